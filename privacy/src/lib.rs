@@ -1,0 +1,13 @@
+//! Everything a privacy officer must audit, in one room with no doors.
+//!
+//! Pure mathematics: what a release costs, how costs add, and whether a budget admits one more. No IO, no clock, no
+//! randomness, no tensors: the same code, compiled for server, worker and browser, gives the same bits everywhere.
+//! The formulas cite their papers; rounding is toward safety: costs up, budgets down.
+
+pub mod adjacency;
+pub mod event;
+pub mod unit;
+
+pub use adjacency::{Adjacency, PrivacyUnit};
+pub use event::Event;
+pub use unit::{Delta, Epsilon, NoiseMultiplier, Order, SamplingRate, UnitError};

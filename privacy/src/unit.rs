@@ -1,0 +1,124 @@
+//! The numbers of differential privacy, parsed at the door: a value that exists is in range.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a number is not what its name says.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum UnitError {
+    /// The value is not inside the range of its type.
+    #[error("{name} must be {range}, not {value}")]
+    OutOfRange {
+        /// The type's name, as a user reads it.
+        name: &'static str,
+        /// The admissible range, in words.
+        range: &'static str,
+        /// What was given.
+        value: f64,
+    },
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $label:literal, $range:literal, |$v:ident| $ok:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[serde(try_from = "f64", into = "f64")]
+        pub struct $name(f64);
+
+        impl $name {
+            /// Parses the number.
+            ///
+            /// # Errors
+            /// [`UnitError::OutOfRange`] when the value is NaN or outside the range of the type.
+            pub fn new($v: f64) -> Result<Self, UnitError> {
+                if $ok {
+                    Ok(Self($v))
+                } else {
+                    Err(UnitError::OutOfRange { name: $label, range: $range, value: $v })
+                }
+            }
+
+            /// The number itself.
+            pub const fn get(self) -> f64 {
+                self.0
+            }
+        }
+
+        impl TryFrom<f64> for $name {
+            type Error = UnitError;
+            fn try_from(value: f64) -> Result<Self, UnitError> {
+                Self::new(value)
+            }
+        }
+
+        impl From<$name> for f64 {
+            fn from(value: $name) -> Self {
+                value.0
+            }
+        }
+    };
+}
+
+number! {
+    /// ε, in nats: the most that any one unit's presence can change the log-probability of what others see. Finite, ≥ 0.
+    Epsilon, "epsilon", "a finite number of at least 0", |v| v.is_finite() && v >= 0.0
+}
+number! {
+    /// δ: the probability mass on which the promise of ε may fail. In [0, 1).
+    Delta, "delta", "at least 0 and less than 1", |v| (0.0..1.0).contains(&v)
+}
+number! {
+    /// z = σ / C: the standard deviation of the noise relative to the clip, never to twice the clip. Finite, > 0.
+    NoiseMultiplier, "noise multiplier", "a finite number greater than 0", |v| v.is_finite() && v > 0.0
+}
+number! {
+    /// α, the order of a Rényi divergence. Finite, > 1.
+    Order, "order", "a finite number greater than 1", |v| v.is_finite() && v > 1.0
+}
+
+/// q = k / 2³², the probability with which each unit enters a Poisson batch. In (0, 1]; exactly the number the sampler
+/// compares its random words with, so that what is charged is what was drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct SamplingRate(u64);
+
+impl SamplingRate {
+    /// 2³², the denominator of every rate.
+    pub const DENOMINATOR: u64 = 1 << 32;
+    /// Every unit in every batch.
+    pub const ONE: Self = Self(Self::DENOMINATOR);
+
+    /// The least dyadic rate that is not below `value`.
+    ///
+    /// # Errors
+    /// [`UnitError::OutOfRange`] unless 0 < `value` ≤ 1.
+    pub fn new(value: f64) -> Result<Self, UnitError> {
+        if value > 0.0 && value <= 1.0 {
+            Ok(Self(libm::ceil(value * Self::DENOMINATOR as f64) as u64))
+        } else {
+            Err(UnitError::OutOfRange { name: "sampling rate", range: "greater than 0 and at most 1", value })
+        }
+    }
+
+    /// k of k / 2³², in `1..=2³²`.
+    pub const fn numerator(self) -> u64 {
+        self.0
+    }
+
+    /// The rate as a number; exact, because it is dyadic.
+    pub fn get(self) -> f64 {
+        self.0 as f64 / Self::DENOMINATOR as f64
+    }
+}
+
+impl TryFrom<f64> for SamplingRate {
+    type Error = UnitError;
+    fn try_from(value: f64) -> Result<Self, UnitError> {
+        Self::new(value)
+    }
+}
+
+impl From<SamplingRate> for f64 {
+    fn from(value: SamplingRate) -> Self {
+        value.get()
+    }
+}

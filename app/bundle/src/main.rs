@@ -1,1 +1,147 @@
-fn main(){}
+//! Turns the dashboard's compiled wasm into the folder a browser loads: `undertone.js` (the loader), `undertone_bg.wasm`,
+//! each also compressed ahead of time (`.gz`, `.br`), and `manifest.json` with their digests and sizes, which is printed
+//! too. The folder is replaced whole or not at all.
+//!
+//! It uses wasm-bindgen as a library, because the version must be that of `Cargo.lock` to the last digit. Building the
+//! wasm is not its business: `.ci/bundle.sh` does that.
+
+mod compress;
+mod optimize;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use wasm_bindgen_cli_support::Bindgen;
+
+/// The name every file of the bundle starts with; pages ask for `undertone.js` and `undertone_bg.wasm`.
+const NAME: &str = "undertone";
+
+#[derive(Parser)]
+#[command(about, version)]
+struct Arguments {
+    /// The wasm that cargo built.
+    wasm: PathBuf,
+    /// The folder to write, replaced if it exists.
+    out: PathBuf,
+    /// binaryen's wasm-opt, to make the wasm smaller; left as it is without.
+    #[arg(long)]
+    wasm_opt: Option<PathBuf>,
+}
+
+/// What the folder holds, as written to `manifest.json`.
+#[derive(Serialize)]
+struct Manifest {
+    /// Whether wasm-opt has been over the wasm.
+    optimized: bool,
+    files: Vec<Entry>,
+}
+
+/// One file, with its sizes in bytes.
+#[derive(Serialize)]
+struct Entry {
+    file: String,
+    sha256: String,
+    bytes: usize,
+    gzip: usize,
+    brotli: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BundleError {
+    #[error("wasm-bindgen could not read {path}: {reason}")]
+    Bindgen { path: PathBuf, reason: String },
+    #[error("could not write {path}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("wasm-opt at {path} could not be started")]
+    OptimizerMissing { path: PathBuf, source: io::Error },
+    #[error("wasm-opt at {path} gave up: {stderr}")]
+    OptimizerFailed { path: PathBuf, stderr: String },
+    #[error("the manifest could not be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+fn main() -> ExitCode {
+    match bundle(&Arguments::parse()) {
+        Ok(json) => {
+            println!("{json}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let mut message = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                message = format!("{message}: {cause}");
+                source = cause.source();
+            }
+            eprintln!("undertone-bundle: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bundle(arguments: &Arguments) -> Result<String, BundleError> {
+    let fresh = arguments.out.with_extension("new");
+    remove(&fresh)?;
+    fs::create_dir_all(&fresh).map_err(|source| BundleError::Write { path: fresh.clone(), source })?;
+
+    bind(&arguments.wasm, &fresh)?;
+    if let Some(program) = &arguments.wasm_opt {
+        optimize::in_place(program, &fresh.join(format!("{NAME}_bg.wasm")))?;
+    }
+    let files = [format!("{NAME}.js"), format!("{NAME}_bg.wasm")];
+    let files = files.into_iter().map(|file| entry(&fresh, file)).collect::<Result<_, _>>()?;
+    let json = serde_json::to_string(&Manifest { optimized: arguments.wasm_opt.is_some(), files })?;
+    write(&fresh.join("manifest.json"), format!("{json}\n").as_bytes())?;
+
+    remove(&arguments.out)?;
+    fs::rename(&fresh, &arguments.out).map_err(|source| BundleError::Write { path: arguments.out.clone(), source })?;
+    Ok(json)
+}
+
+/// Writes the loader and the wasm as the browser wants them.
+fn bind(wasm: &Path, out: &Path) -> Result<(), BundleError> {
+    let generate = || {
+        Bindgen::new()
+            .input_path(wasm)
+            .out_name(NAME)
+            .web(true)?
+            .typescript(false)
+            .remove_name_section(true)
+            .remove_producers_section(true)
+            // The page names the wasm's address itself.
+            .omit_default_module_path(true)
+            .generate(out)
+    };
+    generate().map_err(|reason| BundleError::Bindgen { path: wasm.to_owned(), reason: format!("{reason:#}") })
+}
+
+/// Compresses one file and measures it.
+fn entry(folder: &Path, file: String) -> Result<Entry, BundleError> {
+    let path = folder.join(&file);
+    let content = fs::read(&path).map_err(|source| BundleError::Write { path: path.clone(), source })?;
+    let (gzip, brotli) = (compress::gzip(&content), compress::brotli(&content));
+    write(&folder.join(format!("{file}.gz")), &gzip)?;
+    write(&folder.join(format!("{file}.br")), &brotli)?;
+    let sha256 = hex::encode(Sha256::digest(&content));
+    Ok(Entry { file, sha256, bytes: content.len(), gzip: gzip.len(), brotli: brotli.len() })
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), BundleError> {
+    fs::write(path, content).map_err(|source| BundleError::Write { path: path.to_owned(), source })
+}
+
+/// Removes a folder that may not be there.
+fn remove(path: &Path) -> Result<(), BundleError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(BundleError::Write { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}

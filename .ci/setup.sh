@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what the build, the tests and the demo need beyond Rust, on Debian. Installs only what is missing, says what
+# it installs, and does nothing the second time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. .ci/common.sh
+
+RUSTUP_SECONDS=90
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else fail "need root to run: $* (become root, or install sudo, or run that command yourself)"
+  fi
+}
+
+apt_install() {
+  [ $# -gt 0 ] || return 0
+  command -v apt-get >/dev/null || fail "missing: $*. This is not Debian: install their like by hand, then run this again."
+  say "installing with apt-get: $*"
+  local install=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends)
+  # Package lists are fetched only where those at hand do not do.
+  as_root "${install[@]}" "$@" >&2 || { as_root apt-get -qq update >&2 && as_root "${install[@]}" "$@" >&2; } ||
+    fail "apt-get could not install: $*"
+}
+
+package_installed() { [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" = 'ii ' ]; }
+
+command -v cargo >/dev/null || fail "cargo is not on PATH: install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer first"
+
+missing=()
+command -v cc >/dev/null || missing+=(build-essential)
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
+command -v chromium >/dev/null || missing+=(chromium)
+command -v chromedriver >/dev/null || missing+=(chromium-driver)
+command -v flite >/dev/null || missing+=(flite)
+command -v espeak-ng >/dev/null || missing+=(espeak-ng)
+package_installed fonts-dejavu-core || missing+=(fonts-dejavu-core)
+apt_install "${missing[@]}"
+
+# The browser's target: of the ordinary compiler where it has it or can get it, of Debian's second compiler otherwise.
+if ! wasm_target_installed && ! debian_wasm_compiler_installed; then
+  if command -v rustup >/dev/null; then
+    say "asking rustup for $WASM_TARGET (at most $RUSTUP_SECONDS s)"
+    timeout "$RUSTUP_SECONDS" rustup target add "$WASM_TARGET" >&2 || say "rustup could not bring it"
+  fi
+  wasm_target_installed || apt_install rustc-web cargo-web rust-web-src lld-22
+  wasm_target_installed || debian_wasm_compiler_installed || fail "no compiler for $WASM_TARGET"
+fi

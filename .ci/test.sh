@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change is shared. Each step runs even when one before it failed, so that one run
+# tells all; the last line counts the tests, and the exit status is 0 only if every step and every test passed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. .ci/common.sh
+
+table=()
+failures=0
+
+step() {
+  local name=$1 started=$SECONDS verdict=ok
+  shift
+  printf '\n==> %s\n' "$name"
+  "$@" || { verdict=FAILED; failures=$((failures + 1)); }
+  table+=("$(printf '%-12s %6d s  %s' "$name" $((SECONDS - started)) "$verdict")")
+}
+
+tests_log=$(mktemp "${TMPDIR:-/tmp}/undertone-tests.XXXXXX")
+trap 'rm -f "$tests_log"' EXIT
+
+run_tests() { .ci/with-postgres.sh cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$tests_log"; }
+check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps; }
+
+step setup .ci/setup.sh
+if [ "$failures" = 0 ]; then
+  step format cargo fmt --all --check
+  step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+  step docs check_docs
+  step deny .ci/deny.sh
+  step bundle .ci/bundle.sh
+  # The tests start the programs themselves.
+  step build cargo build --workspace --locked
+  step test run_tests
+fi
+
+# "test result: ok. 12 passed; 0 failed; ..." of every test binary.
+read -r passed failed < <(awk '/^test result:/ { p += $4; f += $6 } END { print p + 0, f + 0 }' "$tests_log")
+
+printf '\n'
+printf '%s\n' "${table[@]}"
+printf '%-12s %6d s\n\n' total "$SECONDS"
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failures" = 0 ] && [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

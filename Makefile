@@ -1,0 +1,25 @@
+# `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
+
+.PHONY: help test demo bench bundle setup
+
+help:
+	@echo 'make test                        everything a change must pass'
+	@echo 'make demo [DATA=folder] [EXIT=1] a consortium with its workers on this machine'
+	@echo 'make bench NAME=name             one measurement, a JSON object a line'
+	@echo 'make bundle                      the part of the dashboard that runs in the browser'
+	@echo 'make setup                       what the above install, and nothing else'
+
+test:
+	@.ci/test.sh
+
+demo:
+	@.ci/demo.sh $(if $(DATA),--data '$(DATA)') $(if $(EXIT),--exit)
+
+bench:
+	@.ci/bench.sh '$(NAME)'
+
+bundle: setup
+	@.ci/bundle.sh
+
+setup:
+	@.ci/setup.sh

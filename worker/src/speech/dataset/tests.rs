@@ -1,0 +1,185 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::*;
+
+fn description() -> Description {
+    Description {
+        name: "ward".to_owned(),
+        inputs: 2,
+        classes: 5,
+        sample_rate: 16_000,
+        features: "two numbers".to_owned(),
+        labels: "five classes".to_owned(),
+        created: "2026-01-01T00:00:00Z".to_owned(),
+    }
+}
+
+/// Four utterances of two speakers, of odd and even length, one of them held out.
+fn write(target: &Path) -> Meta {
+    let mut writer = Writer::create(target, description()).unwrap();
+    writer.push("a-1", "anna", Split::Train, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0, 1, 4]).unwrap();
+    writer.push("a-2", "anna", Split::Test, &[0.5, -0.5], &[2]).unwrap();
+    writer.push("b-1", "ben", Split::Train, &[7.0, 8.0, 9.0, 10.0], &[3, 3]).unwrap();
+    writer.push("a-3", "anna", Split::Train, &[-1.0, -2.0], &[1]).unwrap();
+    writer.finish(|meta| serde_json::json!({ "kept": meta.utterances })).unwrap()
+}
+
+#[test]
+fn what_was_written_is_what_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    let meta = write(&target);
+    let dataset = Dataset::open(&target).unwrap();
+    assert_eq!(dataset.meta(), &meta);
+    assert_eq!((dataset.len(), meta.frames, meta.speakers), (4, 7, 2));
+    assert_eq!(meta.train, SplitCounts { utterances: 3, speakers: 2, frames: 6 });
+    assert_eq!(meta.test, SplitCounts { utterances: 1, speakers: 1, frames: 1 });
+    let first = dataset.utterance(0);
+    assert_eq!((first.id, first.speaker, first.split), ("a-1", 0, Split::Train));
+    assert_eq!((first.features, first.labels), (&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..], &[0, 1, 4][..]));
+    let third = dataset.utterance(2);
+    assert_eq!((third.features, third.labels), (&[7.0, 8.0, 9.0, 10.0][..], &[3, 3][..]));
+    assert_eq!(dataset.speaker_name(third.speaker), Some("ben"));
+    assert_eq!(dataset.speaker_name(2), None);
+    assert_eq!(dataset.split(Split::Test), [1]);
+}
+
+#[test]
+fn units_partition_a_split() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    write(&target);
+    let dataset = Dataset::open(&target).unwrap();
+    assert_eq!(dataset.units(PrivacyUnit::Record, Split::Train).unwrap(), [vec![0], vec![2], vec![3]]);
+    assert_eq!(dataset.units(PrivacyUnit::Speaker, Split::Train).unwrap(), [vec![0, 3], vec![2]]);
+    assert_eq!(dataset.units(PrivacyUnit::Speaker, Split::Test).unwrap(), [vec![1]]);
+    assert!(matches!(dataset.units(PrivacyUnit::User, Split::Train), Err(DatasetError::Unit(PrivacyUnit::User))));
+}
+
+#[test]
+fn the_digest_is_of_the_content_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = write(&dir.path().join("one"));
+    let later = Description { created: "2027-01-01T00:00:00Z".to_owned(), ..description() };
+    let mut writer = Writer::create(&dir.path().join("two"), later.clone()).unwrap();
+    writer.push("a-1", "anna", Split::Train, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0, 1, 4]).unwrap();
+    writer.push("a-2", "anna", Split::Test, &[0.5, -0.5], &[2]).unwrap();
+    writer.push("b-1", "ben", Split::Train, &[7.0, 8.0, 9.0, 10.0], &[3, 3]).unwrap();
+    writer.push("a-3", "anna", Split::Train, &[-1.0, -2.0], &[1]).unwrap();
+    assert_eq!(writer.finish(|_| serde_json::Value::Null).unwrap().digest, first.digest);
+    let mut writer = Writer::create(&dir.path().join("three"), later).unwrap();
+    writer.push("a-1", "anna", Split::Train, &[1.0, 2.0], &[0]).unwrap();
+    assert_ne!(writer.finish(|_| serde_json::Value::Null).unwrap().digest, first.digest);
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    write(&target);
+    let path = target.join(DATA_FILE);
+    let whole = fs::read(&path).unwrap();
+    for len in 0..whole.len() {
+        fs::write(&path, &whole[..len]).unwrap();
+        assert!(Dataset::open(&target).is_err(), "{len} of {} bytes were accepted", whole.len());
+    }
+    let mut longer = whole.clone();
+    longer.push(0);
+    fs::write(&path, longer).unwrap();
+    assert!(matches!(Dataset::open(&target), Err(DatasetError::Length { .. })));
+    fs::write(&path, whole).unwrap();
+    Dataset::open(&target).unwrap();
+}
+
+#[test]
+fn every_changed_byte_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    write(&target);
+    let path = target.join(DATA_FILE);
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x41;
+        fs::write(&path, changed).unwrap();
+        assert!(Dataset::open(&target).is_err(), "a change of byte {at} went unseen");
+    }
+}
+
+/// A file whose digest was made to fit is still no way past the structure.
+#[test]
+fn a_damaged_file_with_a_fitting_digest_never_panics() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    let meta = write(&target);
+    let path = target.join(DATA_FILE);
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        for value in [0x00, 0x7f, 0xff] {
+            let mut changed = whole.clone();
+            changed[at] = value;
+            let digest = hex::encode(Sha256::digest(&changed));
+            fs::write(&path, changed).unwrap();
+            fs::write(target.join(META_FILE), serde_json::to_vec(&Meta { digest, ..meta.clone() }).unwrap()).unwrap();
+            if let Ok(dataset) = Dataset::open(&target) {
+                let labels = (0..dataset.len()).flat_map(|i| dataset.utterance(i).labels.to_vec());
+                assert!(labels.into_iter().all(|label| usize::from(label) < meta.classes));
+            }
+        }
+    }
+}
+
+#[test]
+fn another_version_is_refused_by_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    write(&target);
+    let path = target.join(DATA_FILE);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] = 9;
+    fs::write(&path, bytes).unwrap();
+    assert!(matches!(Dataset::open(&target), Err(DatasetError::Version { found: 9, .. })));
+    fs::write(target.join(META_FILE), r#"{"format": 7}"#).unwrap();
+    assert!(matches!(Dataset::open(&target), Err(DatasetError::Version { found: 7, .. })));
+    fs::write(target.join(META_FILE), "[]").unwrap();
+    assert!(matches!(Dataset::open(&target), Err(DatasetError::Foreign { .. })));
+}
+
+#[test]
+fn an_unfinished_writer_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    let mut writer = Writer::create(&target, description()).unwrap();
+    writer.push("a-1", "anna", Split::Train, &[1.0, 2.0], &[0]).unwrap();
+    drop(writer);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_existing_target_is_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    let writer = Writer::create(&target, description()).unwrap();
+    let meta = write(&target);
+    assert!(matches!(writer.finish(|_| serde_json::Value::Null), Err(DatasetError::Exists(_))));
+    assert!(matches!(Writer::create(&target, description()), Err(DatasetError::Exists(_))));
+    assert_eq!(Dataset::open(&target).unwrap().meta(), &meta);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_utterance_that_cannot_be_read_back_is_not_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(&dir.path().join("ward"), description()).unwrap();
+    writer.push("a", "s", Split::Train, &[0.0, 0.0], &[0]).unwrap();
+    let mut refused = |id: &str, features: &[f32], labels: &[u16]| {
+        writer.push(id, "s", Split::Train, features, labels).unwrap_err().to_string()
+    };
+    assert!(refused("b", &[], &[]).contains("0 frames"));
+    assert!(refused("b", &[0.0], &[0]).contains("1 feature values"));
+    assert!(refused("b", &[0.0, 0.0], &[5]).contains("label 5 is not below 5"));
+    assert!(refused("b", &[0.0, f32::NAN], &[0]).contains("not a number"));
+    assert!(refused("a", &[0.0, 0.0], &[0]).contains("another utterance"));
+    assert!(refused("", &[0.0, 0.0], &[0]).contains("empty"));
+    assert_eq!(writer.len(), 1);
+}

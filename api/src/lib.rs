@@ -1,1 +1,18 @@
-//! api
+//! The contract: everything that two of Undertone's programs must agree on, and nothing else.
+//!
+//! Ids, the one table of problem codes, transfer objects, job kinds (what a job is, what it costs) and signed documents
+//! (what may run, what was spent). No IO, no clock, no database, no framework. To add a job kind, see [`job`].
+
+pub mod budget;
+pub mod consortium;
+pub mod dataset;
+pub mod id;
+pub mod job;
+pub mod member;
+pub mod model;
+pub mod organization;
+pub mod page;
+pub mod problem;
+pub mod session;
+pub mod signed;
+pub mod worker;

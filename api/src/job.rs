@@ -1,0 +1,143 @@
+//! Jobs: what they are, what they cost, and how they live.
+//!
+//! A job kind is three files. This room holds the first face, *what it is*: `job/<kind>.rs` with `Spec`, `Report` and
+//! [`Kind`] (check, cost, exchange). The second is *how it runs* (`worker/src/run/<kind>.rs`), the third *how it looks*
+//! (`app/src/kind/<kind>.rs`). To add one: the three files, and one line in the [`kinds!`] call below.
+
+mod life;
+mod view;
+
+pub mod dp_sgd;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use undertone_privacy::{Adjacency, Event, PrivacyUnit};
+
+use crate::dataset::Dataset;
+use crate::id::DatasetId;
+use crate::problem::Violation;
+
+pub use life::{State, Step, WrongStep};
+pub use view::{
+    Approval, Job, JobSummary, Measurement, NewJob, Participant, ParticipantState, Progress, Refuse, RoundView,
+    SeriesProgress, Submission,
+};
+
+/// What a job does with a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Its worker takes part in the job.
+    Participate,
+    /// Only read by the lead participant, at whose worker it lies, to measure the result. Must be public.
+    Evaluate,
+}
+
+/// What one dataset's lineage is charged by a job, at worst.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Charge {
+    /// Who is protected.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub adjacency: Adjacency,
+    /// One release.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub event: Event,
+    /// Most releases of it.
+    pub releases: u64,
+}
+
+/// A run of rounds in which the participants' vectors are averaged by the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Name within the job: `private`.
+    pub name: String,
+    /// Rounds, numbered from 1.
+    pub rounds: u32,
+    /// Fewest submissions with which a round may close when its deadline has passed.
+    pub quorum: u32,
+    /// Seconds from the opening of a round to its deadline.
+    pub deadline_seconds: u32,
+    /// Who contributes, with the weight of each: positive; only ratios matter.
+    pub weights: Vec<(DatasetId, f64)>,
+}
+
+/// The first face of a job kind.
+pub trait Kind: Serialize + DeserializeOwned + Clone {
+    /// The kind's name on the wire and in the database: never changes.
+    const NAME: &'static str;
+
+    /// Every violation of the spec against the datasets it names (those the proposer may see), with field paths that
+    /// start at `spec`.
+    fn check(&self, datasets: &[Dataset]) -> Vec<Violation>;
+
+    /// The datasets it uses, each once, participants first; the first participant leads.
+    fn datasets(&self) -> Vec<(DatasetId, Purpose)>;
+
+    /// What it charges `dataset`'s lineage at worst; `None` when nothing of it leaves the site unprotected by being
+    /// public already, and [`Event::NonPrivate`] where exact results of data marked open leave.
+    fn cost(&self, dataset: &Dataset) -> Option<Charge>;
+
+    /// The rounds it asks of the server's averaging, in order.
+    fn series(&self, datasets: &[Dataset]) -> Vec<Series>;
+}
+
+/// Makes the closed enum of all kinds, so that a kind with a missing face does not compile.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $variant:ident => $module:ident),* $(,)?) => {
+        /// The spec of a job of any kind; in JSON `{"kind": ..., "spec": {...}}`.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[serde(tag = "kind", content = "spec", rename_all = "snake_case")]
+        pub enum Spec {
+            $($(#[$doc])* $variant($module::Spec),)*
+        }
+
+        impl Spec {
+            /// The names of all kinds.
+            pub const KINDS: &'static [&'static str] = &[$($module::Spec::NAME,)*];
+
+            /// The kind's name.
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $module::Spec::NAME,)* }
+            }
+
+            /// See [`Kind::check`].
+            pub fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
+                match self { $(Self::$variant(spec) => spec.check(datasets),)* }
+            }
+
+            /// See [`Kind::datasets`].
+            pub fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
+                match self { $(Self::$variant(spec) => spec.datasets(),)* }
+            }
+
+            /// See [`Kind::cost`].
+            pub fn cost(&self, dataset: &Dataset) -> Option<Charge> {
+                match self { $(Self::$variant(spec) => spec.cost(dataset),)* }
+            }
+
+            /// See [`Kind::series`].
+            pub fn series(&self, datasets: &[Dataset]) -> Vec<Series> {
+                match self { $(Self::$variant(spec) => spec.series(datasets),)* }
+            }
+        }
+
+        /// What a finished job tells, by kind.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[serde(tag = "kind", content = "report", rename_all = "snake_case")]
+        pub enum Report {
+            $($(#[$doc])* $variant($module::Report),)*
+        }
+    };
+}
+
+kinds! {
+    /// Federated DP-SGD of an acoustic model.
+    DpSgd => dp_sgd,
+}

@@ -1,0 +1,320 @@
+//! `dp_sgd`: federated training of an acoustic model (senone classifier) by DP-SGD, after *Sotto Voce*.
+//!
+//! The lead participant, whose data are public, trains conventionally first (warm start). Then up to two series of rounds
+//! follow: `open`, in which owners that marked their data open for it send exact gradients, and `private`, in which each
+//! private participant sends one differentially private gradient a round with its *own* sampling rate, noise and clip.
+//! The server averages; all apply the same step. The lead measures on public test sets.
+
+mod check;
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+
+use super::{Charge, Kind, Purpose, Series};
+use crate::dataset::{Dataset, Visibility};
+use crate::id::DatasetId;
+use crate::problem::Violation;
+
+/// One arm of the comparison (Table 2 of *Sotto Voce*).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Arm {
+    /// Public data only: the warm start itself.
+    Public,
+    /// Public data and the private data in the clear; only where their owners marked them open.
+    Open,
+    /// Public data, and private data by DP-SGD.
+    Private,
+}
+
+impl Arm {
+    /// The arm's series of rounds, and the key of its measurements: `public`, `open`, `private`.
+    pub const fn series(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Open => "open",
+            Self::Private => "private",
+        }
+    }
+}
+
+/// The model: `inputs` → LSTM `hidden` → `classes`. The inputs (13 MFCC) are those of the datasets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Model {
+    /// Hidden units of the LSTM: 1 to 2,048.
+    pub hidden: u32,
+    /// Classes; those of the datasets unless given (then at least as many): up to 65,536.
+    #[serde(default)]
+    pub classes: Option<u32>,
+}
+
+/// The noise of one participant.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Noise {
+    /// z: standard deviation of the noise relative to the clip.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1.0))]
+    pub noise_multiplier: NoiseMultiplier,
+    /// C: L2 norm to which each unit's gradient is clipped; greater than 0, at most 1,000,000.
+    pub clip: f64,
+}
+
+/// A participant.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Party {
+    /// Its dataset.
+    pub dataset: DatasetId,
+    /// q: probability with which each unit enters a round's batch.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.1))]
+    pub sampling_rate: SamplingRate,
+    /// Its noise in the private series. A private dataset must have it; a public one without it sends exact gradients.
+    #[serde(default)]
+    pub noise: Option<Noise>,
+}
+
+/// A public test set, at the lead participant's worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TestSet {
+    /// Name in charts and tables: 1 to 40 characters, unique.
+    pub name: String,
+    /// The dataset; its test split is used, or all of it when it has none.
+    pub dataset: DatasetId,
+}
+
+/// Conventional training of the lead participant before the rounds (Adam).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WarmStart {
+    /// Passes over the public data: 0 to 1,000.
+    pub epochs: u32,
+    /// Utterances in a batch: 1 to 1,024.
+    pub batch: u32,
+    /// Learning rate: greater than 0, at most 1.
+    pub learning_rate: f64,
+    /// Seed of initialization and order.
+    pub seed: u64,
+}
+
+/// How the averaged gradient becomes a step; the same at every participant.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "optimizer", rename_all = "snake_case")]
+pub enum Optimizer {
+    /// Stochastic gradient descent with momentum.
+    Sgd {
+        /// Learning rate: greater than 0, at most 1,000.
+        learning_rate: f64,
+        /// Momentum: 0 to less than 1.
+        momentum: f64,
+    },
+    /// Adam with β₁ = 0.9, β₂ = 0.999, ε = 1e-8.
+    Adam {
+        /// Learning rate: greater than 0, at most 1.
+        learning_rate: f64,
+    },
+}
+
+/// How participants are weighed in the average.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Weights {
+    /// All alike.
+    Equal,
+    /// By the batch each expects: q times the size class.
+    #[default]
+    ExpectedBatch,
+}
+
+/// A series of rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Rounds {
+    /// How many: 1 to 100,000.
+    pub rounds: u32,
+    /// The step.
+    #[serde(flatten)]
+    pub optimizer: Optimizer,
+    /// Measure on the test sets every so many rounds: 1 to 10,000 (always after the last).
+    pub evaluate_every: u32,
+    /// Seconds a round waits for all: 1 to 86,400.
+    pub deadline_seconds: u32,
+    /// Fewest submissions with which it goes on after that: 1 to the number of contributors.
+    pub quorum: u32,
+}
+
+/// A `dp_sgd` job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdSpec))]
+pub struct Spec {
+    /// Who is protected: records (utterances) or speakers.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    pub unit: PrivacyUnit,
+    /// The model.
+    pub model: Model,
+    /// The participants; the first leads and must be public.
+    pub participants: Vec<Party>,
+    /// The test sets.
+    pub tests: Vec<TestSet>,
+    /// The warm start: the `public` arm.
+    pub warm_start: WarmStart,
+    /// The `open` arm, when it is wanted.
+    #[serde(default)]
+    pub open: Option<Rounds>,
+    /// The `private` arm, when it is wanted.
+    #[serde(default)]
+    pub private: Option<Rounds>,
+    /// Weights in the average.
+    #[serde(default)]
+    pub weights: Weights,
+    /// Releases reserved beyond the rounds, for rounds that must be paid again after a crash: 0 to 1,000.
+    #[serde(default = "default_spare")]
+    pub spare_releases: u32,
+    /// A checkpoint every so many rounds: 1 to 10,000.
+    #[serde(default = "default_checkpoint")]
+    pub checkpoint_every: u32,
+}
+
+const fn default_spare() -> u32 {
+    4
+}
+
+const fn default_checkpoint() -> u32 {
+    10
+}
+
+/// One row of the table that matters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ArmResult {
+    /// The arm.
+    pub arm: Arm,
+    /// Rounds (epochs for the public arm).
+    pub rounds: u32,
+    /// Seconds it took.
+    pub seconds: f64,
+    /// By test set, in the spec's order.
+    pub tests: Vec<TestResult>,
+}
+
+/// One cell of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TestResult {
+    /// The test set's name.
+    pub test: String,
+    /// Frames measured.
+    pub frames: u64,
+    /// Part of them classified right: 0 to 1.
+    pub accuracy: f64,
+    /// Mean cross-entropy in nats.
+    pub loss: f64,
+}
+
+/// What a finished `dp_sgd` job tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdReport))]
+pub struct Report {
+    /// The arms that ran, in order.
+    pub arms: Vec<ArmResult>,
+    /// Parameters of the model.
+    pub parameters: u64,
+}
+
+impl Spec {
+    /// The arms it runs, in order.
+    pub fn arms(&self) -> Vec<Arm> {
+        let mut arms = vec![Arm::Public];
+        arms.extend(self.open.is_some().then_some(Arm::Open));
+        arms.extend(self.private.is_some().then_some(Arm::Private));
+        arms
+    }
+
+    /// The rounds of an arm; `None` for the public arm and for arms that do not run.
+    pub const fn rounds(&self, arm: Arm) -> Option<&Rounds> {
+        match arm {
+            Arm::Public => None,
+            Arm::Open => self.open.as_ref(),
+            Arm::Private => self.private.as_ref(),
+        }
+    }
+
+    /// The party with `dataset`, when it takes part.
+    pub fn party(&self, dataset: DatasetId) -> Option<&Party> {
+        self.participants.iter().find(|party| party.dataset == dataset)
+    }
+
+    /// n, the public number of units of a dataset that stands in every division.
+    pub const fn units_of(&self, dataset: &Dataset) -> u64 {
+        match self.unit {
+            PrivacyUnit::Record => dataset.records.0,
+            PrivacyUnit::Speaker | PrivacyUnit::User => dataset.speakers.0,
+        }
+    }
+}
+
+impl Kind for Spec {
+    const NAME: &'static str = "dp_sgd";
+
+    fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
+        check::check(self, datasets)
+    }
+
+    fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
+        let mut used: Vec<_> = self.participants.iter().map(|party| (party.dataset, Purpose::Participate)).collect();
+        for test in &self.tests {
+            if !used.iter().any(|(dataset, _)| *dataset == test.dataset) {
+                used.push((test.dataset, Purpose::Evaluate));
+            }
+        }
+        used
+    }
+
+    fn cost(&self, dataset: &Dataset) -> Option<Charge> {
+        if dataset.visibility == Visibility::Public {
+            return None;
+        }
+        let party = self.party(dataset.id)?;
+        let charge = |event, releases| Charge { unit: self.unit, adjacency: Adjacency::AddRemove, event, releases };
+        // An owner who opens a dataset for the comparison publishes exact gradients of it: whatever else the job
+        // releases from it adds nothing to that.
+        if let (Some(open), Visibility::Open) = (&self.open, dataset.visibility) {
+            return Some(charge(Event::NonPrivate, u64::from(open.rounds)));
+        }
+        let (rounds, noise) = (self.private.as_ref()?, party.noise?);
+        let event = Event::PoissonSampledGaussian {
+            sampling_rate: party.sampling_rate,
+            noise_multiplier: noise.noise_multiplier,
+        };
+        Some(charge(event, u64::from(rounds.rounds) + u64::from(self.spare_releases)))
+    }
+
+    fn series(&self, datasets: &[Dataset]) -> Vec<Series> {
+        let series = |arm: Arm, rounds: &Rounds| Series {
+            name: arm.series().to_owned(),
+            rounds: rounds.rounds,
+            quorum: rounds.quorum,
+            deadline_seconds: rounds.deadline_seconds,
+            weights: self
+                .participants
+                .iter()
+                .filter_map(|party| {
+                    let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
+                    let weight = match self.weights {
+                        Weights::Equal => 1.0,
+                        Weights::ExpectedBatch => party.sampling_rate.get() * self.units_of(dataset) as f64,
+                    };
+                    Some((party.dataset, weight))
+                })
+                .collect(),
+        };
+        [Arm::Open, Arm::Private]
+            .into_iter()
+            .filter_map(|arm| self.rounds(arm).map(|rounds| series(arm, rounds)))
+            .collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! What a `dp_sgd` spec must satisfy before anybody is asked to approve it.
+
+use std::collections::HashSet;
+
+use undertone_privacy::PrivacyUnit;
+
+use super::{Arm, Optimizer, Rounds, Spec};
+use crate::dataset::{Dataset, Visibility};
+use crate::problem::Violation;
+
+/// Most participants in a job.
+const MAX_PARTICIPANTS: usize = 100;
+/// Most test sets in a job.
+const MAX_TESTS: usize = 20;
+
+pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
+    let find = |id| datasets.iter().find(|dataset: &&Dataset| dataset.id == id);
+
+    if spec.unit == PrivacyUnit::User {
+        say("unit", "speech has records and speakers; use `record` or `speaker`".to_owned());
+    }
+    within(&mut say, "model.hidden", f64::from(spec.model.hidden), 1.0, 2048.0);
+    within(&mut say, "warm_start.epochs", f64::from(spec.warm_start.epochs), 0.0, 1000.0);
+    within(&mut say, "warm_start.batch", f64::from(spec.warm_start.batch), 1.0, 1024.0);
+    positive(&mut say, "warm_start.learning_rate", spec.warm_start.learning_rate, 1.0);
+    within(&mut say, "spare_releases", f64::from(spec.spare_releases), 0.0, 1000.0);
+    within(&mut say, "checkpoint_every", f64::from(spec.checkpoint_every), 1.0, 10_000.0);
+
+    if spec.participants.is_empty() || spec.participants.len() > MAX_PARTICIPANTS {
+        say("participants", format!("name 1 to {MAX_PARTICIPANTS}, not {}", spec.participants.len()));
+    }
+    let mut seen = HashSet::new();
+    for (index, party) in spec.participants.iter().enumerate() {
+        let at = |field: &str| format!("participants.{index}.{field}");
+        if !seen.insert(party.dataset) {
+            say(&at("dataset"), "each dataset takes part once".to_owned());
+        }
+        if let Some(noise) = party.noise {
+            positive(&mut say, &at("noise.clip"), noise.clip, 1e6);
+        }
+        let Some(dataset) = find(party.dataset) else {
+            say(&at("dataset"), "no such dataset in this consortium".to_owned());
+            continue;
+        };
+        if index == 0 && dataset.visibility != Visibility::Public {
+            say(&at("dataset"), "the first participant leads and must be public".to_owned());
+        }
+        if spec.private.is_some() && dataset.visibility != Visibility::Public && party.noise.is_none() {
+            say(&at("noise"), format!("`{}` is not public: give its noise and clip", dataset.name));
+        }
+        if spec.open.is_some() && dataset.visibility == Visibility::Private {
+            say(
+                &at("dataset"),
+                format!("`{}` is not marked open by its owner; leave out the open arm, or ask them", dataset.name),
+            );
+        }
+    }
+    check_sizes(spec, datasets, &mut say);
+    check_tests(spec, datasets, &mut say);
+    for arm in [Arm::Open, Arm::Private] {
+        if let Some(rounds) = spec.rounds(arm) {
+            check_rounds(arm.series(), rounds, spec.participants.len(), &mut say);
+        }
+    }
+    violations
+}
+
+fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    let used: Vec<_> = spec
+        .participants
+        .iter()
+        .map(|party| party.dataset)
+        .chain(spec.tests.iter().map(|test| test.dataset))
+        .filter_map(|id| datasets.iter().find(|dataset| dataset.id == id))
+        .collect();
+    if let Some(first) = used.first() {
+        if let Some(other) = used.iter().find(|dataset| dataset.inputs != first.inputs) {
+            say(
+                "participants",
+                format!("`{}` has {} inputs, `{}` has {}", first.name, first.inputs, other.name, other.inputs),
+            );
+        }
+    }
+    let most = used.iter().map(|dataset| dataset.classes).max().unwrap_or(1);
+    match spec.model.classes {
+        Some(classes) if classes < most => {
+            say("model.classes", format!("the datasets have {most} classes; give at least that, or leave it out"));
+        }
+        Some(classes) if classes > 65_536 => say("model.classes", format!("at most 65,536, not {classes}")),
+        _ => {}
+    }
+}
+
+fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    if spec.tests.is_empty() || spec.tests.len() > MAX_TESTS {
+        say("tests", format!("name 1 to {MAX_TESTS} public test sets, not {}", spec.tests.len()));
+    }
+    let lead = spec.participants.first().and_then(|party| datasets.iter().find(|dataset| dataset.id == party.dataset));
+    let mut names = HashSet::new();
+    for (index, test) in spec.tests.iter().enumerate() {
+        let at = |field: &str| format!("tests.{index}.{field}");
+        if !(1..=40).contains(&test.name.trim().chars().count()) || !names.insert(test.name.trim()) {
+            say(&at("name"), "give each test set a name of its own, 1 to 40 characters".to_owned());
+        }
+        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == test.dataset) else {
+            say(&at("dataset"), "no such dataset in this consortium".to_owned());
+            continue;
+        };
+        if dataset.visibility != Visibility::Public {
+            say(&at("dataset"), format!("`{}` is not public; only public data are measured on", dataset.name));
+        }
+        if lead.is_some_and(|lead| lead.worker != dataset.worker) {
+            say(&at("dataset"), format!("`{}` does not lie at the lead participant's worker", dataset.name));
+        }
+    }
+}
+
+fn check_rounds(arm: &str, rounds: &Rounds, contributors: usize, say: &mut impl FnMut(&str, String)) {
+    let at = |field: &str| format!("{arm}.{field}");
+    within(say, &at("rounds"), f64::from(rounds.rounds), 1.0, 100_000.0);
+    within(say, &at("evaluate_every"), f64::from(rounds.evaluate_every), 1.0, 10_000.0);
+    within(say, &at("deadline_seconds"), f64::from(rounds.deadline_seconds), 1.0, 86_400.0);
+    within(say, &at("quorum"), f64::from(rounds.quorum), 1.0, contributors.max(1) as f64);
+    match rounds.optimizer {
+        Optimizer::Sgd { learning_rate, momentum } => {
+            positive(say, &at("learning_rate"), learning_rate, 1000.0);
+            if !(0.0..1.0).contains(&momentum) {
+                say(&at("momentum"), format!("at least 0 and less than 1, not {momentum}"));
+            }
+        }
+        Optimizer::Adam { learning_rate } => positive(say, &at("learning_rate"), learning_rate, 1.0),
+    }
+}
+
+fn within(say: &mut impl FnMut(&str, String), field: &str, value: f64, least: f64, most: f64) {
+    if !(least..=most).contains(&value) {
+        say(field, format!("from {least} to {most}, not {value}"));
+    }
+}
+
+fn positive(say: &mut impl FnMut(&str, String), field: &str, value: f64, most: f64) {
+    if !(value > 0.0 && value <= most) {
+        say(field, format!("greater than 0 and at most {most}, not {value}"));
+    }
+}

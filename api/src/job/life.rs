@@ -1,0 +1,108 @@
+//! The life of a job, as transitions that consume the state they leave.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Waits for the owners of its datasets.
+    Proposed,
+    /// Approved by all and reserved in every ledger; waits for its workers.
+    Queued,
+    /// Workers are at it.
+    Running,
+    /// Done; its reservations are settled.
+    Finished,
+    /// Ended by an error; its reservations are settled.
+    Failed,
+    /// Ended by a person; its reservations are settled.
+    Cancelled,
+    /// A dataset's owner said no, or a budget did. Nothing was ever charged.
+    Refused,
+}
+
+/// What moves a job on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The last approval came and every reservation held.
+    Reserve,
+    /// An owner, or a budget, said no.
+    Refuse,
+    /// The first worker took its lease.
+    Start,
+    /// The last participant finished.
+    Finish,
+    /// Something failed for good.
+    Fail,
+    /// A person ended it.
+    Cancel,
+}
+
+/// A step that the present state does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a job that is {from:?} cannot {step:?}")]
+pub struct WrongStep {
+    /// The state.
+    pub from: State,
+    /// The step.
+    pub step: Step,
+}
+
+impl State {
+    /// The state after `step`.
+    ///
+    /// # Errors
+    /// [`WrongStep`] when the present state does not have this step.
+    pub fn after(self, step: Step) -> Result<Self, WrongStep> {
+        match (self, step) {
+            (Self::Proposed, Step::Reserve) => Ok(Self::Queued),
+            (Self::Proposed, Step::Refuse) => Ok(Self::Refused),
+            (Self::Queued | Self::Running, Step::Start) => Ok(Self::Running),
+            (Self::Running, Step::Finish) => Ok(Self::Finished),
+            (Self::Queued | Self::Running, Step::Fail) => Ok(Self::Failed),
+            (Self::Proposed | Self::Queued | Self::Running, Step::Cancel) => Ok(Self::Cancelled),
+            (from, step) => Err(WrongStep { from, step }),
+        }
+    }
+
+    /// Whether nothing more can happen to it.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::Failed | Self::Cancelled | Self::Refused)
+    }
+
+    /// The state in words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Proposed => "waiting for approval",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{State, Step};
+
+    #[test]
+    fn a_job_that_is_over_has_no_step() {
+        let steps = [Step::Reserve, Step::Refuse, Step::Start, Step::Finish, Step::Fail, Step::Cancel];
+        for state in [State::Finished, State::Failed, State::Cancelled, State::Refused] {
+            assert!(state.is_over());
+            assert!(steps.iter().all(|step| state.after(*step).is_err()), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_reserves_before_it_starts() {
+        assert!(State::Proposed.after(Step::Start).is_err());
+        let queued = State::Proposed.after(Step::Reserve);
+        assert_eq!(queued.and_then(|state| state.after(Step::Start)), Ok(State::Running));
+    }
+}

@@ -1,0 +1,26 @@
+//! Files of a job that can be taken away: the model above all.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::{ArtifactId, JobId};
+
+/// A stored file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Artifact {
+    /// Id.
+    pub id: ArtifactId,
+    /// The job that made it.
+    pub job: JobId,
+    /// Name within the job: `model.safetensors`.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the content, hex.
+    pub digest: String,
+    /// When it was complete.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: OffsetDateTime,
+}

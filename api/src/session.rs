@@ -1,0 +1,61 @@
+//! Signing in: a short access token and a rotating refresh token.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::member::Member;
+
+/// Credentials.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SignIn {
+    /// E-mail.
+    pub email: String,
+    /// Password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignIn").finish_non_exhaustive()
+    }
+}
+
+/// A pair of tokens. A refresh token works once; using an old one again ends the whole session.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Tokens {
+    /// JWT for the `Authorization: Bearer` header.
+    pub access_token: String,
+    /// When the access token ends.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub access_expires_at: OffsetDateTime,
+    /// Gets the next pair.
+    pub refresh_token: String,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("access_expires_at", &self.access_expires_at).finish_non_exhaustive()
+    }
+}
+
+/// A refresh token handed in for the next pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Refresh {
+    /// The refresh token.
+    pub refresh_token: String,
+}
+
+/// The answer to signing in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Session {
+    /// Who signed in.
+    pub member: Member,
+    /// The tokens.
+    #[serde(flatten)]
+    pub tokens: Tokens,
+}

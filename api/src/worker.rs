@@ -1,0 +1,65 @@
+//! Worker daemons, as the server knows them.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::{OrganizationId, WorkerId};
+
+/// A worker at a site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Worker {
+    /// Id.
+    pub id: WorkerId,
+    /// Its organization.
+    pub organization: OrganizationId,
+    /// Name given at enrolment.
+    pub name: String,
+    /// Ed25519 public key of the site, hex.
+    pub public_key: String,
+    /// Software version it last reported.
+    pub version: String,
+    /// Job kinds it can run.
+    pub kinds: Vec<String>,
+    /// Last heard of; absent before the first connection.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_seen_at: Option<OffsetDateTime>,
+    /// Heard of within the last minute.
+    pub online: bool,
+}
+
+/// The answer to asking for an enrolment token. The token is shown once: `undertone-worker enroll <token>`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Enrolment {
+    /// The token: see [`EnrolmentToken`].
+    pub token: String,
+    /// When it stops working.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub expires_at: OffsetDateTime,
+}
+
+/// What an enrolment token says: base64url (no padding) of its JSON, with the prefix `ute1.`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnrolmentToken {
+    /// The gRPC address: `https://host:port`, or `http://` on loopback only.
+    pub server: String,
+    /// SHA-256 of the server's TLS certificate (DER), hex; the worker trusts this certificate and no other. Absent on
+    /// loopback without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+    /// Ed25519 public key with which the server signs manifests, hex.
+    pub server_key: String,
+    /// The one-time secret, hex.
+    pub secret: String,
+}
+
+/// A new worker to be enrolled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewEnrolment {
+    /// Name of the worker: 1 to 100 characters.
+    pub name: String,
+}

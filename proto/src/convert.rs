@@ -1,0 +1,64 @@
+//! Conversions between wire and contract.
+
+use tonic::metadata::MetadataValue;
+use tonic::{Code as GrpcCode, Status};
+use undertone_api::problem::{Code, Problem};
+use undertone_api::signed;
+
+use crate::{PROBLEM_METADATA, v1};
+
+impl From<signed::Signed> for v1::Signed {
+    fn from(value: signed::Signed) -> Self {
+        Self { payload: value.payload, signature: value.signature }
+    }
+}
+
+impl From<v1::Signed> for signed::Signed {
+    fn from(value: v1::Signed) -> Self {
+        Self { payload: value.payload, signature: value.signature }
+    }
+}
+
+/// The gRPC status of a problem; the problem itself travels in the metadata.
+pub fn status_of(problem: &Problem) -> Status {
+    let mut status = Status::new(GrpcCode::from_i32(problem.code.grpc_code()), problem.detail.clone());
+    if let Ok(json) = serde_json::to_vec(problem) {
+        status.metadata_mut().insert_bin(PROBLEM_METADATA, MetadataValue::from_bytes(&json));
+    }
+    status
+}
+
+/// The problem behind a gRPC status: the one in the metadata, or the nearest that the status itself tells.
+pub fn problem_of(status: &Status) -> Problem {
+    let carried = status
+        .metadata()
+        .get_bin(PROBLEM_METADATA)
+        .and_then(|value| value.to_bytes().ok())
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    carried.unwrap_or_else(|| {
+        let code = match status.code() {
+            GrpcCode::Unauthenticated => Code::Unauthenticated,
+            GrpcCode::PermissionDenied => Code::Forbidden,
+            GrpcCode::NotFound => Code::NotFound,
+            GrpcCode::InvalidArgument => Code::Malformed,
+            GrpcCode::ResourceExhausted => Code::TooLarge,
+            GrpcCode::Unavailable | GrpcCode::DeadlineExceeded | GrpcCode::Cancelled => Code::Unavailable,
+            _ => Code::Internal,
+        };
+        Problem::new(code, status.message())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{problem_of, status_of};
+    use undertone_api::problem::{Code, Problem};
+
+    #[test]
+    fn every_problem_survives_the_wire() {
+        for code in Code::ALL {
+            let problem = Problem::new(*code, "what happened");
+            assert_eq!(problem_of(&status_of(&problem)), problem);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How jobs run at a site: the second face of a job kind.
+//!
+//! A run is ordinary blocking code on a thread of its own. All it may ask of the world is [`Exchange`]; the only vectors it
+//! can send are [`Outgoing`], which cannot be made without a [`Clearance`]. To add a kind: `run/<kind>.rs` with `impl Run`,
+//! and its line in [`run`].
+
+use std::path::{Path, PathBuf};
+
+use undertone_api::id::DatasetId;
+use undertone_api::job::{Measurement, Report, Spec};
+use undertone_api::signed::{Manifest, ManifestParticipant};
+
+use crate::dp::release::Outgoing;
+use crate::site::clearance::Clearance;
+
+pub mod dp_sgd;
+
+/// Why a run ended without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The job was cancelled, or the lease went to somebody else: stop quietly, keep the work folder.
+    #[error("the job was stopped: {0}")]
+    Stopped(String),
+    /// The site's ledger or policy refuses to go on.
+    #[error("the site refuses: {0}")]
+    Refused(String),
+    /// Something is wrong with the data, the spec or the machine.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// An answer of the server's averaging.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Average {
+    /// Weighted mean of the submissions.
+    pub mean: Vec<f32>,
+    /// How many contributed.
+    pub contributors: u32,
+}
+
+/// How far an earlier life of this run got with a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Past {
+    /// Nothing of it exists.
+    Untouched,
+    /// The finished vector is on disk: `resend` sends the identical bits, without a new charge.
+    Stored,
+    /// The server has it.
+    Accepted,
+}
+
+/// What a running job may ask of the world. Calls block; network trouble is retried inside until the lease is lost.
+pub trait Exchange {
+    /// The signed order under which it runs.
+    fn manifest(&self) -> &Manifest;
+
+    /// This participant's entry in it.
+    fn own(&self) -> &ManifestParticipant;
+
+    /// A folder of its own for checkpoints, kept across restarts of the worker.
+    fn folder(&self) -> &Path;
+
+    /// Where a dataset of this site lies.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when it is not at this site.
+    fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError>;
+
+    /// What an earlier life did about this round.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the site's disk cannot be read.
+    fn past(&self, series: &str, round: u32) -> Result<Past, RunError>;
+
+    /// Asks the site for permission to send one vector: pays for it in the site's ledger (durable when this returns), or
+    /// finds that the site's policy marks the data as public.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when ledger or policy say no.
+    fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError>;
+
+    /// Stores the vector durably, then sends it.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the lease is lost.
+    fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError>;
+
+    /// Sends the stored vector of an earlier life again: identical bits, no new charge.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the lease is lost, [`RunError::Failed`] when nothing is stored.
+    fn resend(&mut self, series: &str, round: u32) -> Result<(), RunError>;
+
+    /// Waits for the round to close and fetches the average.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the job or the lease ends.
+    fn average(&mut self, series: &str, round: u32) -> Result<Average, RunError>;
+
+    /// Stores a named file of the job at the server. Only the lead (public data), or what follows from averages alone.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the lease is lost.
+    fn put(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError>;
+
+    /// Waits for a named file of the job and fetches it.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the job or the lease ends.
+    fn get(&mut self, name: &str) -> Result<Vec<u8>, RunError>;
+
+    /// Reports a figure measured on public data; the server refuses figures from anyone but the lead.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the lease is lost.
+    fn measure(&mut self, measurement: Measurement) -> Result<(), RunError>;
+
+    /// Hands in the job's report; the lead does, at the end.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the lease is lost.
+    fn report(&mut self, report: Report) -> Result<(), RunError>;
+
+    /// Whether the run should end at the next chance; also kept up to date by every other call.
+    fn stopped(&self) -> bool;
+}
+
+/// The second face of a job kind.
+pub trait Run {
+    /// Runs the job to its end, from wherever an earlier life of it stopped.
+    ///
+    /// # Errors
+    /// [`RunError`] when it ends without a result.
+    fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError>;
+}
+
+/// Runs a job of any kind.
+///
+/// # Errors
+/// [`RunError`] when it ends without a result.
+pub fn run(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunError> {
+    match spec {
+        Spec::DpSgd(spec) => spec.run(exchange),
+    }
+}

@@ -4,4 +4,10 @@
 //! joins the two and writes what [`dataset`] then serves by memory map. [`synthesize`] makes a corpus where there is
 //! none. Nothing here opens a socket, and nothing here but the site's own report names a recording.
 
+pub mod align;
+pub mod audio;
 pub mod dataset;
+pub mod mfcc;
+
+#[cfg(test)]
+pub(crate) mod fixture;

@@ -199,6 +199,15 @@ impl Utterance<'_> {
     }
 }
 
+/// Mean and standard deviation by coefficient, see [`Dataset::moments`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moments {
+    /// `[inputs]`
+    pub mean: Vec<f32>,
+    /// `[inputs]`, none negative.
+    pub deviation: Vec<f32>,
+}
+
 /// An open dataset. Cheap to share by reference between threads; reading costs page faults, not copies.
 #[derive(Debug)]
 pub struct Dataset {
@@ -300,6 +309,29 @@ impl Dataset {
     /// The name of a speaker in the corpus, for the site's own eyes; `None` if there is no such number.
     pub fn speaker_name(&self, speaker: u32) -> Option<&str> {
         self.index.speakers.get(speaker as usize).map(AsRef::as_ref)
+    }
+
+    /// Mean and standard deviation of each coefficient over the frames of a split (`[inputs]` each; a deviation of 0 where
+    /// nothing varies). Of private data this is a release like any other: use it to scale inputs on public data only.
+    pub fn moments(&self, split: Split) -> Moments {
+        let inputs = self.meta.inputs;
+        let (mut sum, mut square, mut frames) = (vec![0.0_f64; inputs], vec![0.0_f64; inputs], 0.0_f64);
+        for i in self.split(split) {
+            for frame in self.utterance(i).features.chunks_exact(inputs) {
+                frames += 1.0;
+                for ((sum, square), value) in sum.iter_mut().zip(&mut square).zip(frame) {
+                    *sum += f64::from(*value);
+                    *square += f64::from(*value).powi(2);
+                }
+            }
+        }
+        let frames = frames.max(1.0);
+        let mean: Vec<f64> = sum.iter().map(|sum| sum / frames).collect();
+        let deviation = square.iter().zip(&mean).map(|(square, mean)| (square / frames - mean * mean).max(0.0).sqrt());
+        Moments {
+            deviation: deviation.map(|value| value as f32).collect(),
+            mean: mean.iter().map(|m| *m as f32).collect(),
+        }
     }
 
     /// That header, description and content tell one story, so that no reader needs to check again.

@@ -45,6 +45,18 @@ fn what_was_written_is_what_is_read() {
 }
 
 #[test]
+fn moments_are_of_one_split() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    write(&target);
+    let dataset = Dataset::open(&target).unwrap();
+    assert_eq!(dataset.moments(Split::Test), Moments { mean: vec![0.5, -0.5], deviation: vec![0.0, 0.0] });
+    let train = dataset.moments(Split::Train);
+    assert!((train.mean[0] - 4.0).abs() < 1e-6 && (train.mean[1] - 28.0 / 6.0).abs() < 1e-6);
+    assert!((train.deviation[0] - (83.0_f32 / 6.0).sqrt()).abs() < 1e-5, "{train:?}");
+}
+
+#[test]
 fn units_partition_a_split() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("ward");

@@ -1,0 +1,157 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::f64::consts::TAU;
+use std::fs;
+
+use super::*;
+
+/// A tone of `hertz` at half scale.
+fn tone(hertz: f64, rate: u32, seconds: f64) -> Vec<f32> {
+    let len = (f64::from(rate) * seconds) as usize;
+    (0..len).map(|i| (0.5 * (TAU * hertz * i as f64 / f64::from(rate)).sin()) as f32).collect()
+}
+
+fn write(path: &Path, rate: u32, channels: &[&[f32]]) {
+    let spec = hound::WavSpec {
+        channels: channels.len() as u16,
+        sample_rate: rate,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut writer = hound::WavWriter::create(path, spec).unwrap();
+    for i in 0..channels[0].len() {
+        for channel in channels {
+            writer.write_sample((channel[i] * 32_767.0).round() as i16).unwrap();
+        }
+    }
+    writer.finalize().unwrap();
+}
+
+/// Largest difference to the tone it should be, the edges (filter ringing) left out.
+fn error(samples: &[f32], expected: &[f32]) -> f32 {
+    let inner = 800..expected.len() - 800;
+    samples[inner.clone()].iter().zip(&expected[inner]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn every_rate_becomes_sixteen_kilohertz() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tone.wav");
+    for rate in [8_000, 11_025, 16_000, 22_050, 44_100, 48_000] {
+        write(&path, rate, &[&tone(440.0, rate, 1.0)]);
+        let audio = read(&path, LONGEST).unwrap();
+        assert_eq!((audio.source_rate, audio.channels, audio.samples.len()), (rate, 1, 16_000), "{rate} Hz");
+        let error = error(&audio.samples, &tone(440.0, RATE, 1.0));
+        assert!(error < 2e-4, "{rate} Hz is off by {error}");
+    }
+}
+
+#[test]
+fn sixteen_kilohertz_is_kept_to_the_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tone.wav");
+    let samples = [0.0, 1.0, -1.0, 0.25];
+    write(&path, RATE, &[&samples]);
+    let expected = samples.map(|sample: f32| (sample * 32_767.0).round() / 32_768.0);
+    assert_eq!(read(&path, LONGEST).unwrap().samples, expected);
+}
+
+#[test]
+fn what_sixteen_kilohertz_cannot_carry_is_filtered_not_folded() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tone.wav");
+    write(&path, 44_100, &[&tone(12_000.0, 44_100, 1.0)]);
+    let samples = read(&path, LONGEST).unwrap().samples;
+    let residue = error(&samples, &vec![0.0; samples.len()]);
+    assert!(residue < 1e-4, "a 12 kHz tone came back as another of {residue}");
+}
+
+#[test]
+fn channels_are_averaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stereo.wav");
+    write(&path, RATE, &[&[0.5; 100], &[-0.25; 100]]);
+    let audio = read(&path, LONGEST).unwrap();
+    assert_eq!((audio.channels, audio.samples.len()), (2, 100));
+    assert!(audio.samples.iter().all(|sample| (sample - 0.125).abs() < 1e-4));
+}
+
+#[test]
+fn a_cut_file_is_broken_wherever_it_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tone.wav");
+    write(&path, RATE, &[&tone(440.0, RATE, 0.1)]);
+    let whole = fs::read(&path).unwrap();
+    for len in (1..whole.len()).step_by(97).chain([whole.len() - 1]) {
+        fs::write(&path, &whole[..len]).unwrap();
+        let error = read(&path, LONGEST).unwrap_err();
+        assert!(error.to_string().contains("tone.wav"), "{error}");
+        assert!(matches!(error.problem, Problem::Broken(_) | Problem::Format(_)), "{error}");
+    }
+}
+
+#[test]
+fn nothing_something_else_and_silence_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.wav");
+    assert!(matches!(read(&path, LONGEST).unwrap_err().problem, Problem::Open(_)));
+    fs::write(&path, []).unwrap();
+    assert!(matches!(read(&path, LONGEST).unwrap_err().problem, Problem::Empty));
+    fs::write(&path, "Dear diary, this is no sound at all. ".repeat(1_000)).unwrap();
+    assert!(matches!(read(&path, LONGEST).unwrap_err().problem, Problem::Format(_)));
+    write(&path, RATE, &[&[]]);
+    assert!(matches!(read(&path, LONGEST).unwrap_err().problem, Problem::Empty));
+    assert!(matches!(read(dir.path(), LONGEST).unwrap_err().problem, Problem::Format(_) | Problem::Open(_)));
+}
+
+#[test]
+fn a_recording_longer_than_the_limit_is_refused_with_both_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("long.wav");
+    write(&path, 8_000, &[&vec![0.1; 24_000]]);
+    let error = read(&path, 2.5).unwrap_err().to_string();
+    assert!(error.contains("3.0 s") && error.contains("2.5 s"), "{error}");
+    assert_eq!(read(&path, 3.0).unwrap().samples.len(), 48_000);
+}
+
+#[test]
+fn an_unbelievable_rate_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slow.wav");
+    write(&path, 100, &[&[0.1; 100]]);
+    assert!(matches!(read(&path, LONGEST).unwrap_err().problem, Problem::Rate(100)));
+}
+
+/// Where the metadata of a FLAC file ends: blocks of a flag and type, three bytes of length, content.
+fn first_frame(flac: &[u8]) -> usize {
+    let mut at = 4;
+    loop {
+        let header = &flac[at..at + 4];
+        at += 4 + u32::from_be_bytes([0, header[1], header[2], header[3]]) as usize;
+        if header[0] & 0x80 != 0 {
+            return at;
+        }
+    }
+}
+
+/// Needs the speech data (`UNDERTONE_DATA`); passes without it.
+#[test]
+fn a_flac_with_one_wrong_byte_is_broken() {
+    let Some(data) = crate::speech::fixture::data("speech_tiny") else { return };
+    let original = data.join("an4-train/fash/1/fash-1-0251.flac");
+    assert_eq!(read(&original, LONGEST).unwrap().samples.len(), 16_000);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("copy.flac");
+    let whole = fs::read(original).unwrap();
+    let frames = first_frame(&whole);
+    for at in (frames..whole.len()).step_by((whole.len() - frames) / 20) {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x10;
+        fs::write(&path, changed).unwrap();
+        assert!(matches!(read(&path, LONGEST).unwrap_err().problem, Problem::Broken(_)), "byte {at}");
+    }
+    for len in (0..whole.len()).step_by(whole.len() / 20) {
+        fs::write(&path, &whole[..len]).unwrap();
+        assert!(read(&path, LONGEST).is_err(), "{len} bytes");
+    }
+}

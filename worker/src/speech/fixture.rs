@@ -1,0 +1,28 @@
+//! Where tests find shared vectors and data, which are not part of the repository.
+//!
+//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `../shared/vectors` and `../shared/data` beside the
+//! workspace. What is absent by default is passed over, with a line on stderr; what was asked for by name must be there.
+
+use std::path::{Path, PathBuf};
+
+/// A file of test vectors.
+pub(crate) fn vectors(name: &str) -> Option<PathBuf> {
+    find("UNDERTONE_VECTORS", "vectors", name)
+}
+
+/// A folder of data.
+pub(crate) fn data(name: &str) -> Option<PathBuf> {
+    find("UNDERTONE_DATA", "data", name)
+}
+
+fn find(variable: &str, folder: &str, name: &str) -> Option<PathBuf> {
+    let asked = std::env::var_os(variable).map(PathBuf::from);
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(folder);
+    let path = asked.clone().unwrap_or_else(default).join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    assert!(asked.is_none(), "{variable} is set, but {} is not there", path.display());
+    eprintln!("passed over: no {name}; set {variable} to run this test");
+    None
+}

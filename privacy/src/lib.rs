@@ -5,9 +5,21 @@
 //! The formulas cite their papers; rounding is toward safety: costs up, budgets down.
 
 pub mod adjacency;
+pub mod calibrate;
+pub mod convert;
+pub mod curve;
 pub mod event;
+pub mod fixed;
+pub mod gaussian;
+pub mod group;
+pub mod ledger;
+pub mod mechanism;
+pub mod special;
 pub mod unit;
 
 pub use adjacency::{Adjacency, PrivacyUnit};
+pub use curve::{Curve, OrderGrid};
 pub use event::Event;
+pub use fixed::Fixed;
+pub use mechanism::{EVALUATOR_VERSION, PriceError};
 pub use unit::{Delta, Epsilon, NoiseMultiplier, Order, SamplingRate, UnitError};

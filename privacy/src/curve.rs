@@ -1,0 +1,272 @@
+//! Curves: the Rényi loss of a release at every order of a grid, and the probability mass on which it does not hold.
+//!
+//! A curve is exact fixed point, so composition is associative and order never matters: this is the only place that knows
+//! how losses add. It must not know any mechanism; `mechanism.rs` fills curves, `convert.rs` reads them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fixed::Fixed;
+use crate::unit::Order;
+
+/// Why curves cannot be made or put together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CurveError {
+    /// A grid needs at least one order, each greater than the one before.
+    #[error("a grid of orders must be strictly increasing and not empty")]
+    NotAGrid,
+    /// A loss for every order, no more and no less.
+    #[error("a curve on {orders} orders needs {orders} losses, not {losses}")]
+    WrongLength {
+        /// Orders in the grid.
+        orders: usize,
+        /// Losses given.
+        losses: usize,
+    },
+    /// Curves on different grids do not add: price the events again on one grid.
+    #[error("curves on different grids do not add: price both events on the same grid")]
+    GridMismatch,
+}
+
+/// The orders on which curves are kept: strictly increasing, each above 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Order>", into = "Vec<Order>")]
+pub struct OrderGrid(Vec<Order>);
+
+impl OrderGrid {
+    /// A grid of these orders.
+    ///
+    /// # Errors
+    /// [`CurveError::NotAGrid`] unless the orders are strictly increasing and at least one.
+    pub fn new(orders: Vec<Order>) -> Result<Self, CurveError> {
+        if orders.is_empty() || orders.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(CurveError::NotAGrid);
+        }
+        Ok(Self(orders))
+    }
+
+    /// The ledger's eight orders for ordinary budgets (ε up to about 10). Frozen: stored accounts depend on it.
+    pub fn standard() -> Self {
+        Self::of(&[2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0])
+    }
+
+    /// The ledger's eight orders for research budgets of ε in the hundreds. Frozen: stored accounts depend on it.
+    pub fn research() -> Self {
+        Self::of(&[1.007_812_5, 1.031_25, 1.125, 1.25, 1.5, 2.0, 3.0, 4.0])
+    }
+
+    /// The fine grid of reports and of planning a closed history: from 1 + 2⁻¹⁰ to 1024.
+    pub fn reporting() -> Self {
+        let mut orders: Vec<f64> = (3..=10).rev().map(|j| 1.0 + 1.0 / f64::from(1u32 << j)).collect();
+        orders.extend([1.25, 1.375, 1.5, 1.625, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75]);
+        orders.extend([4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 28.0, 32.0]);
+        orders.extend([40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 1024.0]);
+        Self::of(&orders)
+    }
+
+    /// Constant orders, known to be in range.
+    fn of(orders: &[f64]) -> Self {
+        Self(orders.iter().filter_map(|&order| Order::new(order).ok()).collect())
+    }
+
+    /// The orders, increasing.
+    pub fn orders(&self) -> &[Order] {
+        &self.0
+    }
+
+    /// How many orders.
+    #[expect(clippy::len_without_is_empty, reason = "a grid is never empty")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl TryFrom<Vec<Order>> for OrderGrid {
+    type Error = CurveError;
+    fn try_from(orders: Vec<Order>) -> Result<Self, CurveError> {
+        Self::new(orders)
+    }
+}
+
+impl From<OrderGrid> for Vec<Order> {
+    fn from(grid: OrderGrid) -> Self {
+        grid.0
+    }
+}
+
+/// Rényi loss in nats at each order of a grid, plus the accrued side mass δ (approximate RDP: with probability at most δ
+/// the loss is unbounded). Infinite losses are allowed and marked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
+pub struct Curve {
+    grid: OrderGrid,
+    losses: Vec<Fixed>,
+    side_delta: Fixed,
+}
+
+impl Curve {
+    /// Evaluators promise a relative error below 2⁻⁴⁰; this factor covers it.
+    const COVER: f64 = 1.0 + 1.0 / 1_099_511_627_776.0;
+
+    /// The loss of releasing nothing.
+    pub fn zero(grid: &OrderGrid) -> Self {
+        Self { losses: vec![Fixed::ZERO; grid.len()], grid: grid.clone(), side_delta: Fixed::ZERO }
+    }
+
+    /// The loss of releasing everything.
+    pub fn infinite(grid: &OrderGrid) -> Self {
+        Self { losses: vec![Fixed::INFINITE; grid.len()], grid: grid.clone(), side_delta: Fixed::ZERO }
+    }
+
+    /// A curve from an evaluator in f64, in nats. Covers the evaluator's error (factor 1 + 2⁻⁴⁰) and rounds up.
+    pub fn evaluated(grid: &OrderGrid, mut loss: impl FnMut(Order) -> f64) -> Self {
+        let losses = grid.orders().iter().map(|&order| Fixed::ceil(loss(order) * Self::COVER)).collect();
+        Self { grid: grid.clone(), losses, side_delta: Fixed::ZERO }
+    }
+
+    /// A curve from losses in nats that are already upper bounds; rounded up to the next unit.
+    ///
+    /// # Errors
+    /// [`CurveError::WrongLength`] unless there is one loss for every order.
+    pub fn from_nats(grid: &OrderGrid, losses: &[f64]) -> Result<Self, CurveError> {
+        Self::from_fixed(grid, losses.iter().map(|&loss| Fixed::ceil(loss)).collect(), Fixed::ZERO)
+    }
+
+    /// A curve from its exact parts.
+    ///
+    /// # Errors
+    /// [`CurveError::WrongLength`] unless there is one loss for every order.
+    pub fn from_fixed(grid: &OrderGrid, losses: Vec<Fixed>, side_delta: Fixed) -> Result<Self, CurveError> {
+        if losses.len() != grid.len() {
+            return Err(CurveError::WrongLength { orders: grid.len(), losses: losses.len() });
+        }
+        Ok(Self { grid: grid.clone(), losses, side_delta })
+    }
+
+    /// This curve with a side mass besides what it has; rounded up.
+    #[must_use]
+    pub fn with_side_delta(mut self, delta: f64) -> Self {
+        self.side_delta = self.side_delta.plus(Fixed::ceil(delta));
+        self
+    }
+
+    /// Both releases: losses and side masses add (adaptive composition of Rényi DP).
+    ///
+    /// # Errors
+    /// [`CurveError::GridMismatch`] when the curves are on different grids.
+    pub fn add(&self, other: &Self) -> Result<Self, CurveError> {
+        if self.grid != other.grid {
+            return Err(CurveError::GridMismatch);
+        }
+        Ok(Self {
+            grid: self.grid.clone(),
+            losses: self.losses.iter().zip(&other.losses).map(|(a, b)| a.plus(*b)).collect(),
+            side_delta: self.side_delta.plus(other.side_delta),
+        })
+    }
+
+    /// The same release `count` times; 0 times costs nothing, even if once would cost infinity.
+    #[must_use]
+    pub fn times(&self, count: u64) -> Self {
+        Self {
+            grid: self.grid.clone(),
+            losses: self.losses.iter().map(|loss| loss.times(count)).collect(),
+            side_delta: self.side_delta.times(count),
+        }
+    }
+
+    /// What is left of this curve without `part`, or nothing when some loss of `part` is larger, infinite, or the grids
+    /// differ.
+    #[must_use]
+    pub fn without(&self, part: &Self) -> Option<Self> {
+        if self.grid != part.grid {
+            return None;
+        }
+        let losses = self.losses.iter().zip(&part.losses).map(|(a, b)| a.minus(*b)).collect::<Option<_>>()?;
+        Some(Self { grid: self.grid.clone(), losses, side_delta: self.side_delta.minus(part.side_delta)? })
+    }
+
+    /// The orders.
+    pub fn grid(&self) -> &OrderGrid {
+        &self.grid
+    }
+
+    /// Every order with the loss there, in nats.
+    pub fn losses(&self) -> impl ExactSizeIterator<Item = (Order, Fixed)> + '_ {
+        self.grid.orders().iter().copied().zip(self.losses.iter().copied())
+    }
+
+    /// The probability mass on which nothing is promised.
+    pub fn side_delta(&self) -> Fixed {
+        self.side_delta
+    }
+
+    /// Does this cost nothing at all?
+    pub fn is_zero(&self) -> bool {
+        self.side_delta == Fixed::ZERO && self.losses.iter().all(|loss| *loss == Fixed::ZERO)
+    }
+
+    /// Is there no order at which the loss is finite?
+    pub fn is_infinite(&self) -> bool {
+        self.losses.iter().all(|loss| loss.is_infinite())
+    }
+}
+
+/// What a curve looks like in a row: units of 2⁻⁶⁴ as decimal strings.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    orders: OrderGrid,
+    losses: Vec<Fixed>,
+    side_delta: Fixed,
+}
+
+impl TryFrom<Stored> for Curve {
+    type Error = CurveError;
+    fn try_from(stored: Stored) -> Result<Self, CurveError> {
+        Self::from_fixed(&stored.orders, stored.losses, stored.side_delta)
+    }
+}
+
+impl From<Curve> for Stored {
+    fn from(curve: Curve) -> Self {
+        Self { orders: curve.grid, losses: curve.losses, side_delta: curve.side_delta }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+    use super::*;
+
+    #[test]
+    fn the_frozen_grids_have_all_their_orders() {
+        assert_eq!(OrderGrid::standard().len(), 8);
+        assert_eq!(OrderGrid::research().len(), 8);
+        assert_eq!(OrderGrid::reporting().len(), 49);
+        for grid in [OrderGrid::standard(), OrderGrid::research(), OrderGrid::reporting()] {
+            assert_eq!(OrderGrid::new(grid.orders().to_vec()).unwrap(), grid);
+        }
+    }
+
+    #[test]
+    fn curves_on_different_grids_do_not_add() {
+        let (a, b) = (Curve::zero(&OrderGrid::standard()), Curve::zero(&OrderGrid::research()));
+        assert_eq!(a.add(&b), Err(CurveError::GridMismatch));
+    }
+
+    #[test]
+    fn a_stored_curve_comes_back_bit_for_bit() {
+        let curve = Curve::evaluated(&OrderGrid::research(), |order| order.get() / 3.0).with_side_delta(1e-7);
+        let text = serde_json::to_string(&curve.times(7)).unwrap();
+        assert_eq!(serde_json::from_str::<Curve>(&text).unwrap(), curve.times(7));
+        let marked = serde_json::to_string(&Curve::infinite(&OrderGrid::standard())).unwrap();
+        assert!(serde_json::from_str::<Curve>(&marked).unwrap().is_infinite());
+    }
+
+    #[test]
+    fn a_stored_curve_with_a_loss_missing_is_refused() {
+        let text = r#"{"orders":[2.0,3.0],"losses":["1"],"side_delta":"0"}"#;
+        assert!(serde_json::from_str::<Curve>(text).is_err());
+        let text = r#"{"orders":[3.0,2.0],"losses":["1","1"],"side_delta":"0"}"#;
+        assert!(serde_json::from_str::<Curve>(text).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! One reservation: the worst case of a job on one account, and how much of it has been released.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cost, LedgerError};
+
+/// The key of a reservation; a UUID fits. Serialized as a decimal string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ReservationId(pub u128);
+
+impl fmt::Display for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ReservationId {
+    type Err = std::num::ParseIntError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl TryFrom<String> for ReservationId {
+    type Error = std::num::ParseIntError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<ReservationId> for String {
+    fn from(id: ReservationId) -> Self {
+        id.to_string()
+    }
+}
+
+/// What a row of a reservation holds. Made by [`super::Balance::reserve`], changed only by `commit` and `settle` there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
+pub struct Reservation {
+    id: ReservationId,
+    per_release: Cost,
+    releases: u64,
+    committed: u64,
+    settled: bool,
+}
+
+impl Reservation {
+    pub(super) fn new(id: ReservationId, per_release: Cost, releases: u64) -> Self {
+        Self { id, per_release, releases, committed: 0, settled: false }
+    }
+
+    /// A reservation from its stored parts.
+    ///
+    /// # Errors
+    /// [`LedgerError::Inconsistent`] when more releases are committed than were reserved.
+    pub fn from_parts(
+        id: ReservationId,
+        per_release: Cost,
+        releases: u64,
+        committed: u64,
+        settled: bool,
+    ) -> Result<Self, LedgerError> {
+        if committed > releases {
+            return Err(LedgerError::Inconsistent("more releases committed than reserved"));
+        }
+        Ok(Self { id, per_release, releases, committed, settled })
+    }
+
+    /// Its key.
+    pub const fn id(&self) -> ReservationId {
+        self.id
+    }
+
+    /// What each release costs.
+    pub const fn per_release(&self) -> &Cost {
+        &self.per_release
+    }
+
+    /// How many releases it is for.
+    pub const fn releases(&self) -> u64 {
+        self.releases
+    }
+
+    /// How many releases have been committed.
+    pub const fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// Has the unreleased part been returned?
+    pub const fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// How many releases it still holds room for: none once settled.
+    pub const fn open(&self) -> u64 {
+        if self.settled { 0 } else { self.releases - self.committed }
+    }
+
+    /// What has been spent under it.
+    pub fn spent(&self) -> Cost {
+        self.per_release.times(self.committed)
+    }
+
+    /// What it still holds.
+    pub fn held(&self) -> Cost {
+        self.per_release.times(self.open())
+    }
+
+    /// Counts one release.
+    ///
+    /// # Errors
+    /// [`LedgerError::Settled`] or [`LedgerError::Exhausted`]: there must be room reserved for it.
+    pub(super) fn count_release(&mut self) -> Result<(), LedgerError> {
+        if self.settled {
+            return Err(LedgerError::Settled(self.id));
+        }
+        if self.committed == self.releases {
+            return Err(LedgerError::Exhausted { id: self.id, releases: self.releases });
+        }
+        self.committed += 1;
+        Ok(())
+    }
+
+    /// Closes it.
+    pub(super) fn close(&mut self) {
+        self.settled = true;
+    }
+}
+
+/// What a reservation looks like in a row.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    id: ReservationId,
+    per_release: Cost,
+    releases: u64,
+    committed: u64,
+    settled: bool,
+}
+
+impl TryFrom<Stored> for Reservation {
+    type Error = LedgerError;
+    fn try_from(stored: Stored) -> Result<Self, LedgerError> {
+        Self::from_parts(stored.id, stored.per_release, stored.releases, stored.committed, stored.settled)
+    }
+}
+
+impl From<Reservation> for Stored {
+    fn from(reservation: Reservation) -> Self {
+        let Reservation { id, per_release, releases, committed, settled } = reservation;
+        Self { id, per_release, releases, committed, settled }
+    }
+}

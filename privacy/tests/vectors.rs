@@ -1,0 +1,12 @@
+//! The published vectors, every case of every file; a kind that no rule here knows is a failure.
+//!
+//! The folder is named by `UNDERTONE_VECTORS` (default `../shared/vectors`, from the root of the workspace).
+
+#[path = "vectors/case.rs"]
+mod case;
+#[path = "vectors/gaussian.rs"]
+mod gaussian;
+#[path = "vectors/ledger.rs"]
+mod ledger;
+#[path = "vectors/rdp.rs"]
+mod rdp;

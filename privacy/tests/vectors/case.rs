@@ -1,0 +1,109 @@
+//! Reading cases: numbers, infinities as text, and the one-sided rule of acceptance.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use undertone_privacy::{Delta, Epsilon, Order, OrderGrid};
+
+/// One case of a vector file.
+pub(crate) struct Case(Value);
+
+/// Every case of a file, in order.
+pub(crate) fn cases(name: &str) -> Vec<Case> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "../shared/vectors".into(), PathBuf::from);
+    let path = root.join(folder).join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; set UNDERTONE_VECTORS to the folder of vectors", path.display()));
+    let file: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let cases = file["cases"].as_array().unwrap_or_else(|| panic!("{}: no cases", path.display())).clone();
+    assert!(!cases.is_empty(), "{}: no cases", path.display());
+    cases.into_iter().map(Case).collect()
+}
+
+impl Case {
+    /// Part of a case, read like one.
+    pub(crate) fn part(value: &Value) -> Self {
+        Self(value.clone())
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        self.0["id"].as_str().unwrap_or("a case without an id")
+    }
+
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.0[key].as_str().unwrap_or_else(|| panic!("{}: `{key}` is not a text", self.id()))
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        !self.0[key].is_null()
+    }
+
+    pub(crate) fn number(&self, key: &str) -> f64 {
+        number(&self.0[key]).unwrap_or_else(|| panic!("{}: `{key}` is not a number", self.id()))
+    }
+
+    pub(crate) fn number_or(&self, key: &str, otherwise: f64) -> f64 {
+        if self.has(key) { self.number(key) } else { otherwise }
+    }
+
+    pub(crate) fn count(&self, key: &str) -> u64 {
+        let count = self.number(key);
+        assert!(count >= 0.0 && count.fract() == 0.0, "{}: `{key}` is not a count", self.id());
+        count as u64
+    }
+
+    pub(crate) fn truth(&self, key: &str) -> bool {
+        self.0[key].as_bool().unwrap_or_else(|| panic!("{}: `{key}` is not true or false", self.id()))
+    }
+
+    pub(crate) fn list(&self, key: &str) -> Vec<Value> {
+        self.0[key].as_array().unwrap_or_else(|| panic!("{}: `{key}` is not a list", self.id())).clone()
+    }
+
+    pub(crate) fn numbers(&self, key: &str) -> Vec<f64> {
+        self.list(key).iter().map(|v| number(v).unwrap_or_else(|| panic!("{}: `{key}`", self.id()))).collect()
+    }
+
+    pub(crate) fn epsilon(&self) -> Epsilon {
+        Epsilon::new(self.number("epsilon")).unwrap_or_else(|error| panic!("{}: {error}", self.id()))
+    }
+
+    pub(crate) fn delta(&self) -> Delta {
+        Delta::new(self.number("delta")).unwrap_or_else(|error| panic!("{}: {error}", self.id()))
+    }
+
+    pub(crate) fn grid(&self) -> OrderGrid {
+        let orders = self.numbers("orders").into_iter().map(Order::new).collect::<Result<_, _>>();
+        let orders = orders.unwrap_or_else(|error| panic!("{}: {error}", self.id()));
+        OrderGrid::new(orders).unwrap_or_else(|error| panic!("{}: {error}", self.id()))
+    }
+
+    /// A kind that no rule knows.
+    pub(crate) fn unknown(&self) -> ! {
+        panic!("{}: no rule for kind `{}`", self.id(), self.text("kind"))
+    }
+
+    /// Never below the reference by more than `slack` of it, never above it by more than the case's tolerances.
+    #[track_caller]
+    pub(crate) fn bounds(&self, got: f64, reference: f64, slack: f64) {
+        if reference.is_infinite() {
+            assert!(got == reference, "{}: {got:e} instead of {reference}", self.id());
+            return;
+        }
+        let (relative, absolute) = (self.number_or("rel_tol", 1e-12), self.number_or("abs_tol", 0.0));
+        assert!(got >= reference - reference.abs() * slack, "{}: {got:e} is below {reference:e}", self.id());
+        let most = reference + reference.abs() * relative + absolute;
+        assert!(got <= most, "{}: {got:e} is above {reference:e} by more than allowed", self.id());
+    }
+}
+
+/// A JSON number, or an infinity written as text.
+fn number(value: &Value) -> Option<f64> {
+    match value.as_str() {
+        Some("inf") => Some(f64::INFINITY),
+        Some("-inf") => Some(f64::NEG_INFINITY),
+        Some(_) => None,
+        None => value.as_f64(),
+    }
+}

@@ -1,0 +1,59 @@
+//! rdp.json: Rényi curves at integer and fractional orders, and their conversion.
+
+use undertone_privacy::mechanism::{fixed_size_sampled_gaussian, laplace, poisson_sampled_gaussian, pure};
+use undertone_privacy::{Curve, convert};
+
+use crate::case::{Case, cases};
+
+#[test]
+fn every_renyi_vector_holds() {
+    for case in cases("rdp") {
+        match case.text("kind") {
+            "sgm_rdp" => {
+                let got = poisson_sampled_gaussian(case.number("q"), case.number("sigma"), case.number("order"));
+                case.bounds(got, case.number("rdp"), 1e-12);
+                if case.has("reverse_direction_rdp") {
+                    assert!(got >= case.number("reverse_direction_rdp") * (1.0 - 1e-12), "{}: reverse", case.id());
+                }
+            }
+            "sgm_eps_intgrid" => {
+                let (q, z) = (case.number("q"), case.number("sigma"));
+                let step = Curve::evaluated(&case.grid(), |order| poisson_sampled_gaussian(q, z, order.get()));
+                epsilon(&case, &step.times(case.count("steps")), 1e-9);
+            }
+            "rdp_to_eps" => epsilon(&case, &given(&case), 1e-12),
+            "rdp_to_delta" => {
+                let (curve, at) = (given(&case), case.epsilon());
+                let got = convert::delta(&curve, at).map_or(1.0, |delta| delta.get());
+                case.bounds(got, case.number("delta"), 1e-10);
+                let (got, reference) = (convert::ln_delta(&curve, at), case.number("log_delta"));
+                let close = (got - reference).abs() <= 1e-10 * reference.abs().max(1.0);
+                assert!(close || got == reference, "{}: ln delta {got} instead of {reference}", case.id());
+            }
+            "laplace_rdp" => {
+                let got = laplace(case.number("epsilon"), case.number("order"));
+                case.bounds(got, case.number("rdp"), 1e-12);
+            }
+            "pure_dp_rdp" => {
+                let got = pure(case.number("epsilon"), case.number("order"));
+                case.bounds(got, case.number("rdp"), 1e-12);
+            }
+            "wor_rdp_replace_one" => {
+                let rate = case.number("sample_size") / case.number("dataset_size");
+                let got = fixed_size_sampled_gaussian(rate, case.number("noise_multiplier"), case.number("order"));
+                case.bounds(got, case.number("rdp"), 1e-9);
+            }
+            _ => case.unknown(),
+        }
+    }
+}
+
+fn given(case: &Case) -> Curve {
+    Curve::from_nats(&case.grid(), &case.numbers("rdp")).unwrap_or_else(|error| panic!("{}: {error}", case.id()))
+}
+
+#[track_caller]
+fn epsilon(case: &Case, curve: &Curve, slack: f64) {
+    let got = convert::epsilon(curve, case.delta()).map_or(f64::INFINITY, |epsilon| epsilon.get());
+    case.bounds(got, case.number("epsilon"), slack);
+}

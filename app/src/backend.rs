@@ -1,0 +1,132 @@
+//! All the dashboard may ask, as one trait.
+//!
+//! The server implements it over its service layer, once for every request: a value of `dyn Backend` already knows who is
+//! asking, so no call here names a caller and no page can forget to. It must translate and delegate only; whether the
+//! caller may do something is decided by the service. Nothing here reads a cookie: signing in and out gives back the
+//! `Set-Cookie` values, which the dashboard passes on without reading them.
+//!
+//! # For whoever mounts the dashboard
+//! For each request provide `Arc<dyn Backend>` as context, both to the pages and to the server functions under `/ui`:
+//! ```ignore
+//! let context = move || provide_context::<Arc<dyn Backend>>(Arc::new(Desk::of(&state, actor_of_this_request())));
+//! ```
+//! where the actor comes from the request's cookies, resolved (and refreshed, when the access token has run out) by a
+//! middleware before leptos sees the request; it can hand the actor over in the request's extensions, which leptos_axum
+//! provides as context in `http::request::Parts`. Server functions only accept `POST` from the same origin when that
+//! middleware says so: the check against forged requests is the server's.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use leptos::prelude::use_context;
+use time::OffsetDateTime;
+use undertone_api::budget::{Account, Entry, NewBudget};
+use undertone_api::consortium::{Consortium, NewConsortium};
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
+use undertone_api::member::{Member, NewMember};
+use undertone_api::model::Artifact;
+use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Organization};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::{Code, Problem};
+use undertone_api::session::SignIn;
+use undertone_api::worker::{Enrolment, NewEnrolment};
+
+use crate::standing::Standing;
+
+/// What a call answers.
+pub type Answer<T> = Result<T, Problem>;
+
+/// Whole values of `Set-Cookie` headers, in order; opaque to the dashboard.
+pub type Cookies = Vec<String>;
+
+/// Everything one caller may ask of the server. Every method fails with the [`Problem`] that REST would answer.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// The present moment: pages tell durations against it and read no clock themselves.
+    fn now(&self) -> OffsetDateTime;
+
+    /// Whether the site is served over TLS, so that the dashboard's own cookies are marked `Secure`.
+    fn secure(&self) -> bool;
+
+    /// Who is asking; `None` when nobody is signed in.
+    async fn me(&self) -> Answer<Option<Member>>;
+
+    /// Signs in. The answer's cookies make the following requests this member's.
+    async fn sign_in(&self, credentials: SignIn) -> Answer<Cookies>;
+
+    /// Ends the session. The answer's cookies delete the session's.
+    async fn sign_out(&self) -> Answer<Cookies>;
+
+    /// What a one-time link is for. `secret` is the last part of `/accept/<secret>`; links must have that address.
+    async fn invitation(&self, secret: &str) -> Answer<InvitationPreview>;
+
+    /// Accepts a one-time link and signs the new member in.
+    async fn accept(&self, secret: &str, member: NewMember) -> Answer<Cookies>;
+
+    /// The consortia the caller takes part in; all of them for the operator.
+    async fn consortia(&self) -> Answer<Vec<Consortium>>;
+
+    /// Founds a consortium.
+    async fn found(&self, consortium: NewConsortium) -> Answer<Consortium>;
+
+    /// The organizations of a consortium, by name.
+    async fn organizations(&self, consortium: ConsortiumId) -> Answer<Vec<Organization>>;
+
+    /// The members of an organization, as far as the caller may see them.
+    async fn members(&self, organization: OrganizationId) -> Answer<Vec<Member>>;
+
+    /// Makes a one-time link; the answer holds it, nothing later does.
+    async fn invite(&self, invitation: NewInvitation) -> Answer<Invitation>;
+
+    /// Makes an enrolment token for a worker of the organization; the answer holds it, nothing later does.
+    async fn enrol(&self, organization: OrganizationId, worker: NewEnrolment) -> Answer<Enrolment>;
+
+    /// The datasets of a consortium, with their accounts.
+    async fn datasets(&self, consortium: ConsortiumId) -> Answer<Vec<Dataset>>;
+
+    /// The full balances of a dataset's accounts, for planning: what the server itself decides by.
+    async fn standing(&self, dataset: DatasetId) -> Answer<Vec<Standing>>;
+
+    /// Sets or raises a dataset's lifetime limit for one unit.
+    async fn set_budget(&self, dataset: DatasetId, budget: NewBudget) -> Answer<Account>;
+
+    /// The rows of a dataset's ledger, newest first.
+    async fn entries(&self, dataset: DatasetId, page: PageQuery) -> Answer<Page<Entry>>;
+
+    /// The jobs of a consortium, newest first.
+    async fn jobs(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<JobSummary>>;
+
+    /// Proposes a job to the owners of its datasets.
+    async fn propose(&self, consortium: ConsortiumId, job: NewJob) -> Answer<Job>;
+
+    /// A job in full.
+    async fn job(&self, job: JobId) -> Answer<Job>;
+
+    /// How a job stands at this moment.
+    async fn progress(&self, job: JobId) -> Answer<Progress>;
+
+    /// Agrees, as a steward, to what the job does with one dataset.
+    async fn approve(&self, job: JobId, dataset: DatasetId) -> Answer<Job>;
+
+    /// Refuses, as a steward, what the job would do with one dataset.
+    async fn refuse(&self, job: JobId, dataset: DatasetId, refusal: Refuse) -> Answer<Job>;
+
+    /// Ends a job that is not over.
+    async fn cancel(&self, job: JobId) -> Answer<Job>;
+
+    /// The files of a job.
+    async fn artifacts(&self, job: JobId) -> Answer<Vec<Artifact>>;
+
+    /// The address from which the caller's browser can fetch a file with its cookies: the REST address.
+    fn download(&self, artifact: &Artifact) -> String;
+}
+
+/// The backend of the request that is being answered.
+///
+/// # Errors
+/// [`Code::Internal`] when the server provided none: a mistake in mounting, not of the caller.
+pub fn backend() -> Answer<Arc<dyn Backend>> {
+    use_context().ok_or_else(|| Problem::new(Code::Internal, "the dashboard was mounted without its backend"))
+}

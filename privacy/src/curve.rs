@@ -205,6 +205,11 @@ impl Curve {
         self.side_delta == Fixed::ZERO && self.losses.iter().all(|loss| *loss == Fixed::ZERO)
     }
 
+    /// Are all losses and the side mass finite?
+    pub fn is_finite(&self) -> bool {
+        !self.side_delta.is_infinite() && self.losses.iter().all(|loss| !loss.is_infinite())
+    }
+
     /// Is there no order at which the loss is finite?
     pub fn is_infinite(&self) -> bool {
         self.losses.iter().all(|loss| loss.is_infinite())

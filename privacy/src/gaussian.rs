@@ -178,6 +178,7 @@ pub(crate) fn classic_sigma(epsilon: f64, delta: f64, l2_sensitivity: f64) -> f6
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "these edges are exact")]
     #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
     use super::*;
     use proptest::prelude::*;

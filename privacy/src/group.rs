@@ -32,6 +32,7 @@ pub(crate) fn pair_delta(epsilon: Epsilon, delta: Delta) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "these edges are exact")]
     #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
     use super::*;
 

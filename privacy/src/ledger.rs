@@ -13,12 +13,18 @@ mod account;
 mod balance;
 mod budget;
 mod filter;
+mod gauge;
+mod headroom;
+mod refusal;
 mod reservation;
 
 pub use account::Account;
-pub use balance::{Balance, Refusal, Summary};
-pub use budget::{Budget, BudgetError, GridKind, Headroom};
+pub use balance::Balance;
+pub use budget::{Budget, BudgetError, GridKind};
 pub use filter::{BasicFilter, Decimal, DecimalError, GdpFilter};
+pub use gauge::Summary;
+pub use headroom::Headroom;
+pub use refusal::{Refusal, Shortfall};
 pub use reservation::{Reservation, ReservationId};
 
 use crate::curve::CurveError;

@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Budget, GridKind, Headroom};
+use super::budget::{Budget, GridKind};
+use super::gauge::Summary;
+use super::headroom::Headroom;
+use super::refusal::{Refusal, Shortfall};
 use super::{Cost, LedgerError, Reservation, ReservationId};
 use crate::adjacency::Adjacency;
-use crate::convert;
 use crate::curve::{Curve, OrderGrid};
 use crate::event::Event;
-use crate::fixed::Fixed;
 use crate::mechanism::{self, PriceError};
-use crate::unit::{Delta, Epsilon};
 
 /// What a row of an account holds: its budget, if it has one, and the sums of all it was charged.
 ///
@@ -22,77 +22,6 @@ pub struct Balance {
     budget: Option<Budget>,
     spent: Curve,
     reserved: Curve,
-}
-
-/// The numbers of a budget gauge, all ε at the budget's δ.
-///
-/// The ε of a loss is the smallest budget (same δ, same split over the same orders) that would have admitted it: it is 0
-/// for nothing, never falls when something is charged, is at most the limit by the admission rule, and reaches it exactly
-/// when nothing more can be admitted. `reserved_epsilon` is the increase that the open reservations would add to what is
-/// spent, `left_epsilon` what is then left to the limit: the three add up to the limit. Costs compose by less than their
-/// sum, so a job may be admitted whose own ε is above `left_epsilon`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// The limit on ε; `None` without a budget.
-    pub limit: Option<Epsilon>,
-    /// The δ at which all this holds; `None` without a budget.
-    pub delta: Option<Delta>,
-    /// ε spent, rounded up.
-    pub spent_epsilon: f64,
-    /// What open reservations add to that.
-    pub reserved_epsilon: f64,
-    /// What is left to the limit, rounded down.
-    pub left_epsilon: f64,
-    /// The fraction of the filter's budget that is spent, in [0, 1], rounded up: at the order where it is least.
-    pub spent_fraction: f64,
-    /// The fraction that is spent or reserved, in [0, 1], rounded up.
-    pub committed_fraction: f64,
-    /// The part of δ that releases with a δ of their own have spent or reserved, rounded up.
-    pub side_delta: f64,
-}
-
-/// A refused reservation: what was spent, asked and left. Depends on public parameters only; nothing was charged.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[serde(tag = "reason", rename_all = "snake_case")]
-pub enum Refusal {
-    /// The account has no budget.
-    #[error("the account has no budget: set one before asking for a release")]
-    NoBudget,
-    /// The release costs infinity at every order.
-    #[error("a release without noise needs a dataset that is marked public or open")]
-    Infinite,
-    /// No order has room.
-    #[error(
-        "the budget of epsilon {limit} at delta {delta} has no room: {spent} spent, {reserved} reserved, {asked} asked, {left} left"
-    )]
-    OverBudget {
-        /// The limit on ε.
-        limit: f64,
-        /// The δ of the budget.
-        delta: f64,
-        /// ε spent, rounded up.
-        spent: f64,
-        /// What open reservations add to it.
-        reserved: f64,
-        /// ε of what was asked, alone, rounded up.
-        asked: f64,
-        /// ε left, rounded down.
-        left: f64,
-        /// The fraction of the filter's budget spent or reserved, rounded up.
-        committed_fraction: f64,
-    },
-    /// The part of δ for releases with a δ of their own has no room.
-    #[error(
-        "the budget keeps {limit} of its delta for releases with a delta of their own: {committed} spent or reserved, {asked} asked"
-    )]
-    OverDelta {
-        /// The part of δ kept for such releases.
-        limit: f64,
-        /// What is spent or reserved of it, rounded up.
-        committed: f64,
-        /// What was asked, rounded up.
-        asked: f64,
-    },
 }
 
 impl Balance {
@@ -174,50 +103,36 @@ impl Balance {
         per_release: &Cost,
         releases: u64,
     ) -> Result<Reservation, LedgerError> {
-        let asked = per_release.times(releases);
-        self.check(&asked)?;
-        self.reserved = self.reserved.add(&asked)?;
+        self.check(per_release, releases)?;
+        self.reserved = self.reserved.add(&per_release.times(releases))?;
         Ok(Reservation::new(id, per_release.clone(), releases))
     }
 
-    /// Would this cost be admitted now?
+    /// Would [`Balance::reserve`] admit this now?
     ///
     /// # Errors
     /// As [`Balance::reserve`].
-    pub fn check(&self, asked: &Cost) -> Result<(), LedgerError> {
-        if asked.grid() != self.grid() {
-            return Err(crate::curve::CurveError::GridMismatch.into());
-        }
+    pub fn check(&self, per_release: &Cost, releases: u64) -> Result<(), LedgerError> {
+        let asked = per_release.times(releases);
+        let after = self.committed().add(&asked)?;
         let Some(budget) = &self.budget else {
             return Err(Refusal::NoBudget.into());
         };
-        if asked.is_infinite() {
+        // All orders are charged, so all must be able to hold the sum, even those that do not decide.
+        if !after.is_finite() {
             return Err(Refusal::Infinite.into());
         }
         let headroom = self.headroom();
-        if headroom.admits(asked) {
+        if headroom.admits(&asked) {
             return Ok(());
         }
-        if asked.side_delta() > headroom.side_delta() {
-            let committed = self.spent.side_delta().plus(self.reserved.side_delta());
-            return Err(Refusal::OverDelta {
-                limit: budget.side_delta().get(),
-                committed: committed.to_f64_up(),
-                asked: asked.side_delta().to_f64_up(),
-            }
-            .into());
-        }
-        let summary = self.summary();
-        Err(Refusal::OverBudget {
-            limit: budget.epsilon().get(),
-            delta: budget.delta().get(),
-            spent: summary.spent_epsilon,
-            reserved: summary.reserved_epsilon,
-            asked: least_budget(budget, asked),
-            left: summary.left_epsilon,
-            committed_fraction: summary.committed_fraction,
-        }
-        .into())
+        let shortfall = Shortfall::new(budget, &self.summary(), &asked, &after, headroom.releases(per_release));
+        let refusal = if asked.side_delta() > headroom.side_delta() {
+            Refusal::OverDelta(shortfall)
+        } else {
+            Refusal::OverBudget(shortfall)
+        };
+        Err(refusal.into())
     }
 
     /// Moves one release of a reservation from reserved to spent. Must be durable before the release leaves.
@@ -270,64 +185,8 @@ impl Balance {
 
     /// The numbers of the gauge.
     pub fn summary(&self) -> Summary {
-        let side_delta = self.spent.side_delta().plus(self.reserved.side_delta()).to_f64_up();
-        let Some(budget) = &self.budget else {
-            return Summary {
-                limit: None,
-                delta: None,
-                spent_epsilon: 0.0,
-                reserved_epsilon: 0.0,
-                left_epsilon: 0.0,
-                spent_fraction: 0.0,
-                committed_fraction: 0.0,
-                side_delta,
-            };
-        };
-        let committed = self.committed();
-        let limit = budget.epsilon().get();
-        let spent_epsilon = least_budget(budget, &self.spent);
-        let committed_epsilon = least_budget(budget, &committed).max(spent_epsilon);
-        Summary {
-            limit: Some(budget.epsilon()),
-            delta: Some(budget.delta()),
-            spent_epsilon,
-            reserved_epsilon: committed_epsilon - spent_epsilon,
-            left_epsilon: (limit - committed_epsilon).max(0.0),
-            spent_fraction: fraction(budget, &self.spent),
-            committed_fraction: fraction(budget, &committed),
-            side_delta,
-        }
+        Summary::new(self.budget.as_ref(), &self.spent, &self.committed())
     }
-}
-
-/// The smallest ε of a budget, else like this one, that would admit the loss; rounded up, infinite if none would.
-/// A loss that this budget admits is never said to need more than this budget.
-fn least_budget(budget: &Budget, loss: &Curve) -> f64 {
-    if loss.is_zero() {
-        return 0.0;
-    }
-    let ln_delta = budget.ln_delta_share(loss.grid().len());
-    let least = loss
-        .losses()
-        .map(|(order, loss)| convert::epsilon_at(order, loss.to_f64_up(), ln_delta))
-        .fold(f64::INFINITY, f64::min);
-    let fits = budget.shares().iter().zip(loss.losses()).any(|(share, (_, loss))| share.is_some_and(|s| loss <= s));
-    if fits { least.min(budget.epsilon().get()) } else { least }
-}
-
-/// The least, over the orders alive, of loss / share; at most 1.
-fn fraction(budget: &Budget, loss: &Curve) -> f64 {
-    budget
-        .shares()
-        .into_iter()
-        .zip(loss.losses())
-        .filter_map(|(share, (_, loss))| share.map(|share| (share, loss)))
-        .map(|(share, loss)| match (loss, share) {
-            (Fixed::ZERO, _) => 0.0,
-            (_, Fixed::ZERO) => 1.0,
-            _ => (loss.to_f64_up() / share.to_f64_down()).next_up(),
-        })
-        .fold(1.0, f64::min)
 }
 
 /// What a balance looks like in a row.

@@ -143,7 +143,7 @@ impl Budget {
 }
 
 /// ln(δ / number of orders), rounded down; −∞ at δ = 0.
-fn ln_share(delta: f64, orders: usize) -> f64 {
+pub(super) fn ln_share(delta: f64, orders: usize) -> f64 {
     if delta <= 0.0 {
         return f64::NEG_INFINITY;
     }
@@ -152,7 +152,7 @@ fn ln_share(delta: f64, orders: usize) -> f64 {
 }
 
 /// ε less the conversion's overhead at every order, rounded down; `None` where negative.
-fn shares(epsilon: f64, ln_delta: f64, grid: &OrderGrid) -> Vec<Option<Fixed>> {
+pub(super) fn shares(epsilon: f64, ln_delta: f64, grid: &OrderGrid) -> Vec<Option<Fixed>> {
     grid.orders()
         .iter()
         .map(|&order| {
@@ -161,97 +161,6 @@ fn shares(epsilon: f64, ln_delta: f64, grid: &OrderGrid) -> Vec<Option<Fixed>> {
             (share >= 0.0).then(|| Fixed::floor(share))
         })
         .collect()
-}
-
-/// What may still be lost at every order: all a planner needs to know of an account, or of a target (ε, δ).
-///
-/// A cost fits when at some order its loss is at most what is left there, and its side mass at most what is left of that.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Headroom {
-    /// The orders.
-    grid: OrderGrid,
-    /// Nats left at each order; `None` where the order is dead.
-    left: Vec<Option<Fixed>>,
-    /// Side mass left.
-    side_delta: Fixed,
-}
-
-impl Headroom {
-    /// What a budget has before anything is charged; nothing without a budget.
-    pub(super) fn of_budget(budget: Option<&Budget>, grid: &OrderGrid) -> Self {
-        let (left, side) = budget.map_or_else(
-            || (vec![None; grid.len()], Fixed::ZERO),
-            |budget| (budget.shares(), Fixed::floor(budget.side_delta().get())),
-        );
-        Self { grid: grid.clone(), left, side_delta: side }
-    }
-
-    /// The room in a guarantee (ε, δ) for a plan whose parameters are fixed before its first output: the whole δ at every
-    /// order of the grid. It must not decide the admission of jobs chosen later; accounts do that.
-    pub fn of_guarantee(epsilon: Epsilon, delta: Delta, grid: &OrderGrid) -> Self {
-        let ln_delta = if delta.get() > 0.0 { log(delta.get()) } else { f64::NEG_INFINITY };
-        let left = shares(epsilon.get(), ln_delta, grid);
-        Self { grid: grid.clone(), left, side_delta: Fixed::ZERO }
-    }
-
-    /// The whole room of the Rényi filter for (ε, δ): δ in equal parts for the orders. What an account with this budget,
-    /// and nothing of δ set aside, starts with.
-    pub fn of_filter(epsilon: Epsilon, delta: Delta, grid: &OrderGrid) -> Self {
-        let left = shares(epsilon.get(), ln_share(delta.get(), grid.len()), grid);
-        Self { grid: grid.clone(), left, side_delta: Fixed::ZERO }
-    }
-
-    /// What is left after a charge: an order whose loss is exceeded is dead. A side mass that is exceeded, or a charge on
-    /// another grid, leaves nothing at all.
-    #[must_use]
-    pub fn after(&self, charged: &super::Cost) -> Self {
-        let side_left = self.side_delta.minus(charged.side_delta());
-        let left = if side_left.is_some() && charged.grid() == &self.grid {
-            let losses = charged.losses().map(|(_, loss)| loss);
-            self.left.iter().zip(losses).map(|(left, loss)| left.and_then(|left| left.minus(loss))).collect()
-        } else {
-            vec![None; self.grid.len()]
-        };
-        Self { grid: self.grid.clone(), left, side_delta: side_left.unwrap_or(Fixed::ZERO) }
-    }
-
-    /// The orders on which to price what is to fit.
-    pub fn grid(&self) -> &OrderGrid {
-        &self.grid
-    }
-
-    /// Every order, with the nats left there (`None` where the order is dead).
-    pub fn left(&self) -> impl Iterator<Item = (crate::unit::Order, Option<Fixed>)> + '_ {
-        self.grid.orders().iter().copied().zip(self.left.iter().copied())
-    }
-
-    /// The side mass left.
-    pub fn side_delta(&self) -> Fixed {
-        self.side_delta
-    }
-
-    /// How many releases of this cost fit; `u64::MAX` when they cost nothing. A cost on another grid never fits.
-    pub fn releases(&self, cost: &super::Cost) -> u64 {
-        if cost.grid() != &self.grid {
-            return 0;
-        }
-        let count = |left: Fixed, cost: Fixed| {
-            left.quotient(cost).map_or(u64::MAX, |count| u64::try_from(count).unwrap_or(u64::MAX))
-        };
-        let best = self
-            .left
-            .iter()
-            .zip(cost.losses())
-            .filter_map(|(left, (_, loss))| left.map(|left| count(left, loss)))
-            .max()
-            .unwrap_or(0);
-        best.min(count(self.side_delta, cost.side_delta()))
-    }
-
-    /// Does this cost fit?
-    pub fn admits(&self, cost: &super::Cost) -> bool {
-        self.releases(cost) > 0
-    }
 }
 
 /// What a budget looks like in a row.

@@ -64,7 +64,7 @@ impl FromStr for Decimal {
         if digits == 0 {
             return Ok(Self::ZERO);
         }
-        while scale > 0 && digits % 10 == 0 {
+        while scale > 0 && digits.is_multiple_of(10) {
             digits /= 10;
             scale -= 1;
         }
@@ -81,11 +81,11 @@ impl FromStr for Decimal {
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut twos, mut fives, mut digits) = (self.scale, self.scale, self.digits);
-        while digits != 0 && twos > 0 && digits % 2 == 0 {
+        while digits != 0 && twos > 0 && digits.is_multiple_of(2) {
             digits /= 2;
             twos -= 1;
         }
-        while digits != 0 && fives > 0 && digits % 5 == 0 {
+        while digits != 0 && fives > 0 && digits.is_multiple_of(5) {
             digits /= 5;
             fives -= 1;
         }

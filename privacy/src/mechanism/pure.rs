@@ -57,6 +57,7 @@ pub fn pure(epsilon: f64, order: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "these edges are exact")]
     use super::*;
     use proptest::prelude::*;
 

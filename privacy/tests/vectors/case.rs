@@ -79,6 +79,14 @@ impl Case {
         OrderGrid::new(orders).unwrap_or_else(|error| panic!("{}: {error}", self.id()))
     }
 
+    /// A logarithm within `tolerance`, relative above 1 and absolute below.
+    #[track_caller]
+    pub(crate) fn near(&self, got: f64, key: &str, tolerance: f64) {
+        let reference = self.number(key);
+        let close = (got - reference).abs() <= tolerance * reference.abs().max(1.0);
+        assert!(close || same(got, reference), "{}: `{key}` is {got}, not {reference}", self.id());
+    }
+
     /// A kind that no rule knows.
     pub(crate) fn unknown(&self) -> ! {
         panic!("{}: no rule for kind `{}`", self.id(), self.text("kind"))
@@ -88,7 +96,7 @@ impl Case {
     #[track_caller]
     pub(crate) fn bounds(&self, got: f64, reference: f64, slack: f64) {
         if reference.is_infinite() {
-            assert!(got == reference, "{}: {got:e} instead of {reference}", self.id());
+            assert!(same(got, reference), "{}: {got:e} instead of {reference}", self.id());
             return;
         }
         let (relative, absolute) = (self.number_or("rel_tol", 1e-12), self.number_or("abs_tol", 0.0));
@@ -96,6 +104,11 @@ impl Case {
         let most = reference + reference.abs() * relative + absolute;
         assert!(got <= most, "{}: {got:e} is above {reference:e} by more than allowed", self.id());
     }
+}
+
+/// The same number, infinities included.
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits()
 }
 
 /// A JSON number, or an infinity written as text.

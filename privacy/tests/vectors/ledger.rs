@@ -5,7 +5,7 @@ use undertone_privacy::ledger::{
     Account, BasicFilter, Budget, Decimal, GdpFilter, GridKind, Headroom, LedgerError, ReservationId,
 };
 use undertone_privacy::mechanism::{gaussian, laplace, poisson_sampled_gaussian, pure};
-use undertone_privacy::{Curve, Delta, OrderGrid, group};
+use undertone_privacy::{Curve, Delta, Fixed, OrderGrid, group};
 
 use crate::case::{Case, cases};
 
@@ -63,7 +63,7 @@ fn renyi_filter(case: &Case) {
     assert_eq!(case.text("delta_split"), "delta/len(orders)", "{}", case.id());
     let filter = Headroom::of_filter(case.epsilon(), case.delta(), &grid);
     for ((order, share), reference) in filter.left().zip(case.numbers("budget")) {
-        let got = share.map_or(-1.0, |share| share.to_f64_down());
+        let got = share.map_or(-1.0, Fixed::to_f64_down);
         assert!(got <= reference.max(-1.0) + reference.abs() * 1e-12, "{}: B({}) is too large", case.id(), order.get());
         let least = reference - reference.abs() * 1e-9 - 1e-12;
         assert!(reference < 0.0 || got >= least, "{}: B({}) is too small", case.id(), order.get());

@@ -1,0 +1,102 @@
+//! The numbers of a budget gauge: what people see of a balance. Nothing here decides anything.
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::Budget;
+use crate::convert;
+use crate::curve::Curve;
+use crate::fixed::Fixed;
+use crate::unit::{Delta, Epsilon};
+
+/// The numbers of a budget gauge, all ε at the budget's δ.
+///
+/// The ε of a loss is the smallest limit (same δ, same split over the same orders) that would have admitted it: 0 for
+/// nothing, never less after a charge than before, at most the limit by the admission rule, and equal to it exactly when
+/// nothing more can be admitted. `spent_epsilon + reserved_epsilon` is `committed_epsilon`, and `left_epsilon` is what
+/// that leaves of the limit. Costs compose to less than their sum, so a job may be admitted whose own ε is above
+/// `left_epsilon`; the first release on an account costs more ε than the same release later.
+///
+/// The fractions are the filter's own: at the order where it is least, the part of the order's share that is used. They
+/// grow in proportion to what is charged as long as one order decides, and reach 1 exactly when nothing more fits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The limit on ε; `None` without a budget.
+    pub limit: Option<Epsilon>,
+    /// The δ at which all this holds; `None` without a budget.
+    pub delta: Option<Delta>,
+    /// ε spent, rounded up.
+    pub spent_epsilon: f64,
+    /// What open reservations add to that.
+    pub reserved_epsilon: f64,
+    /// ε spent and reserved, rounded up.
+    pub committed_epsilon: f64,
+    /// What is left to the limit, rounded down.
+    pub left_epsilon: f64,
+    /// The fraction of the filter's budget that is spent, in [0, 1], rounded up.
+    pub spent_fraction: f64,
+    /// What open reservations add to that.
+    pub reserved_fraction: f64,
+    /// The fraction that is spent or reserved, in [0, 1], rounded up.
+    pub committed_fraction: f64,
+    /// The part of δ that releases with a δ of their own have spent or reserved, rounded up.
+    pub side_delta: f64,
+}
+
+impl Summary {
+    /// The gauge of what is spent, and of what is spent or reserved.
+    pub(super) fn new(budget: Option<&Budget>, spent: &Curve, committed: &Curve) -> Self {
+        let (spent_epsilon, spent_fraction) = gauge(budget, spent);
+        let (committed_epsilon, committed_fraction) = gauge(budget, committed);
+        // Rounding must not let a reservation seem to give something back.
+        let (committed_epsilon, committed_fraction) =
+            (committed_epsilon.max(spent_epsilon), committed_fraction.max(spent_fraction));
+        let limit = budget.map_or(0.0, |budget| budget.epsilon().get());
+        Self {
+            limit: budget.map(Budget::epsilon),
+            delta: budget.map(Budget::delta),
+            spent_epsilon,
+            reserved_epsilon: committed_epsilon - spent_epsilon,
+            committed_epsilon,
+            left_epsilon: (limit - committed_epsilon).max(0.0),
+            spent_fraction,
+            reserved_fraction: committed_fraction - spent_fraction,
+            committed_fraction,
+            side_delta: committed.side_delta().to_f64_up(),
+        }
+    }
+}
+
+/// ε and fraction of a loss; nothing was lost without a budget, because nothing was admitted.
+fn gauge(budget: Option<&Budget>, loss: &Curve) -> (f64, f64) {
+    budget.map_or((0.0, 0.0), |budget| (least_limit(budget, loss), fraction(budget, loss)))
+}
+
+/// The smallest ε of a budget, else like this one, that would admit the loss; rounded up, infinite if none would.
+/// A loss that this budget admits is never said to need more than this budget.
+pub(super) fn least_limit(budget: &Budget, loss: &Curve) -> f64 {
+    if loss.is_zero() {
+        return 0.0;
+    }
+    let ln_delta = budget.ln_delta_share(loss.grid().len());
+    let least = loss
+        .losses()
+        .map(|(order, loss)| convert::epsilon_at(order, loss.to_f64_up(), ln_delta))
+        .fold(f64::INFINITY, f64::min);
+    let fits = budget.shares().iter().zip(loss.losses()).any(|(share, (_, loss))| share.is_some_and(|s| loss <= s));
+    if fits { least.min(budget.epsilon().get()) } else { least }
+}
+
+/// The least, over the orders alive, of loss / share; at most 1.
+fn fraction(budget: &Budget, loss: &Curve) -> f64 {
+    budget
+        .shares()
+        .into_iter()
+        .zip(loss.losses())
+        .filter_map(|(share, (_, loss))| share.map(|share| (share, loss)))
+        .map(|(share, loss)| match (loss, share) {
+            (Fixed::ZERO, _) => 0.0,
+            (_, Fixed::ZERO) => 1.0,
+            _ => (loss.to_f64_up() / share.to_f64_down()).next_up(),
+        })
+        .fold(1.0, f64::min)
+}

@@ -1,0 +1,18 @@
+//! DP-SGD: from the gradients of single units to the one vector that may leave the site.
+//!
+//! A chain of types, each step using up the one before it (`privacy.md`, 1.4 and 11):
+//!
+//! [`sampler::Sampler`] draws a [`sampler::Batch`] (Poisson; an empty one is legal and still pays) →
+//! [`per_unit::PerUnit`] gradients → [`per_unit::PerUnit::clip`] → [`clip::ClippedSum`] → [`clip::ClippedSum::release`],
+//! which asks for [`crate::site::clearance::Spent`] → [`release::Release`] → [`release::Outgoing`], the only thing a site
+//! can send. An unclipped, unpaid or noiseless update of private data cannot be written down.
+//!
+//! This room knows vectors, not speech: the model is in [`crate::speech::model`], the rounds are in [`crate::run`]. It must
+//! never log a gradient, a norm, a loss of one unit, or who was in a batch.
+
+pub mod clip;
+pub mod noise;
+pub mod per_unit;
+pub mod randomness;
+pub mod release;
+pub mod sampler;

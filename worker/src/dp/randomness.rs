@@ -1,0 +1,70 @@
+//! Where chance comes from: the operating system's entropy, stretched by ChaCha20 (`privacy.md`, 11.3).
+//!
+//! Every draw of a batch and every release takes a fresh seed, so no state is shared between rounds or survives a fork.
+//! Sampling and noise use different seeds *and* different streams. There is no seed a user could give.
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use zeroize::Zeroizing;
+
+/// What the randomness is for. Streams of different purposes never overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Purpose {
+    /// Who is in a batch.
+    Sampling = 1,
+    /// The noise of a release.
+    Noise = 2,
+}
+
+/// A secret seed with its purpose; wiped when dropped.
+pub struct Randomness {
+    seed: Zeroizing<[u8; 32]>,
+    purpose: Purpose,
+}
+
+impl Randomness {
+    /// Fresh randomness of the operating system. Aborts the process when there is none: no privacy without it.
+    pub fn from_os(purpose: Purpose) -> Self {
+        let mut seed = Zeroizing::new([0; 32]);
+        if let Err(error) = getrandom::fill(seed.as_mut()) {
+            tracing::error!(%error, "the operating system gives no randomness; stopping before anything is released");
+            std::process::abort();
+        }
+        Self { seed, purpose }
+    }
+
+    /// Repeatable randomness, for tests of the engine only.
+    #[cfg(test)]
+    pub(crate) fn in_test(purpose: Purpose, seed: u8) -> Self {
+        Self { seed: Zeroizing::new([seed; 32]), purpose }
+    }
+
+    /// An independent stream of it.
+    pub(super) fn stream(&self, index: u32) -> ChaCha20Rng {
+        let mut rng = ChaCha20Rng::from_seed(*self.seed);
+        rng.set_stream((u64::from(self.purpose as u32) << 32) | u64::from(index));
+        rng
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::rand_core::Rng;
+
+    use super::{Purpose, Randomness};
+
+    #[test]
+    fn streams_of_two_purposes_differ_even_with_the_same_seed() {
+        let draw = |purpose, index| Randomness::in_test(purpose, 7).stream(index).next_u64();
+        assert_eq!(draw(Purpose::Noise, 0), draw(Purpose::Noise, 0));
+        assert_ne!(draw(Purpose::Noise, 0), draw(Purpose::Sampling, 0));
+        assert_ne!(draw(Purpose::Noise, 0), draw(Purpose::Noise, 1));
+    }
+
+    #[test]
+    fn two_seeds_of_the_operating_system_differ() {
+        let draw = || Randomness::from_os(Purpose::Noise).stream(0).next_u64();
+        assert_ne!(draw(), draw());
+    }
+}

@@ -1,0 +1,150 @@
+//! The end of the chain: noise, payment, and the vector that may leave.
+
+use rayon::prelude::*;
+use undertone_api::signed::Signed;
+use undertone_privacy::Event;
+
+use super::clip::{ClippedSum, STRIDE};
+use super::noise::DiscreteGaussian;
+use super::randomness::Randomness;
+use crate::site::clearance::{Clearance, Spent};
+
+/// Why nothing is released.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ReleaseError {
+    /// Paid for something else.
+    #[error("the site paid for {paid:?}, but the release would be {made:?}: spec and manifest disagree")]
+    WrongEvent {
+        /// What was paid.
+        paid: Box<Event>,
+        /// What would be made.
+        made: Box<Event>,
+    },
+    /// No size to divide by.
+    #[error("the expected batch must be a finite number greater than 0, not {0}")]
+    ExpectedBatch(f64),
+    /// Exact numbers were to leave with a payment for noisy ones.
+    #[error("an exact vector may leave only when the data are public or a release without noise was paid, not {0:?}")]
+    NotExact(Box<Event>),
+}
+
+/// A differentially private mean gradient that was paid for.
+#[derive(Debug)]
+#[must_use = "it was paid for"]
+pub struct Release {
+    vector: Vec<f32>,
+    receipt: Signed,
+}
+
+impl ClippedSum {
+    /// Adds discrete Gaussian noise, once, and divides by the *expected* batch q·n, never by the one drawn:
+    /// g̃ = (Σ clip(gᵢ) + N_ℤ(0, σ²)) / (q n) (`privacy.md`, 1.4 and 11.2). The payment is used up.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] when the payment is for another event, or there is nothing to divide by; the payment is lost then,
+    /// as it would be by a crash.
+    pub fn release(self, expected_batch: f64, spent: Spent, randomness: &Randomness) -> Result<Release, ReleaseError> {
+        let (clip, sampling_rate, sum) = self.into_parts();
+        let made = Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: clip.noise_multiplier() };
+        if *spent.event() != made {
+            let paid = Box::new(spent.event().clone());
+            return Err(ReleaseError::WrongEvent { paid, made: Box::new(made) });
+        }
+        if !(expected_batch.is_finite() && expected_batch > 0.0) {
+            return Err(ReleaseError::ExpectedBatch(expected_batch));
+        }
+        let noise = DiscreteGaussian::integer(clip.deviation());
+        let worth = clip.step() / expected_batch;
+        let mut vector = vec![0.0_f32; sum.len()];
+        let strides = vector.par_chunks_mut(STRIDE).zip(sum.par_chunks(STRIDE)).enumerate();
+        strides.for_each(|(index, (vector, sum))| {
+            let mut rng = randomness.stream(index as u32);
+            for (value, sum) in vector.iter_mut().zip(sum) {
+                *value = ((sum + noise.sample(&mut rng)) as f64 * worth) as f32;
+            }
+        });
+        Ok(Release { vector, receipt: spent.receipt().clone() })
+    }
+}
+
+impl Release {
+    /// The mean gradient.
+    pub fn vector(&self) -> &[f32] {
+        &self.vector
+    }
+}
+
+/// A vector that may leave the site: all that an exchange can send.
+///
+/// There are two ways to make one: from a [`Release`], or exactly, with the site's permission. A bare vector is none:
+///
+/// ```compile_fail,E0451
+/// use undertone_worker::dp::release::Outgoing;
+/// let bare = Outgoing { vector: vec![0.0_f32; 3], receipt: None };
+/// ```
+///
+/// A clipped sum without noise is none either:
+///
+/// ```compile_fail,E0277
+/// use undertone_worker::dp::{clip::ClippedSum, release::Outgoing};
+/// fn send(sum: ClippedSum) -> Outgoing {
+///     Outgoing::from(sum)
+/// }
+/// ```
+///
+/// One payment makes one release:
+///
+/// ```compile_fail,E0382
+/// use undertone_worker::dp::{clip::ClippedSum, randomness::Randomness};
+/// use undertone_worker::site::clearance::Spent;
+/// fn twice(one: ClippedSum, two: ClippedSum, spent: Spent, randomness: &Randomness) {
+///     let _ = one.release(1.0, spent, randomness);
+///     let _ = two.release(1.0, spent, randomness);
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "it was cleared to be sent"]
+pub struct Outgoing {
+    vector: Vec<f32>,
+    receipt: Option<Signed>,
+}
+
+impl From<Release> for Outgoing {
+    fn from(release: Release) -> Self {
+        Self { vector: release.vector, receipt: Some(release.receipt) }
+    }
+}
+
+impl Outgoing {
+    /// An exact vector, of public data or paid as a release without noise ([`Event::NonPrivate`]).
+    ///
+    /// # Errors
+    /// [`ReleaseError::NotExact`] when what was paid was a noisy release.
+    pub fn exact(vector: Vec<f32>, clearance: Clearance) -> Result<Self, ReleaseError> {
+        match clearance {
+            Clearance::Public(_) => Ok(Self { vector, receipt: None }),
+            Clearance::Paid(spent) if *spent.event() == Event::NonPrivate => {
+                Ok(Self { vector, receipt: Some(spent.receipt().clone()) })
+            }
+            Clearance::Paid(spent) => Err(ReleaseError::NotExact(Box::new(spent.event().clone()))),
+        }
+    }
+
+    /// What is to be sent.
+    pub fn vector(&self) -> &[f32] {
+        &self.vector
+    }
+
+    /// The receipt that goes with it; none for public data.
+    pub const fn receipt(&self) -> Option<&Signed> {
+        self.receipt.as_ref()
+    }
+
+    /// Vector and receipt.
+    pub fn into_parts(self) -> (Vec<f32>, Option<Signed>) {
+        (self.vector, self.receipt)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,8 @@ pub mod align;
 pub mod audio;
 pub mod dataset;
 pub mod mfcc;
+pub mod prepare;
+pub mod progress;
 
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use undertone_privacy::PrivacyUnit;
 
 pub mod layout;
+pub(crate) mod staging;
 mod writer;
 
 pub use writer::{Description, Writer};
@@ -171,7 +172,7 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
-    fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { action, path, source }
     }

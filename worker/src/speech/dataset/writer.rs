@@ -4,13 +4,14 @@
 //! before [`Writer::finish`] takes its hidden folder with it; one that is killed leaves a hidden folder that nothing reads.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::layout::{Entry, HEADER_LEN, Header, Index, VERSION};
+use super::staging::Staging;
 use super::{DATA_FILE, DatasetError, META_FILE, Meta, REPORT_FILE, Split, SplitCounts};
 
 /// What the writer cannot know by itself.
@@ -60,7 +61,7 @@ impl Writer {
             return Err(DatasetError::Exists(target.to_path_buf()));
         }
         let staging = Staging::beside(target)?;
-        let path = staging.path.join(DATA_FILE);
+        let path = staging.path().join(DATA_FILE);
         let mut data = BufWriter::new(File::create_new(&path).map_err(DatasetError::io("create", &path))?);
         data.write_all(&[0; HEADER_LEN]).map_err(DatasetError::io("write", &path))?;
         Ok(Self {
@@ -103,6 +104,14 @@ impl Writer {
         self.ids.insert(id.into());
         self.position += (size_of_val(features) + labels_bytes.len() + padding.len()) as u64;
         Ok(())
+    }
+
+    /// Adds a JSON document of its own beside the data, which is not part of the digest.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn attach(&mut self, name: &str, document: &impl serde::Serialize) -> Result<(), DatasetError> {
+        self.staging.write_json(name, document)
     }
 
     /// Utterances added so far.
@@ -208,74 +217,6 @@ impl Writer {
             labels: description.labels,
             created: description.created,
             digest,
-        }
-    }
-}
-
-/// The hidden folder a dataset, or a corpus, grows in; removed when dropped, renamed when published.
-#[derive(Debug)]
-pub(crate) struct Staging {
-    path: PathBuf,
-    published: bool,
-}
-
-impl Staging {
-    /// Makes a hidden folder beside `target`, on the same file system, so that a rename is enough.
-    pub(crate) fn beside(target: &Path) -> Result<Self, DatasetError> {
-        let Some(name) = target.file_name() else {
-            return Err(DatasetError::Foreign { path: target.to_path_buf(), reason: "it has no name to create" });
-        };
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::create_dir_all(parent).map_err(DatasetError::io("create", parent))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".partial-{}", uuid::Uuid::now_v7().simple()));
-        let path = parent.join(hidden);
-        fs::create_dir(&path).map_err(DatasetError::io("create", &path))?;
-        Ok(Self { path, published: false })
-    }
-
-    /// Where to write.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Writes one JSON file and makes it durable.
-    pub(crate) fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), DatasetError> {
-        let path = self.path.join(name);
-        let write = || {
-            let mut file = File::create_new(&path)?;
-            serde_json::to_writer_pretty(&mut file, value)?;
-            file.write_all(b"\n")?;
-            file.sync_all()
-        };
-        write().map_err(DatasetError::io("write", &path))
-    }
-
-    /// Renames the folder to `target`, which must not exist, and makes the rename durable.
-    pub(crate) fn publish(mut self, target: &Path) -> Result<(), DatasetError> {
-        if target.symlink_metadata().is_ok() {
-            return Err(DatasetError::Exists(target.to_path_buf()));
-        }
-        let rename = || {
-            File::open(&self.path)?.sync_all()?;
-            fs::rename(&self.path, target)?;
-            match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                Some(parent) => File::open(parent)?.sync_all(),
-                None => File::open(".")?.sync_all(),
-            }
-        };
-        rename().map_err(DatasetError::io("create", target))?;
-        self.published = true;
-        Ok(())
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if !self.published {
-            // Best effort: what remains is hidden and read by nothing.
-            drop(fs::remove_dir_all(&self.path));
         }
     }
 }

@@ -1,0 +1,244 @@
+//! Turns a folder of recordings and a file of labels into a dataset.
+//!
+//! The folder is LibriSpeech-style, `[<subset>/]<speaker>/<chapter>/<id>.flac|wav`; transcripts may lie there and are not
+//! read. Whatever cannot be used is left out and named in a [`Report`], which stays at the site inside the dataset's
+//! folder. Either a whole dataset appears under the output, or nothing does. What is chosen depends on each utterance and
+//! its speaker alone, never on chance, so the same input gives the same digest.
+
+use std::path::{Path, PathBuf};
+
+use super::align::{self, AlignError, Alignments};
+use super::audio::LONGEST;
+use super::dataset::{Dataset, DatasetError, Description, Split, Writer};
+use super::mfcc;
+use super::progress::Progress;
+
+mod classes;
+mod report;
+mod scan;
+mod work;
+
+pub use classes::{ClassMap, ClassMapError};
+pub use report::{Problem, Report};
+pub use scan::{ScanError, Speakers, Take};
+
+use scan::Recording;
+use work::{Outcome, Settings};
+
+/// The file inside a dataset that holds the [`ClassMap`] it was made with.
+pub const CLASSES_FILE: &str = "classes.json";
+
+/// What to prepare, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The folder of recordings.
+    pub input: PathBuf,
+    /// The file of labels, see [`align`].
+    pub alignments: PathBuf,
+    /// Where the dataset's folder will be; must not exist yet.
+    pub output: PathBuf,
+    /// The name of the dataset.
+    pub name: String,
+    /// Only these subsets; none named means all.
+    pub subsets: Vec<String>,
+    /// Only these speakers.
+    pub speakers: Speakers,
+    /// Which utterances of each speaker.
+    pub take: Take,
+    /// The part of the utterances to hold out for tests, 0 to 1. Whole utterances, chosen by a hash of the id: more
+    /// recordings never move an utterance from test to training.
+    pub hold_out: f64,
+    /// How labels become classes.
+    pub classes: Classes,
+    /// Whether each utterance's mean is subtracted from its features.
+    pub subtract_mean: bool,
+    /// How many frames labels and features may differ by.
+    pub tolerance: usize,
+    /// The longest recording, seconds.
+    pub longest: f64,
+    /// Now, RFC 3339 in UTC.
+    pub created: String,
+    /// Threads that decode, at least 1.
+    pub threads: usize,
+}
+
+impl Options {
+    /// The usual: all speakers, all utterances, nothing held out, classes from the labels, mean subtracted.
+    pub fn new(input: &Path, alignments: &Path, output: &Path, name: &str) -> Self {
+        Self {
+            input: input.to_path_buf(),
+            alignments: alignments.to_path_buf(),
+            output: output.to_path_buf(),
+            name: name.to_owned(),
+            subsets: Vec::new(),
+            speakers: Speakers::All,
+            take: Take::All,
+            hold_out: 0.0,
+            classes: Classes::FromLabels,
+            subtract_mean: true,
+            tolerance: align::TOLERANCE,
+            longest: LONGEST,
+            created: String::new(),
+            threads: 1,
+        }
+    }
+}
+
+/// How labels become classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Classes {
+    /// As many as the largest label of the chosen utterances needs.
+    FromLabels,
+    /// So many; a label that is not below is an error.
+    Count(usize),
+    /// Labels with at least so many frames among the chosen utterances keep a class each; the rest share one. The map
+    /// tells what is frequent here: make it from public data, and give it to the others.
+    Frequent(u64),
+    /// By a map that was made before.
+    Map(ClassMap),
+}
+
+/// Why nothing was prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The folder of recordings, or what was asked of it.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// The file of labels.
+    #[error(transparent)]
+    Align(#[from] AlignError),
+    /// The output.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// A share outside 0 to 1.
+    #[error("--hold-out {0}: a share between 0 and 1")]
+    HoldOut(f64),
+    /// A number of classes that cannot be.
+    #[error("--classes {0}: between 1 and 65536")]
+    Classes(usize),
+    /// A label above the number of classes asked for.
+    #[error("utterance {id} has label {label}, not below --classes {classes}: raise it to {}, or give --class-map", label + 1)]
+    Label {
+        /// The utterance.
+        id: String,
+        /// Its label.
+        label: usize,
+        /// The number asked for.
+        classes: usize,
+    },
+    /// Recordings there are, but none that can be used.
+    #[error("none of the {found} recordings chosen in {input} can be used; nothing was written ({first}; {summary})")]
+    Nothing {
+        /// The folder.
+        input: PathBuf,
+        /// Recordings chosen.
+        found: usize,
+        /// The first problem, by name.
+        first: String,
+        /// How many of which.
+        summary: String,
+    },
+}
+
+/// Prepares a dataset and tells what was found.
+///
+/// # Errors
+/// [`PrepareError`]; nothing is then left at the output.
+pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, PrepareError> {
+    if !(0.0..=1.0).contains(&options.hold_out) {
+        return Err(PrepareError::HoldOut(options.hold_out));
+    }
+    if options.output.symlink_metadata().is_ok() {
+        return Err(DatasetError::Exists(options.output.clone()).into());
+    }
+    let alignments = align::read(&options.alignments)?;
+    let found = scan::scan(&options.input)?;
+    let mut report = Report::new(options, &found, &alignments);
+    let chosen = scan::choose(found.recordings, options)?;
+    report.chosen = chosen.len();
+    let map = class_map(options, &chosen, &alignments)?;
+
+    let mut writer = Writer::create(&options.output, description(options, &map))?;
+    let settings = Settings { options, alignments: &alignments, map: &map };
+    progress.start("Computing features", chosen.len() as u64);
+    work::each(&settings, &chosen, progress, |recording, outcome| match outcome {
+        Outcome::Kept(ready) => {
+            report.keep(&ready);
+            let split = split(&recording.id, options.hold_out);
+            writer.push(&recording.id, &recording.speaker, split, &ready.features, &ready.labels)
+        }
+        Outcome::Left(problem) => {
+            report.leave(problem);
+            Ok(())
+        }
+    })?;
+    progress.finish();
+
+    if writer.is_empty() {
+        let (input, found) = (options.input.clone(), report.chosen);
+        let (first, summary) = (report.first_left(), report.problem_counts());
+        return Err(PrepareError::Nothing { input, found, first, summary });
+    }
+    if options.classes != Classes::FromLabels {
+        writer.attach(CLASSES_FILE, &map)?;
+    }
+    writer.finish(|meta| {
+        report.complete(meta);
+        report.to_json()
+    })?;
+    // What was just written must open: this reads it back once, from the disk's point of view.
+    Dataset::open(&options.output)?;
+    Ok(report)
+}
+
+/// The map from labels to classes that the options ask for.
+fn class_map(options: &Options, chosen: &[Recording], alignments: &Alignments) -> Result<ClassMap, PrepareError> {
+    let labelled = || chosen.iter().filter_map(|recording| Some((recording, alignments.by_id.get(&recording.id)?)));
+    let runs = || labelled().flat_map(|(_, alignment)| alignment.runs().iter().copied());
+    match &options.classes {
+        Classes::FromLabels => {
+            Ok(ClassMap::identity(1 + runs().map(|(label, _)| usize::from(label)).max().unwrap_or(0)))
+        }
+        Classes::Frequent(least) => Ok(ClassMap::frequent(runs(), *least)),
+        Classes::Map(map) => Ok(map.clone()),
+        Classes::Count(classes) => {
+            if !(1..=65_536).contains(classes) {
+                return Err(PrepareError::Classes(*classes));
+            }
+            for (recording, alignment) in labelled() {
+                if let Some((label, _)) = alignment.runs().iter().find(|(label, _)| usize::from(*label) >= *classes) {
+                    let (id, label) = (recording.id.clone(), usize::from(*label));
+                    return Err(PrepareError::Label { id, label, classes: *classes });
+                }
+            }
+            Ok(ClassMap::identity(*classes))
+        }
+    }
+}
+
+fn description(options: &Options, map: &ClassMap) -> Description {
+    let mean = if options.subtract_mean { "mean of the utterance subtracted" } else { "mean kept" };
+    Description {
+        name: options.name.clone(),
+        inputs: mfcc::COEFFICIENTS,
+        classes: map.classes(),
+        sample_rate: super::audio::RATE,
+        features: format!("{}, {mean}", mfcc::DESCRIPTION),
+        labels: map.describe(),
+        created: options.created.clone(),
+    }
+}
+
+/// Where an utterance goes: to test if its hash, as a number between 0 and 1, is below the share.
+fn split(id: &str, hold_out: f64) -> Split {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::new().chain_update("undertone hold-out\0").chain_update(id).finalize();
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    // 53 bits, so that the number is exact and below 1.
+    let at = (u64::from_be_bytes(first) >> 11) as f64 / (1_u64 << 53) as f64;
+    if at < hold_out { Split::Test } else { Split::Train }
+}
+
+#[cfg(test)]
+mod tests;

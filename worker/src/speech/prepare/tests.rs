@@ -1,0 +1,321 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+
+use super::*;
+use crate::speech::dataset::{Meta, REPORT_FILE};
+use crate::speech::fixture;
+use crate::speech::progress::Silent;
+
+fn quietly(options: &Options) -> Result<Report, PrepareError> {
+    prepare(options, &Silent)
+}
+
+/// A corpus in a temporary folder: `site/<subset>/<speaker>/1/<id>.wav` and `labels.jsonl`.
+struct Corpus {
+    dir: tempfile::TempDir,
+    labels: String,
+}
+
+impl Corpus {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("site")).unwrap();
+        Self { dir, labels: String::new() }
+    }
+
+    /// Four speakers of two subsets, three utterances each, of labels 0 to 11.
+    fn of_four() -> Self {
+        let mut corpus = Self::new();
+        for (s, (subset, speaker)) in
+            [("a", "anna"), ("a", "ben"), ("a", "cleo"), ("b", "dora")].into_iter().enumerate()
+        {
+            for u in 0..3 {
+                corpus.record(subset, speaker, &format!("{speaker}-{u}"), 16_000, 0.5);
+                corpus.label(&format!("{speaker}-{u}"), &[(3 * s + u, 20), (0, 30)]);
+            }
+        }
+        corpus
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn place(&self, subset: &str, speaker: &str, id: &str) -> PathBuf {
+        let folder = self.path("site").join(subset).join(speaker).join("1");
+        fs::create_dir_all(&folder).unwrap();
+        folder.join(format!("{id}.wav"))
+    }
+
+    /// A tone whose pitch follows from the id.
+    fn record(&self, subset: &str, speaker: &str, id: &str, rate: u32, seconds: f64) {
+        let spec = hound::WavSpec {
+            channels: 1,
+            sample_rate: rate,
+            bits_per_sample: 16,
+            sample_format: hound::SampleFormat::Int,
+        };
+        let mut wav = hound::WavWriter::create(self.place(subset, speaker, id), spec).unwrap();
+        let pitch = 200.0 + 10.0 * f64::from(id.bytes().map(u32::from).sum::<u32>() % 40);
+        for i in 0..(f64::from(rate) * seconds) as usize {
+            let sample = (pitch * i as f64 / f64::from(rate) * std::f64::consts::TAU).sin();
+            wav.write_sample((sample * 10_000.0) as i16).unwrap();
+        }
+        wav.finalize().unwrap();
+    }
+
+    fn label(&mut self, id: &str, runs: &[(usize, usize)]) {
+        let frames: usize = runs.iter().map(|run| run.1).sum();
+        self.labels += &serde_json::json!({ "u": id, "frames": frames, "runs": runs }).to_string();
+        self.labels += "\n";
+    }
+
+    fn options(&self, name: &str) -> Options {
+        fs::write(self.path("labels.jsonl"), &self.labels).unwrap();
+        Options::new(&self.path("site"), &self.path("labels.jsonl"), &self.path(name), name)
+    }
+
+    /// Everything beside the corpus itself.
+    fn leftovers(&self) -> Vec<String> {
+        let names =
+            fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != "site" && name != "labels.jsonl").collect()
+    }
+}
+
+fn ids(dataset: &Dataset) -> Vec<&str> {
+    (0..dataset.len()).map(|i| dataset.utterance(i).id).collect()
+}
+
+#[test]
+fn a_corpus_becomes_a_dataset() {
+    let corpus = Corpus::of_four();
+    let report = quietly(&corpus.options("all")).unwrap();
+    let dataset = Dataset::open(&corpus.path("all")).unwrap();
+    assert_eq!((report.found, report.chosen, report.kept), (12, 12, 12));
+    assert_eq!((report.speakers, report.classes, report.frames), (4, 12, 12 * 48));
+    assert_eq!(dataset.len(), 12);
+    let utterance = dataset.utterance(4);
+    assert_eq!((utterance.id, dataset.speaker_name(utterance.speaker)), ("ben-1", Some("ben")));
+    assert_eq!((utterance.frames(), utterance.features.len()), (48, 48 * mfcc::COEFFICIENTS));
+    assert_eq!((utterance.labels[0], utterance.labels[19], utterance.labels[20]), (4, 4, 0));
+    assert_eq!((report.surplus_labels, report.unlabelled_frames), (12 * 2, 0));
+    assert!(report.problems.is_empty());
+}
+
+#[test]
+fn the_saved_report_is_the_one_returned() {
+    let corpus = Corpus::of_four();
+    let report = quietly(&corpus.options("all")).unwrap();
+    let saved: serde_json::Value =
+        serde_json::from_slice(&fs::read(corpus.path("all").join(REPORT_FILE)).unwrap()).unwrap();
+    assert_eq!(saved, report.to_json());
+    assert_eq!(saved["digest"], Dataset::open(&corpus.path("all")).unwrap().meta().digest);
+}
+
+#[test]
+fn the_same_input_gives_the_same_digest_on_any_number_of_threads() {
+    let corpus = Corpus::of_four();
+    let one = quietly(&Options { created: "2026".to_owned(), ..corpus.options("one") }).unwrap();
+    let three = quietly(&Options { threads: 3, ..corpus.options("three") }).unwrap();
+    assert_eq!(one.digest, three.digest);
+    let kept = quietly(&Options { subtract_mean: false, ..corpus.options("mean") }).unwrap();
+    assert_ne!(one.digest, kept.digest);
+}
+
+#[test]
+fn a_subtracted_mean_is_gone_from_every_utterance() {
+    let corpus = Corpus::of_four();
+    quietly(&corpus.options("all")).unwrap();
+    let dataset = Dataset::open(&corpus.path("all")).unwrap();
+    for i in 0..dataset.len() {
+        let sum: f32 = dataset.utterance(i).features.iter().step_by(mfcc::COEFFICIENTS).sum();
+        assert!(sum.abs() < 1e-2, "utterance {i} has a mean of {sum}");
+    }
+}
+
+#[test]
+fn whatever_cannot_be_used_is_named_and_the_rest_is_kept() {
+    let mut corpus = Corpus::of_four();
+    corpus.record("a", "anna", "anna-unlabelled", 16_000, 0.5);
+    corpus.record("a", "anna", "anna-mismatch", 16_000, 0.5);
+    corpus.label("anna-mismatch", &[(1, 61)]);
+    corpus.record("a", "anna", "anna-short", 16_000, 0.02);
+    corpus.label("anna-short", &[(1, 2)]);
+    fs::write(corpus.place("a", "anna", "anna-broken"), b"RIFF\x24\0\0\0WAVEfmt ").unwrap();
+    corpus.label("anna-broken", &[(1, 50)]);
+    fs::write(corpus.place("a", "anna", "anna-empty"), b"").unwrap();
+    corpus.label("anna-empty", &[(1, 50)]);
+    corpus.record("a", "anna", "anna-slow", 8_000, 0.5);
+    corpus.label("anna-slow", &[(1, 50)]);
+    corpus.record("b", "dora", "anna-0", 16_000, 0.5);
+    fs::copy(corpus.place("a", "anna", "anna-0"), corpus.path("site").join("stray.wav")).unwrap();
+    corpus.labels += "no json\n";
+    let report = quietly(&corpus.options("all")).unwrap();
+    assert_eq!((report.found, report.chosen, report.kept), (20, 18, 13));
+    assert_eq!(report.resampled.into_iter().collect::<Vec<_>>(), [(8_000, 1)]);
+    assert_eq!((report.bad_lines.len(), report.bad_lines[0].line), (1, 18));
+    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    for (name, reason) in [
+        ("anna-unlabelled", "no labels"),
+        ("anna-mismatch", "61 labels for 48 feature frames"),
+        ("anna-short", "shorter than one frame"),
+        ("a/anna/1/anna-broken.wav", "broken"),
+        ("a/anna/1/anna-empty.wav", "empty"),
+        ("b/dora/1/anna-0.wav", "another recording"),
+        ("stray.wav", "not in <speaker>/<chapter>/"),
+    ] {
+        let about = problems.iter().filter(|problem| problem.starts_with(name) && problem.contains(reason)).count();
+        assert_eq!(about, 1, "{name} is not named once in {problems:?}");
+    }
+    assert_eq!(problems.len(), 7);
+    let whole = quietly(&Options { longest: 0.4, ..corpus.options("none") }).unwrap_err().to_string();
+    assert!(whole.contains("nothing was written") && whole.contains("16 broken or unreadable"), "{whole}");
+    assert_eq!(corpus.leftovers(), ["all"]);
+}
+
+#[test]
+fn a_folder_of_nothing_is_an_error_and_leaves_nothing() {
+    let mut corpus = Corpus::new();
+    corpus.label("a", &[(1, 50)]);
+    let error = quietly(&corpus.options("none")).unwrap_err();
+    assert!(matches!(error, PrepareError::Scan(ScanError::Empty(_))), "{error}");
+    fs::write(corpus.path("site/notes.wav"), "x").unwrap();
+    let error = quietly(&corpus.options("none")).unwrap_err();
+    assert!(matches!(error, PrepareError::Scan(ScanError::Misplaced { count: 1, .. })), "{error}");
+    fs::write(corpus.place("a", "anna", "b"), "x").unwrap();
+    let error = quietly(&corpus.options("none")).unwrap_err();
+    assert!(matches!(error, PrepareError::Nothing { found: 1, .. }), "{error}");
+    assert!(error.to_string().contains("b: no labels"), "{error}");
+    let gone = Options { input: corpus.path("gone"), ..corpus.options("none") };
+    assert!(matches!(quietly(&gone).unwrap_err(), PrepareError::Scan(ScanError::Io { .. })));
+    assert!(corpus.leftovers().is_empty());
+}
+
+#[test]
+fn speakers_are_chosen_by_subset_name_and_range() {
+    let corpus = Corpus::of_four();
+    let of = |name: &str, subsets: &[&str], speakers: Speakers, take: Take| {
+        let subsets = subsets.iter().map(|subset| (*subset).to_owned()).collect();
+        quietly(&Options { subsets, speakers, take, ..corpus.options(name) }).map(|_| {
+            let dataset = Dataset::open(&corpus.path(name)).unwrap();
+            ids(&dataset).join(" ")
+        })
+    };
+    let named = |names: &[&str]| Speakers::Named(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(of("s1", &["b"], Speakers::All, Take::All).unwrap(), "dora-0 dora-1 dora-2");
+    assert_eq!(of("s2", &["a"], Speakers::Range(1..3), Take::First(1)).unwrap(), "ben-0 cleo-0");
+    assert_eq!(of("s3", &[], named(&["dora", "anna"]), Take::Skip(2)).unwrap(), "anna-2 dora-2");
+    let refused =
+        |name: &str, subsets: &[&str], speakers, take| of(name, subsets, speakers, take).unwrap_err().to_string();
+    assert!(refused("x", &["c"], Speakers::All, Take::All).contains("no subset c: there is a, b"));
+    assert!(refused("x", &["a"], named(&["dora"]), Take::All).contains("no speaker dora among the 3"));
+    assert!(refused("x", &["a"], Speakers::Range(2..4), Take::All).contains("2..4: the chosen subsets have 3"));
+    assert!(refused("x", &["a"], Speakers::Range(2..2), Take::All).contains("2..2"));
+    assert!(refused("x", &[], Speakers::All, Take::Skip(3)).contains("--skip 3"));
+    assert!(!corpus.path("x").exists());
+}
+
+#[test]
+fn first_and_skip_share_nothing_and_miss_nothing() {
+    let corpus = Corpus::of_four();
+    quietly(&Options { take: Take::First(2), ..corpus.options("first") }).unwrap();
+    quietly(&Options { take: Take::Skip(2), ..corpus.options("rest") }).unwrap();
+    quietly(&corpus.options("all")).unwrap();
+    let open = |name: &str| Dataset::open(&corpus.path(name)).unwrap();
+    let (first, rest, all) = (open("first"), open("rest"), open("all"));
+    let mut both = [ids(&first), ids(&rest)].concat();
+    both.sort_unstable();
+    assert_eq!(both, ids(&all));
+}
+
+#[test]
+fn held_out_utterances_stay_held_out_when_recordings_are_added() {
+    let mut corpus = Corpus::of_four();
+    let test = |corpus: &Corpus, name: &str, hold_out: f64| {
+        quietly(&Options { hold_out, ..corpus.options(name) }).unwrap();
+        let dataset = Dataset::open(&corpus.path(name)).unwrap();
+        let test = dataset.split(Split::Test).into_iter().map(|i| dataset.utterance(i).id.to_owned());
+        (test.collect::<Vec<String>>(), dataset.meta().clone())
+    };
+    let (before, meta) = test(&corpus, "before", 0.4);
+    assert!((1..12).contains(&before.len()), "{before:?}");
+    assert_eq!((meta.test.utterances, meta.train.utterances), (before.len(), 12 - before.len()));
+    for u in 3..9 {
+        corpus.record("a", "anna", &format!("anna-{u}"), 16_000, 0.5);
+        corpus.label(&format!("anna-{u}"), &[(1, 50)]);
+    }
+    let (after, _) = test(&corpus, "after", 0.4);
+    let kept: Vec<String> = after.into_iter().filter(|id| !id.starts_with("anna") || id.as_str() < "anna-3").collect();
+    assert_eq!(kept, before);
+    let whole = |(test, meta): (Vec<String>, Meta)| (test.len(), meta.train.utterances);
+    assert_eq!(whole(test(&corpus, "none", 0.0)), (0, 18));
+    assert_eq!(whole(test(&corpus, "every", 1.0)), (18, 0));
+    let refused = quietly(&Options { hold_out: 1.5, ..corpus.options("x") }).unwrap_err();
+    assert!(matches!(refused, PrepareError::HoldOut(_)));
+    let share = (0..20_000).filter(|i| split(&format!("u{i}"), 0.1) == Split::Test).count();
+    assert!((1_850..2_150).contains(&share), "a tenth of 20000 is {share}");
+}
+
+#[test]
+fn a_number_of_classes_that_is_too_small_names_the_label() {
+    let corpus = Corpus::of_four();
+    let error = quietly(&Options { classes: Classes::Count(7), ..corpus.options("x") }).unwrap_err().to_string();
+    assert!(error.contains("cleo-1 has label 7") && error.contains("raise it to 8"), "{error}");
+    let report = quietly(&Options { classes: Classes::Count(9_096), ..corpus.options("many") }).unwrap();
+    assert_eq!(report.classes, 9_096);
+    let error = quietly(&Options { classes: Classes::Count(0), ..corpus.options("x") }).unwrap_err();
+    assert!(matches!(error, PrepareError::Classes(0)));
+    assert_eq!(corpus.leftovers(), ["many"]);
+}
+
+#[test]
+fn rare_labels_share_a_class_and_the_map_can_be_handed_on() {
+    let corpus = Corpus::of_four();
+    let public = Options { subsets: vec!["b".to_owned()], classes: Classes::Frequent(21), ..corpus.options("public") };
+    let report = quietly(&public).unwrap();
+    assert_eq!(report.classes, 2, "label 0 has 90 frames, 9 to 11 have 20 each");
+    let map = ClassMap::read(&corpus.path("public").join(CLASSES_FILE)).unwrap();
+    assert_eq!((map.class(0), map.class(9), map.class(700)), (Some(0), Some(1), Some(1)));
+    let private = Options { classes: Classes::Map(map), ..corpus.options("private") };
+    quietly(&private).unwrap();
+    let dataset = Dataset::open(&corpus.path("private")).unwrap();
+    assert_eq!(dataset.meta().classes, 2);
+    let labels = dataset.utterance(5).labels;
+    assert_eq!((labels[0], labels[47]), (1, 0));
+}
+
+#[test]
+fn a_class_map_that_is_none_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("classes.json");
+    assert!(matches!(ClassMap::read(&path), Err(ClassMapError::Io { .. })));
+    for text in
+        ["{}", r#"{"identity": 0}"#, r#"{"frequent": [2, 1]}"#, r#"{"frequent": [1, 1]}"#, r#"{"frequent": [70000]}"#]
+    {
+        fs::write(&path, text).unwrap();
+        assert!(matches!(ClassMap::read(&path), Err(ClassMapError::Invalid { .. })), "{text}");
+    }
+}
+
+/// Needs the speech data (`UNDERTONE_DATA`); passes without it.
+#[test]
+fn real_speech_is_prepared() {
+    let Some((input, speech)) = fixture::data("speech_tiny").zip(fixture::data("speech")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let labels = speech.join("alignments/pocketsphinx-en-us-senones.jsonl");
+    let options = Options {
+        subsets: vec!["an4-train".to_owned()],
+        classes: Classes::Count(5_126),
+        threads: 2,
+        ..Options::new(&input, &labels, &dir.path().join("an4"), "an4")
+    };
+    let report = prepare(&options, &Silent).unwrap();
+    assert_eq!((report.kept, report.speakers, report.problems.len()), (29, 6, 0));
+    let dataset = Dataset::open(&dir.path().join("an4")).unwrap();
+    assert_eq!(dataset.meta().classes, 5_126);
+    // The aligner has one frame more than whole 25 ms windows fit, in every file of whole centiseconds.
+    assert!(report.surplus_labels >= 29 && report.surplus_labels <= 3 * 29, "{}", report.surplus_labels);
+    assert_eq!(report.unlabelled_frames, 0);
+}

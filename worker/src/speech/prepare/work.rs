@@ -1,0 +1,118 @@
+//! One recording to one row, on a few threads, in the order they were given.
+
+use super::scan::Recording;
+use super::{ClassMap, Options, Problem};
+use crate::speech::align::Alignments;
+use crate::speech::audio;
+use crate::speech::mfcc::{self, COEFFICIENTS, Mfcc};
+use crate::speech::progress::Progress;
+
+/// Recordings that are in memory at once, by thread.
+const BATCH: usize = 16;
+
+/// What every recording is treated with.
+pub(super) struct Settings<'a> {
+    pub(super) options: &'a Options,
+    pub(super) alignments: &'a Alignments,
+    pub(super) map: &'a ClassMap,
+}
+
+/// A row of the dataset.
+pub(super) struct Ready {
+    /// `[frames, COEFFICIENTS]`
+    pub(super) features: Vec<f32>,
+    /// `[frames]`
+    pub(super) labels: Vec<u16>,
+    /// Feature frames that had no label, at the end.
+    pub(super) unlabelled: usize,
+    /// Labels that had no feature frame, at the end.
+    pub(super) surplus: usize,
+    /// The rate it was recorded at, Hz.
+    pub(super) source_rate: u32,
+    /// The channels it was recorded with.
+    pub(super) channels: usize,
+}
+
+/// What became of a recording.
+pub(super) enum Outcome {
+    Kept(Box<Ready>),
+    Left(Problem),
+}
+
+/// Treats all `recordings` and hands the outcomes to `sink`, in order. Memory is bounded by the batch.
+pub(super) fn each<E>(
+    settings: &Settings<'_>,
+    recordings: &[Recording],
+    progress: &dyn Progress,
+    mut sink: impl FnMut(&Recording, Outcome) -> Result<(), E>,
+) -> Result<(), E> {
+    let threads = settings.options.threads.max(1);
+    let mut tables: Vec<Mfcc> = (0..threads).map(|_| Mfcc::new()).collect();
+    for batch in recordings.chunks(BATCH * threads) {
+        let share = batch.len().div_ceil(threads);
+        let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+            let work = |(part, mfcc): (&'_ [Recording], &'_ mut Mfcc)| -> Vec<Outcome> {
+                part.iter()
+                    .map(|recording| {
+                        let outcome = one(settings, recording, mfcc);
+                        progress.advance(1);
+                        outcome
+                    })
+                    .collect()
+            };
+            let handles: Vec<_> =
+                batch.chunks(share).zip(&mut tables).map(|pair| scope.spawn(move || work(pair))).collect();
+            let join = |handle: std::thread::ScopedJoinHandle<'_, Vec<Outcome>>| {
+                handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            handles.into_iter().flat_map(join).collect()
+        });
+        for (recording, outcome) in batch.iter().zip(outcomes) {
+            sink(recording, outcome)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(settings: &Settings<'_>, recording: &Recording, mfcc: &mut Mfcc) -> Outcome {
+    let Settings { options, alignments, map } = settings;
+    let id = || recording.id.clone();
+    let Some(alignment) = alignments.by_id.get(&recording.id) else {
+        return Outcome::Left(Problem::Unlabelled { id: id() });
+    };
+    let audio = match audio::read(&recording.path, options.longest) {
+        Ok(audio) => audio,
+        Err(error) => {
+            let file = error.path.strip_prefix(&options.input).unwrap_or(&error.path);
+            return Outcome::Left(Problem::Audio {
+                file: file.display().to_string(),
+                reason: error.problem.to_string(),
+            });
+        }
+    };
+    let mut features = mfcc.compute(&audio.samples);
+    let frames = features.len() / COEFFICIENTS;
+    if frames == 0 {
+        return Outcome::Left(Problem::Short { id: id(), seconds: audio.seconds() });
+    }
+    let labels = match alignment.labels(frames, options.tolerance) {
+        Ok(labels) => labels,
+        Err(mismatch) => return Outcome::Left(Problem::Mismatch { id: id(), reason: mismatch.to_string() }),
+    };
+    let Some(labels) = labels.into_iter().map(|label| map.class(label)).collect::<Option<Vec<u16>>>() else {
+        let reason = format!("a label is not below {}, the classes of the map", map.classes());
+        return Outcome::Left(Problem::Mismatch { id: id(), reason });
+    };
+    features.truncate(labels.len() * COEFFICIENTS);
+    if options.subtract_mean {
+        mfcc::subtract_mean(&mut features);
+    }
+    Outcome::Kept(Box::new(Ready {
+        unlabelled: frames - labels.len(),
+        surplus: alignment.frames() - labels.len(),
+        source_rate: audio.source_rate,
+        channels: audio.channels,
+        features,
+        labels,
+    }))
+}

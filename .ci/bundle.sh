@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
+claim_target_dir
 BINARYEN=132.0.0
 DIST=app/dist
 binaryen="$TOOLS/binaryen-$BINARYEN"
@@ -43,7 +44,7 @@ if [ "$(cat "$DIST/.inputs" 2>/dev/null)" != "$inputs" ]; then
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$(debian_wasm_linker) \
       /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort
   fi
-  cargo build --locked -p undertone-bundle
+  build_programs undertone-bundle
   "$CARGO_TARGET_DIR/debug/undertone-bundle" "$WASM_TARGET_DIR/$WASM_TARGET/bundle/undertone_app.wasm" "$DIST" "${optimize[@]}" >/dev/null
   echo "$inputs" >"$DIST/.inputs"
 fi

@@ -9,6 +9,7 @@ WASM_TARGET_DIR="${CARGO_TARGET_DIR%/}-wasm"
 WASM_TARGET=wasm32-unknown-unknown
 TOOLS="$UNDERTONE_CACHE/tools"
 mkdir -p "$CARGO_TARGET_DIR" "$TOOLS"
+checkout=$(pwd -P)
 
 say() { printf '[undertone] %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -26,4 +27,34 @@ debian_wasm_linker() { compgen -G '/usr/bin/wasm-ld-[0-9]*' | sort --version-sor
 debian_wasm_compiler_installed() {
   [ -x /usr/bin/rustc ] && [ -x /usr/bin/cargo ] && [ -n "$(debian_wasm_linker)" ] &&
     [ -f "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ]
+}
+
+# Makes the target directory this checkout's until the script ends or calls release_target_dir. Cargo tells checkouts
+# apart by the age of their files only, so that a younger build of other sources would pass for ours: what another
+# checkout built of our own crates is forgotten; the libraries stay.
+claim_target_dir() {
+  [ "${UNDERTONE_CLAIMED:-}" != "$CARGO_TARGET_DIR" ] || return 0
+  exec 9>"$CARGO_TARGET_DIR/.checkout.lock"
+  flock -n 9 || { say "waiting for another checkout's build in $CARGO_TARGET_DIR"; flock 9; }
+  export UNDERTONE_CLAIMED="$CARGO_TARGET_DIR"
+  local owner="$CARGO_TARGET_DIR/.checkout" folder
+  if [ "$(cat "$owner" 2>/dev/null)" != "$checkout" ]; then
+    for folder in "$CARGO_TARGET_DIR" "$WASM_TARGET_DIR"; do
+      [ ! -d "$folder" ] || find "$folder" -maxdepth 4 -path '*/.fingerprint/undertone-*' -prune -exec rm -rf {} +
+    done
+    echo "$checkout" >"$owner"
+  fi
+}
+
+release_target_dir() {
+  exec 9>&-
+  unset UNDERTONE_CLAIMED
+}
+
+# Builds the named programs. Selecting the whole workspace, and its (absent) examples, makes cargo choose the features of
+# every library as it does for the tests, so that nothing is compiled a second time in another shape.
+build_programs() {
+  local program arguments=()
+  for program in "$@"; do arguments+=(--bin "$program"); done
+  cargo build --locked --workspace --examples "${arguments[@]}"
 }

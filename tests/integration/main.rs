@@ -1,2 +1,3 @@
-//! t
+//! The end-to-end tests of Undertone, and the tests of its plan.
 
+mod architecture;

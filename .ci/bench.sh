@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# One measurement of the product: `.ci/bench.sh NAME` prints one JSON object a line. Without a name it lists them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. .ci/common.sh
+
+.ci/setup.sh
+claim_target_dir
+.ci/bundle.sh >/dev/null
+# A measurement starts the programs itself.
+build_programs undertone-server undertone-worker bench
+release_target_dir
+exec "$CARGO_TARGET_DIR/debug/bench" "$@"

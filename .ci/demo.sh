@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# A consortium with its workers on this machine, built and started: `.ci/demo.sh [--data FOLDER] [--exit]`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. .ci/common.sh
+
+.ci/setup.sh
+claim_target_dir
+.ci/bundle.sh >&2
+build_programs undertone-server undertone-worker
+release_target_dir
+exec "$CARGO_TARGET_DIR/debug/undertone-server" demo "$@"

@@ -1,0 +1,48 @@
+//! `make bench NAME=<name>` runs one measurement of the product and prints one JSON object a line, the first of which
+//! says on which machine. To add a measurement: a module with a `pub(crate) fn run(&mut Report) -> Outcome`, and its
+//! line in [`MEASUREMENTS`].
+
+mod bundle;
+mod report;
+
+use std::process::ExitCode;
+
+use report::{Outcome, Report};
+
+/// One measurement.
+struct Measurement {
+    name: &'static str,
+    /// What it measures, for the list.
+    what: &'static str,
+    run: fn(&mut Report) -> Outcome,
+}
+
+const MEASUREMENTS: &[Measurement] = &[Measurement {
+    name: "bundle",
+    what: "what a browser loads, in bytes: as it is, and compressed",
+    run: bundle::run,
+}];
+
+fn main() -> ExitCode {
+    let asked = std::env::args().nth(1).unwrap_or_default();
+    let Some(measurement) = MEASUREMENTS.iter().find(|measurement| measurement.name == asked) else {
+        eprintln!("no measurement is called {asked:?}; there are:");
+        for Measurement { name, what, .. } in MEASUREMENTS {
+            eprintln!("  {name:<12} {what}");
+        }
+        return ExitCode::from(2);
+    };
+    let mut report = Report::new(measurement.name);
+    match report.machine().and_then(|()| (measurement.run)(&mut report)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{asked}: {error}");
+            let mut source = error.source();
+            while let Some(cause) = source {
+                eprintln!("  because: {cause}");
+                source = cause.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

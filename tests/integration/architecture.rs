@@ -1,0 +1,147 @@
+//! The plan of the house, checked: which crate names which, what stays free of any runtime, and in which room a library
+//! may be named. `deny.toml` holds the same for whole crates; here it is held to files.
+
+mod sources;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+use serde_json::Value;
+use sources::Source;
+
+/// Our crates and which of ours each may name. A crate that is not here does not belong to the plan.
+const MAY_NAME: [(&str, &[&str]); 9] = [
+    ("undertone-privacy", &[]),
+    ("undertone-api", &["undertone-privacy"]),
+    ("undertone-proto", &["undertone-api"]),
+    ("undertone-migrations", &[]),
+    ("undertone-app", &["undertone-api", "undertone-privacy"]),
+    ("undertone-bundle", &[]),
+    ("undertone-worker", &["undertone-proto", "undertone-api", "undertone-privacy"]),
+    (
+        "undertone-server",
+        &["undertone-app", "undertone-proto", "undertone-migrations", "undertone-api", "undertone-privacy"],
+    ),
+    (
+        "undertone-tests",
+        &[
+            "undertone-app",
+            "undertone-proto",
+            "undertone-migrations",
+            "undertone-api",
+            "undertone-privacy",
+            "undertone-worker",
+            "undertone-server",
+        ],
+    ),
+];
+
+/// Crates that are mathematics and contract only: no runtime, socket, database, tensor or page below them.
+const PURE: [&str; 2] = ["undertone-privacy", "undertone-api"];
+const IMPURE: [&str; 11] =
+    ["tokio", "mio", "socket2", "hyper", "axum", "tonic", "reqwest", "sea-orm", "rusqlite", "burn", "leptos"];
+
+/// Which files may name a library: those whose path starts so.
+const ROOMS: [(&str, &[&str]); 7] = [
+    ("sea_orm", &["server/src/service", "server/src/db.rs", "migrations/"]),
+    ("sea_orm_migration", &["migrations/", "server/src/db.rs"]),
+    ("burn", &["worker/"]),
+    ("leptos", &["app/", "server/src/dashboard.rs"]),
+    ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
+    ("tonic", &["proto/", "server/src/grpc", "worker/src/gateway"]),
+    ("rusqlite", &["worker/src/site"]),
+];
+
+/// A file longer than this holds more than one subject.
+const LONGEST: usize = 500;
+
+#[test]
+fn a_crate_names_only_what_the_plan_allows() {
+    let metadata = metadata(&["--no-deps"]);
+    let plan = BTreeMap::from(MAY_NAME);
+    let mut broken = Vec::new();
+    for package in items(&metadata["packages"]) {
+        let name = text(&package["name"]);
+        let Some(allowed) = plan.get(name) else {
+            broken.push(format!("{name} is not in the plan"));
+            continue;
+        };
+        let named = items(&package["dependencies"]).iter().map(|dependency| text(&dependency["name"]));
+        let ours = named.filter(|named| named.starts_with("undertone-"));
+        broken.extend(ours.filter(|named| !allowed.contains(named)).map(|named| format!("{name} names {named}")));
+    }
+    assert_eq!(items(&metadata["packages"]).len(), plan.len(), "a crate of the plan is missing");
+    assert_eq!(broken, [""; 0]);
+}
+
+#[test]
+fn mathematics_and_contract_reach_no_runtime() {
+    let metadata = metadata(&["--all-features"]);
+    let names: BTreeMap<&str, &str> =
+        items(&metadata["packages"]).iter().map(|package| (text(&package["id"]), text(&package["name"]))).collect();
+    let nodes: BTreeMap<&str, &Value> =
+        items(&metadata["resolve"]["nodes"]).iter().map(|node| (text(&node["id"]), node)).collect();
+    for pure in PURE {
+        let root = names.iter().find(|(_, name)| **name == pure).map(|(id, _)| *id).expect("a crate of the plan");
+        let reached: BTreeSet<&str> = reach(root, &nodes).into_iter().map(|id| names[id]).collect();
+        assert!(reached.contains("serde"), "{pure} reaches nothing at all: the test is blind");
+        let broken: Vec<&str> = IMPURE.into_iter().filter(|impure| reached.contains(impure)).collect();
+        assert_eq!(broken, [""; 0], "below {pure}");
+    }
+}
+
+#[test]
+fn a_library_is_named_only_in_its_room() {
+    let sources = sources::all();
+    let mut broken = Vec::new();
+    for (library, rooms) in ROOMS {
+        let outside = sources.iter().filter(|source| !rooms.iter().any(|room| source.path.starts_with(room)));
+        let named = outside.filter_map(|source| source.names(library).map(|line| (source, line)));
+        broken.extend(named.map(|(source, line)| format!("{}:{line} names {library}", source.path)));
+    }
+    assert_eq!(broken, [""; 0]);
+}
+
+#[test]
+fn a_file_holds_one_subject() {
+    let sources = sources::all();
+    let too_long = sources.iter().filter(|source| source.lines() > LONGEST);
+    let too_long: Vec<String> = too_long.map(|source| format!("{}: {} lines", source.path, source.lines())).collect();
+    assert_eq!(too_long, [""; 0]);
+    let unnamed: Vec<&Source> = sources.iter().filter(|source| source.path.ends_with("/mod.rs")).collect();
+    assert!(unnamed.is_empty(), "a module is `name.rs` beside `name/`, never `mod.rs`: {unnamed:?}");
+}
+
+/// Everything below `root` that is compiled into it, itself included; not what only builds or tests it.
+fn reach<'a>(root: &'a str, nodes: &BTreeMap<&str, &'a Value>) -> BTreeSet<&'a str> {
+    let (mut reached, mut ahead) = (BTreeSet::new(), vec![root]);
+    while let Some(id) = ahead.pop() {
+        if !reached.insert(id) {
+            continue;
+        }
+        let compiled = |dependency: &&Value| items(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
+        ahead.extend(items(&nodes[id]["deps"]).iter().filter(compiled).map(|dependency| text(&dependency["pkg"])));
+    }
+    reached
+}
+
+fn metadata(arguments: &[&str]) -> Value {
+    let cargo = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+        .args(arguments)
+        .current_dir(support::workspace::root())
+        .output()
+        .expect("cargo starts");
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    serde_json::from_slice(&cargo.stdout).expect("cargo speaks JSON")
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().expect("a list").as_slice()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}

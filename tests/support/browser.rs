@@ -1,0 +1,341 @@
+//! A real browser, Debian's headless Chromium, driven over WebDriver. Each one has a fresh profile and is gone, with all
+//! its processes, when it is dropped.
+//!
+//! ```no_run
+//! # async fn visit() -> Result<(), support::browser::BrowserError> {
+//! let browser = support::browser::Browser::open(support::browser::Screen::Phone).await?;
+//! browser.goto("http://127.0.0.1:8080/").await?;
+//! browser.fill("input[name=email]", "someone@example.org").await?;
+//! browser.click("button[type=submit]").await?;
+//! browser.see("h1", "Overview").await?;
+//! assert_eq!(browser.complaints().await?, [""; 0]);
+//! # Ok(()) }
+//! ```
+
+mod console;
+
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use fantoccini::{
+    Client, ClientBuilder, Locator,
+    elements::Element,
+    error::{CmdError, NewSessionError},
+    wd::Capabilities,
+};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::{Process, ProcessError};
+
+/// How long a page may take to show what is waited for. Generous, because tests share their machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the browser is looked at on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Screen {
+    /// 1280 by 900 pixels.
+    Desktop,
+    /// 390 by 844 points at two pixels each, with touch.
+    Phone,
+}
+
+/// Why a browser did not do as told.
+#[derive(Debug, thiserror::Error)]
+pub enum BrowserError {
+    /// The driver did not start.
+    #[error("chromedriver did not start: is chromium-driver installed? (`make setup`)")]
+    Driver(#[from] ProcessError),
+    /// The browser did not start.
+    #[error("chromium did not start: is chromium installed? (`make setup`)")]
+    Session(#[from] Box<NewSessionError>),
+    /// A command failed.
+    #[error("{doing}")]
+    Command {
+        /// What was being done.
+        doing: String,
+        /// Why it failed.
+        source: Box<CmdError>,
+    },
+    /// Something did not appear in time.
+    #[error("{selector} did not show {wanted:?} within {} s; it shows {shows:?}", PATIENCE.as_secs())]
+    Unseen {
+        /// Where it was looked for.
+        selector: String,
+        /// What was waited for.
+        wanted: String,
+        /// What was there instead.
+        shows: String,
+    },
+    /// A file could not be written.
+    #[error("could not write {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// One browser with one page open.
+#[derive(Debug)]
+pub struct Browser {
+    client: Client,
+    // Dropped in this order: the processes first, the profile they write to last.
+    _driver: Process,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts a browser.
+    ///
+    /// # Errors
+    /// If Chromium or its driver is missing or does not start.
+    pub async fn open(screen: Screen) -> Result<Self, BrowserError> {
+        let profile = TempDir::with_prefix("undertone-browser-")
+            .map_err(|source| BrowserError::File { path: env::temp_dir(), source })?;
+        // Port 0: the driver takes a free one and says which.
+        let driver = Process::start("chromedriver", Command::new("chromedriver").arg("--port=0"))?;
+        let line = driver.wait_for("started successfully on port", PATIENCE)?;
+        let port: String = line.chars().filter(char::is_ascii_digit).collect();
+        let client = ClientBuilder::new(HttpConnector::new())
+            .capabilities(capabilities(screen, profile.path()))
+            .connect(&format!("http://127.0.0.1:{port}"))
+            .await
+            .map_err(Box::new)?;
+        Ok(Self { client, _driver: driver, _profile: profile })
+    }
+
+    /// The WebDriver client, for what has no word here.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Opens an address.
+    ///
+    /// # Errors
+    /// If the address cannot be reached.
+    pub async fn goto(&self, url: &str) -> Result<(), BrowserError> {
+        self.client.goto(url).await.map_err(|source| failed(format!("opening {url}"), source))
+    }
+
+    /// The address of the page.
+    ///
+    /// # Errors
+    /// If the browser is gone.
+    pub async fn url(&self) -> Result<String, BrowserError> {
+        let url = self.client.current_url().await;
+        url.map(String::from).map_err(|source| failed("asking for the address", source))
+    }
+
+    /// Waits for the first element that `selector` (CSS) matches.
+    ///
+    /// # Errors
+    /// If there is none within [`PATIENCE`].
+    pub async fn find(&self, selector: &str) -> Result<Element, BrowserError> {
+        let found = self.client.wait().at_most(PATIENCE).for_element(Locator::Css(selector)).await;
+        found.map_err(|source| failed(format!("looking for {selector}"), source))
+    }
+
+    /// Waits for an element and clicks it.
+    ///
+    /// # Errors
+    /// If there is none, or something lies over it.
+    pub async fn click(&self, selector: &str) -> Result<(), BrowserError> {
+        let element = self.find(selector).await?;
+        element.click().await.map_err(|source| failed(format!("clicking {selector}"), source))
+    }
+
+    /// Waits for a field and replaces what is in it by typing.
+    ///
+    /// # Errors
+    /// If there is none, or it takes no text.
+    pub async fn fill(&self, selector: &str, text: &str) -> Result<(), BrowserError> {
+        let field = self.find(selector).await?;
+        field.clear().await.map_err(|source| failed(format!("clearing {selector}"), source))?;
+        field.send_keys(text).await.map_err(|source| failed(format!("typing into {selector}"), source))
+    }
+
+    /// Waits for a select box and chooses the option with this value.
+    ///
+    /// # Errors
+    /// If there is no such box or option.
+    pub async fn choose(&self, selector: &str, value: &str) -> Result<(), BrowserError> {
+        let field = self.find(selector).await?;
+        field.select_by_value(value).await.map_err(|source| failed(format!("choosing {value} in {selector}"), source))
+    }
+
+    /// The text of the first matching element, as a reader sees it.
+    ///
+    /// # Errors
+    /// If there is none within [`PATIENCE`].
+    pub async fn text(&self, selector: &str) -> Result<String, BrowserError> {
+        let element = self.find(selector).await?;
+        element.text().await.map_err(|source| failed(format!("reading {selector}"), source))
+    }
+
+    /// Waits until some element that `selector` matches shows `wanted`, on this page or one it leads to.
+    ///
+    /// # Errors
+    /// If none does within [`PATIENCE`].
+    pub async fn see(&self, selector: &str, wanted: &str) -> Result<(), BrowserError> {
+        let script = "return Array.from(document.querySelectorAll(arguments[0]), e => e.innerText).join('\\n')";
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let shows = self.run(script, vec![json!(selector)]).await?;
+            let shows = shows.as_str().unwrap_or_default().to_owned();
+            if shows.contains(wanted) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(BrowserError::Unseen { selector: selector.to_owned(), wanted: wanted.to_owned(), shows });
+            }
+            // The page tells nobody when it changes: ask again at its own pace.
+            self.run_async("requestAnimationFrame(() => arguments[arguments.length - 1](null))").await?;
+        }
+    }
+
+    /// Runs a script in the page; what it returns comes back as JSON.
+    ///
+    /// # Errors
+    /// If the script throws.
+    pub async fn run(&self, script: &str, arguments: Vec<Value>) -> Result<Value, BrowserError> {
+        self.client.execute(script, arguments).await.map_err(|source| failed("running a script in the page", source))
+    }
+
+    /// Writes a picture of what is visible to `path` as PNG.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub async fn screenshot(&self, path: &Path) -> Result<(), BrowserError> {
+        let png = self.client.screenshot().await.map_err(|source| failed("taking a picture", source))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, png));
+        written.map_err(|source| BrowserError::File { path: path.to_owned(), source })
+    }
+
+    /// What the browser's console has complained of since the last call: errors of scripts, blocked or missing resources,
+    /// wasm that did not start. A page in good order has none.
+    ///
+    /// # Errors
+    /// If the browser is gone.
+    pub async fn complaints(&self) -> Result<Vec<String>, BrowserError> {
+        let log = self.client.issue_cmd(console::Read).await;
+        log.map(|log| console::complaints(&log)).map_err(|source| failed("reading the console", source))
+    }
+
+    /// Runs a script that ends by calling its last argument.
+    async fn run_async(&self, script: &str) -> Result<(), BrowserError> {
+        match self.client.execute_async(script, Vec::new()).await {
+            Ok(_) => Ok(()),
+            // The page went to another one meanwhile.
+            Err(CmdError::Standard(error)) if error.error == fantoccini::error::ErrorStatus::JavascriptError => Ok(()),
+            Err(source) => Err(failed("waiting for the page", source)),
+        }
+    }
+}
+
+fn failed(doing: impl Into<String>, source: CmdError) -> BrowserError {
+    BrowserError::Command { doing: doing.into(), source: Box::new(source) }
+}
+
+/// What is asked of the driver: a browser that is fresh, quiet on the network, and shows test certificates' pages.
+fn capabilities(screen: Screen, profile: &Path) -> Capabilities {
+    let mut arguments: Vec<String> = [
+        "--headless=new",
+        // Root, as in a container, has no sandbox to give.
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--hide-scrollbars",
+    ]
+    .map(str::to_owned)
+    .into();
+    arguments.push(format!("--user-data-dir={}", profile.display()));
+    let mut options = json!({});
+    match screen {
+        Screen::Desktop => arguments.push("--window-size=1280,900".to_owned()),
+        // A window cannot be as narrow as a phone.
+        Screen::Phone => {
+            options["mobileEmulation"] =
+                json!({ "deviceMetrics": { "width": 390, "height": 844, "pixelRatio": 2.0, "touch": true } });
+        }
+    }
+    options["args"] = json!(arguments);
+    let mut capabilities = Capabilities::new();
+    capabilities.insert("acceptInsecureCerts".to_owned(), json!(true));
+    capabilities.insert("goog:loggingPrefs".to_owned(), json!({ "browser": "ALL" }));
+    capabilities.insert("goog:chromeOptions".to_owned(), options);
+    capabilities
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "data:text/html,<meta name=viewport content='width=device-width'><input name=who>\
+        <button onclick='requestAnimationFrame(() => { greeting.innerText = `Hello, ${document.querySelector(`input`).value}` })'>\
+        Greet</button><p id=greeting></p><p id=width></p><script>width.innerText = innerWidth</script>";
+
+    #[tokio::test]
+    async fn a_page_is_typed_into_clicked_and_read() -> Result<(), BrowserError> {
+        let browser = Browser::open(Screen::Desktop).await?;
+        browser.goto(PAGE).await?;
+        browser.fill("input[name=who]", "world").await?;
+        browser.click("button").await?;
+        browser.see("p", "Hello, world").await?;
+        assert_eq!(browser.text("#width").await?, "1280");
+        assert_eq!(browser.complaints().await?, [""; 0]);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_phone_is_as_wide_as_a_phone_and_can_be_pictured() -> Result<(), BrowserError> {
+        let browser = Browser::open(Screen::Phone).await?;
+        browser.goto(PAGE).await?;
+        assert_eq!(browser.text("#width").await?, "390");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("phone/page.png");
+        browser.screenshot(&path).await?;
+        let png = std::fs::read(&path).expect("the picture");
+        // Width and height stand after the signature and the first chunk's head.
+        assert_eq!((&png[1..4], &png[16..24]), (&b"PNG"[..], &[0, 0, 3, 12, 0, 0, 6, 152][..]));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_error_in_the_page_is_a_complaint() -> Result<(), BrowserError> {
+        let browser = Browser::open(Screen::Desktop).await?;
+        browser.goto("data:text/html,<script>throw new Error('broken page')</script>").await?;
+        let complaints = browser.complaints().await?;
+        assert!(complaints.len() == 1 && complaints[0].contains("broken page"), "{complaints:?}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_closed_browser_leaves_no_process() -> Result<(), BrowserError> {
+        let browser = Browser::open(Screen::Desktop).await?;
+        let profile = browser._profile.path().to_string_lossy().into_owned();
+        assert!(users_of(&profile) > 0);
+        drop(browser);
+        assert_eq!(users_of(&profile), 0);
+        Ok(())
+    }
+
+    /// How many processes carry `profile` in their command line.
+    fn users_of(profile: &str) -> usize {
+        let processes = std::fs::read_dir("/proc").expect("a Linux machine").flatten();
+        let commands = processes.filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());
+        commands.filter(|command| command.contains(profile)).count()
+    }
+}

@@ -1,0 +1,30 @@
+//! Where things are: the checkout, the programs built from it, the shared vectors and data.
+
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+};
+
+/// The root of the checkout.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// The program `name` (`undertone-server`, `undertone-worker`) as built beside the running test.
+///
+/// # Errors
+/// If it has not been built: `cargo test -p undertone-tests` alone builds libraries only.
+pub fn program(name: &str) -> io::Result<PathBuf> {
+    let test = env::current_exe()?;
+    // Tests live in `<profile>/deps`, programs in `<profile>`.
+    let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
+    beside.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::NotFound, format!("{name} has not been built: run `cargo build -p {name}` first"))
+    })
+}
+
+/// The folder of speech and other data, if it is there: `UNDERTONE_DATA`, or `../shared/data` beside the checkout.
+pub fn data() -> Option<PathBuf> {
+    let folder = env::var_os("UNDERTONE_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from);
+    folder.is_dir().then_some(folder)
+}

@@ -9,4 +9,5 @@ claim_target_dir
 .ci/bundle.sh >&2
 build_programs undertone-server undertone-worker
 release_target_dir
+export UNDERTONE_DIST="$PWD/app/dist"
 exec "$CARGO_TARGET_DIR/debug/undertone-server" demo "$@"

@@ -21,7 +21,7 @@ trap 'rm -f "$tests_log"' EXIT
 
 run_tests() { .ci/with-postgres.sh cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$tests_log"; }
 # The (absent) examples keep the features of the libraries the same as for clippy: see build_programs.
-check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bins --examples; }
+check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin bench --examples; }
 
 claim_target_dir
 step setup .ci/setup.sh

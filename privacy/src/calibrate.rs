@@ -5,6 +5,7 @@
 //! admitted by that account.
 
 use crate::adjacency::Adjacency;
+use crate::curve::OrderGrid;
 use crate::event::Event;
 use crate::gaussian::{self, GaussianProfile};
 use crate::ledger::Headroom;
@@ -92,9 +93,10 @@ pub fn noise_for(
 ) -> Result<NoiseMultiplier, CalibrateError> {
     let steps = steps.max(1);
     let event = |z: NoiseMultiplier| Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: z };
-    // The price of any such event tells whether the adjacency has one, before the search.
-    let probe = NoiseMultiplier::new(1.0).map_err(|_| CalibrateError::NothingLeft)?;
-    mechanism::curve(&event(probe), adjacency, headroom.grid())?;
+    // One order tells, before the search, whether such releases have a price under this adjacency.
+    let probe = NoiseMultiplier::new(1.0).ok().zip(OrderGrid::new(headroom.grid().orders()[..1].to_vec()).ok());
+    let (one, order) = probe.ok_or(CalibrateError::NothingLeft)?;
+    mechanism::curve(&event(one), adjacency, &order)?;
     let changes = if adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
     let q = sampling_rate.get();
     let loss = |z: f64, order: Order| mechanism::poisson_sampled_gaussian(q, z / changes, order.get());
@@ -110,12 +112,14 @@ pub fn noise_for(
     if !best.is_finite() {
         return Err(CalibrateError::NothingLeft);
     }
-    let mut by_promise = limits;
-    by_promise.sort_by(|a, b| closed(a).total_cmp(&closed(b)));
-    for (order, limit) in by_promise {
+    // The order that is furthest below its limit there will most likely give the answer; the others then cost one look.
+    let mut by_promise: Vec<(f64, Order, f64)> =
+        limits.into_iter().map(|(order, limit)| (loss(best, order) / limit, order, limit)).collect();
+    by_promise.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (_, order, limit) in by_promise {
         // An order is worth a search only if it does better than the best so far.
         if loss(best * (1.0 - SEARCH_TOLERANCE), order) <= limit {
-            best = least(best, |z| loss(z, order) <= limit);
+            best = least(best, |z| loss(z, order) / limit);
         }
     }
     // What the search promised in f64 the ledger will ask in fixed point: widen until it agrees.
@@ -133,17 +137,130 @@ pub fn noise_for(
 /// How near the least noise the search comes, relative.
 const SEARCH_TOLERANCE: f64 = 2e-10;
 
-/// The least z (within the tolerance) that fits, given one that does; `fits` is monotone.
-fn least(fitting: f64, fits: impl Fn(f64) -> bool) -> f64 {
-    let mut high = fitting;
-    let mut low = 0.5 * high;
-    while low > 1e-6 && fits(low) {
-        high = low;
+/// The least z (within the tolerance) at which `ratio`, which falls with z, is at most 1; given a z at which it is.
+///
+/// A secant in logarithms, where the ratio is nearly straight, inside a bracket. Each guess is moved a quarter of the
+/// tolerance past the end that moved last, so that both ends close in; a bracket that does not halve is halved.
+fn least(fitting: f64, ratio: impl Fn(f64) -> f64) -> f64 {
+    let ln_ratio = |z: f64| libm::log(ratio(z));
+    let (mut high, mut at_high) = (fitting, ln_ratio(fitting));
+    let (mut low, mut at_low) = (high, at_high);
+    while at_low <= 0.0 && low > LEAST_NOISE {
+        (high, at_high) = (low, at_low);
         low *= 0.5;
+        at_low = ln_ratio(low);
     }
+    let mut past = 1.0 + 0.25 * SEARCH_TOLERANCE;
+    let mut halve = false;
     while high - low > SEARCH_TOLERANCE * high {
-        let middle = 0.5 * (low + high);
-        if fits(middle) { high = middle } else { low = middle }
+        let width = high - low;
+        let slope = at_low / (at_low - at_high);
+        let middle = if halve || !slope.is_finite() {
+            0.5 * (low + high)
+        } else {
+            // ln z at the root of the line through both ends.
+            let guess = low * libm::pow(high / low, slope) * past;
+            if guess > low && guess < high { guess } else { 0.5 * (low + high) }
+        };
+        let at_middle = ln_ratio(middle);
+        if at_middle <= 0.0 {
+            (high, at_high) = (middle, at_middle);
+            past = 1.0 - 0.25 * SEARCH_TOLERANCE;
+        } else {
+            (low, at_low) = (middle, at_middle);
+            past = 1.0 + 0.25 * SEARCH_TOLERANCE;
+        }
+        halve = high - low > 0.5 * width;
     }
     high
+}
+
+/// No search goes below this noise.
+const LEAST_NOISE: f64 = 1e-6;
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+    use super::*;
+    use crate::ledger::{Account, Budget, GridKind, ReservationId};
+    use crate::{convert, ledger};
+    use proptest::prelude::*;
+
+    fn sampled(q: f64, z: f64) -> Event {
+        let (sampling_rate, noise_multiplier) = (SamplingRate::new(q).unwrap(), NoiseMultiplier::new(z).unwrap());
+        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn the_least_noise_is_admitted_and_a_little_less_is_not(
+            ln_epsilon in -0.5f64..6.5, ln_q in -9.0f64..0.0, steps in 1u64..100_000
+        ) {
+            let epsilon = Epsilon::new(libm::exp(ln_epsilon)).unwrap();
+            let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
+            let mut account = Account::new(Some(budget));
+            let q = libm::exp(ln_q);
+            let z = noise_for(&account.headroom(), SamplingRate::new(q).unwrap(), steps, Adjacency::AddRemove).unwrap();
+            let less = account.price(&sampled(q, z.get() * (1.0 - 1e-8)), Adjacency::AddRemove).unwrap();
+            prop_assert!(account.reserve(ReservationId(1), &less, steps).is_err());
+            let cost = account.price(&sampled(q, z.get()), Adjacency::AddRemove).unwrap();
+            account.reserve(ReservationId(1), &cost, steps).unwrap();
+        }
+
+        #[test]
+        fn the_most_steps_are_admitted_and_one_more_is_not(ln_epsilon in -0.5f64..6.5, ln_q in -6.0f64..0.0, z in 0.3f64..20.0) {
+            let epsilon = Epsilon::new(libm::exp(ln_epsilon)).unwrap();
+            let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
+            let mut account = Account::new(Some(budget));
+            let event = sampled(libm::exp(ln_q), z);
+            let most = steps_for(&account.headroom(), &event, Adjacency::AddRemove).unwrap();
+            let cost: ledger::Cost = account.price(&event, Adjacency::AddRemove).unwrap();
+            prop_assert!(account.reserve(ReservationId(1), &cost, most + 1).is_err());
+            account.reserve(ReservationId(1), &cost, most).unwrap();
+        }
+    }
+
+    #[test]
+    fn noise_for_a_guarantee_meets_it_on_the_reporting_grid() {
+        let (epsilon, delta, grid) = (Epsilon::new(2.0).unwrap(), Delta::new(1e-5).unwrap(), OrderGrid::reporting());
+        let room = Headroom::of_guarantee(epsilon, delta, &grid);
+        for (q, steps) in [(1.0, 1), (0.01, 1000), (0.2, 70)] {
+            let z = noise_for(&room, SamplingRate::new(q).unwrap(), steps, Adjacency::AddRemove).unwrap();
+            let at = |z: f64| {
+                let plan = sampled(q, z).times(steps);
+                convert::epsilon(&mechanism::curve(&plan, Adjacency::AddRemove, &grid).unwrap(), delta).unwrap()
+            };
+            assert!(at(z.get()) <= epsilon && at(z.get() * (1.0 - 1e-8)) > epsilon, "{q} {steps}");
+        }
+    }
+
+    #[test]
+    fn replacing_a_unit_needs_twice_the_noise() {
+        let room =
+            Headroom::of_guarantee(Epsilon::new(2.0).unwrap(), Delta::new(1e-5).unwrap(), &OrderGrid::reporting());
+        let z = |adjacency| noise_for(&room, SamplingRate::ONE, 3, adjacency).unwrap().get();
+        assert!((z(Adjacency::ReplaceOne) / z(Adjacency::AddRemove) - 2.0).abs() < 1e-8);
+    }
+
+    #[test]
+    fn a_spent_account_has_no_noise_to_offer() {
+        let room = Account::new(None).headroom();
+        let answer = noise_for(&room, SamplingRate::ONE, 1, Adjacency::AddRemove);
+        assert_eq!(answer, Err(CalibrateError::NothingLeft));
+        assert_eq!(steps_for(&room, &sampled(0.1, 1.0), Adjacency::AddRemove), Ok(0));
+    }
+
+    #[test]
+    fn the_classic_calibration_is_refused_where_it_is_not_proven() {
+        let (delta, one) = (Delta::new(1e-5).unwrap(), Epsilon::new(1.0).unwrap());
+        assert!(classic_gaussian(one, delta, 1.0).is_ok());
+        for epsilon in [0.0, 1.0f64.next_up(), 100.0] {
+            let refused = classic_gaussian(Epsilon::new(epsilon).unwrap(), delta, 1.0);
+            assert_eq!(refused, Err(CalibrateError::ClassicNeedsSmallEpsilon { epsilon }));
+        }
+        assert_eq!(analytic_gaussian(one, Delta::new(0.0).unwrap(), 1.0), Err(CalibrateError::NoDelta));
+        assert_eq!(analytic_gaussian(one, delta, f64::INFINITY), Err(CalibrateError::Sensitivity(f64::INFINITY)));
+    }
 }

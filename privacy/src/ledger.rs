@@ -17,6 +17,8 @@ mod gauge;
 mod headroom;
 mod refusal;
 mod reservation;
+#[cfg(test)]
+mod schedule;
 
 pub use account::Account;
 pub use balance::Balance;

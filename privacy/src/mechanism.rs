@@ -7,6 +7,8 @@
 //! tests. A change to a formula's digits changes [`EVALUATOR_VERSION`].
 
 mod fixed_size;
+#[cfg(test)]
+mod laws;
 mod pure;
 mod sampled;
 

@@ -41,6 +41,9 @@ pub fn poisson_sampled_gaussian(q: f64, z: f64, order: f64) -> f64 {
 /// Below this noise the quadrature needs more points than its answer is worth.
 const LEAST_QUADRATURE_NOISE: f64 = 0.03;
 
+/// A term e^−60 of the greatest is below the last digit of any sum here, even a million of them.
+const NEGLIGIBLE: f64 = 60.0;
+
 /// A sum of terms given by their logarithms, with the greatest magnitude that was rounded on the way.
 struct LogSum {
     greatest: f64,
@@ -54,7 +57,7 @@ impl LogSum {
         if ln_term > self.greatest {
             self.scaled = self.scaled * exp(self.greatest - ln_term) + 1.0;
             self.greatest = ln_term;
-        } else {
+        } else if ln_term > self.greatest - NEGLIGIBLE {
             self.scaled += exp(ln_term - self.greatest);
         }
     }
@@ -102,7 +105,7 @@ const TWO_512: f64 = 1.340_780_792_994_259_7e154;
 /// e^{−2π²/0.6} < 1e-14 of the integral, the ends left out (10 z beyond the outermost modes, 0 and α) by less than 1e-20.
 fn fractional(q: f64, z: f64, order: f64) -> f64 {
     let step = (0.5 * z).min(0.6 * z * z);
-    let variance = z * z;
+    let (variance, ln_q) = (z * z, log(q));
     let count = libm::ceil((order + 20.0 * z) / step) as u64;
     let first = -10.0 * z;
     let mut sum = LogSum::EMPTY;
@@ -110,7 +113,7 @@ fn fractional(q: f64, z: f64, order: f64) -> f64 {
     for index in 0..=count {
         let x = first + step * index as f64;
         let (t, decay) = ((x - 0.5) / variance, 0.5 * (x / z) * (x / z));
-        let (ln_f, size) = ln_bend(q, t, order);
+        let (ln_f, size) = ln_bend(q, ln_q, t, order);
         if ln_f > f64::NEG_INFINITY {
             sum.push(ln_f - decay);
             magnitude = magnitude.max(size + order * t.abs() * 2.0 + decay * 2.0);
@@ -125,14 +128,17 @@ fn fractional(q: f64, z: f64, order: f64) -> f64 {
 const QUADRATURE_SLACK: f64 = 2e-11;
 
 /// ln(r^α − 1 − α(r−1)) at r = 1 + q(e^t − 1), and the magnitude of the largest exponent on the way.
-fn ln_bend(q: f64, t: f64, order: f64) -> (f64, f64) {
+fn ln_bend(q: f64, ln_q: f64, t: f64, order: f64) -> (f64, f64) {
     let above = order - 1.0;
-    let (w, ln_r) = if t < 500.0 {
-        let w = q * expm1(t);
-        (w, log1p(w))
-    } else {
-        (f64::INFINITY, t + log(q))
-    };
+    if t + ln_q > 40.0 {
+        // r = q e^t to the last digit; the power overwhelms its tangent unless the order is close to 1.
+        let ln_r = t + ln_q;
+        let power = above * ln_r;
+        let inner = if power > 40.0 { power } else { log(expm1(power) - above) };
+        return (ln_r + inner, order * ln_r);
+    }
+    let w = q * expm1(t);
+    let ln_r = log1p(w);
     if w.abs() < 0.05 && (order * w).abs() < 0.25 {
         // Σ_{j≥2} C(α,j) w^j: the direct form would cancel.
         let mut term = 0.5 * order * above * w * w;

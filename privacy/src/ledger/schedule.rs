@@ -1,0 +1,335 @@
+//! Random schedules against an oracle that only knows integers: whatever is tried in whatever order, the ledger does what
+//! a sum over its rows says, the cap holds, and a refusal changes nothing.
+
+#![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+use proptest::prelude::*;
+
+use super::{Account, Balance, Budget, GridKind, Headroom, LedgerError, Refusal, Reservation, ReservationId};
+use crate::curve::Curve;
+use crate::fixed::Fixed;
+use crate::unit::{Delta, Epsilon};
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Parts per thousand of each order's share, and of the side δ; then how many releases.
+    Reserve {
+        id: u128,
+        parts: Vec<u16>,
+        side: u16,
+        releases: u64,
+    },
+    Commit {
+        id: u128,
+    },
+    Settle {
+        id: u128,
+    },
+    /// The process dies and comes back with its rows.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let id = || 0u128..12;
+    let reserve = (id(), prop::collection::vec(0u16..400, 8), 0u16..60, 0u64..6)
+        .prop_map(|(id, parts, side, releases)| Step::Reserve { id, parts, side, releases });
+    prop::collection::vec(
+        prop_oneof![
+            3 => reserve,
+            6 => id().prop_map(|id| Step::Commit { id }),
+            2 => id().prop_map(|id| Step::Settle { id }),
+            1 => Just(Step::Restart),
+        ],
+        1..120,
+    )
+}
+
+fn budgets() -> impl Strategy<Value = Budget> {
+    (0.3f64..300.0, -14.0f64..-4.0).prop_map(|(epsilon, exponent)| {
+        let epsilon = Epsilon::new(epsilon).unwrap();
+        Budget::new(epsilon, Delta::new(libm::exp(exponent)).unwrap(), GridKind::for_epsilon(epsilon)).unwrap()
+    })
+}
+
+/// What the oracle knows of one reservation.
+struct Row {
+    id: u128,
+    cost: Vec<u128>,
+    side: u128,
+    releases: u128,
+    committed: u128,
+    settled: bool,
+}
+
+/// A ledger of plain integers.
+struct Oracle {
+    shares: Vec<Option<u128>>,
+    side: u128,
+    rows: Vec<Row>,
+}
+
+impl Oracle {
+    fn new(budget: &Budget) -> Self {
+        let shares = budget.shares().into_iter().map(|share| share.map(Fixed::units)).collect();
+        Self { shares, side: Fixed::floor(budget.side_delta().get()).units(), rows: Vec::new() }
+    }
+
+    fn sum(&self, of: impl Fn(&Row) -> u128, order: Option<usize>) -> u128 {
+        self.rows.iter().map(|row| of(row) * order.map_or(row.side, |order| row.cost[order])).sum()
+    }
+
+    fn charged(row: &Row) -> u128 {
+        if row.settled { row.committed } else { row.releases }
+    }
+
+    fn admits(&self, cost: &[u128], side: u128, releases: u128) -> bool {
+        let fits = self.shares.iter().enumerate().any(|(order, share)| {
+            share.is_some_and(|share| self.sum(Self::charged, Some(order)) + cost[order] * releases <= share)
+        });
+        fits && self.sum(Self::charged, None) + side * releases <= self.side
+    }
+
+    fn capped(&self) -> bool {
+        self.admits(&vec![0; self.shares.len()], 0, 1)
+    }
+
+    fn row(&mut self, id: u128) -> Option<&mut Row> {
+        self.rows.iter_mut().find(|row| row.id == id)
+    }
+}
+
+/// The costs of a step, in units.
+fn cost(budget: &Budget, parts: &[u16], side: u16) -> (Vec<u128>, u128) {
+    let part = |whole: u128, parts: u16| whole / 1000 * u128::from(parts);
+    let shares = budget.shares();
+    // Where an order is dead, any cost will do.
+    let losses = shares.iter().zip(parts).map(|(share, &parts)| part(share.map_or(1 << 64, Fixed::units), parts));
+    (losses.collect(), part(Fixed::floor(budget.side_delta().get()).units(), side))
+}
+
+fn assert_sums(account: &Account, oracle: &Oracle) {
+    let balance = account.balance();
+    for (order, ((_, spent), (_, reserved))) in balance.spent().losses().zip(balance.reserved().losses()).enumerate() {
+        let committed = oracle.sum(|row| row.committed, Some(order));
+        assert_eq!(spent.units(), committed);
+        assert_eq!(spent.units() + reserved.units(), oracle.sum(Oracle::charged, Some(order)));
+    }
+    assert_eq!(balance.spent().side_delta().units(), oracle.sum(|row| row.committed, None));
+    assert!(oracle.capped(), "the cap is exceeded");
+
+    let gauge = account.summary();
+    let limit = gauge.limit.unwrap().get();
+    assert!(0.0 <= gauge.spent_epsilon && gauge.spent_epsilon <= gauge.committed_epsilon);
+    assert!(gauge.committed_epsilon <= limit, "{gauge:?}");
+    assert!((gauge.spent_epsilon + gauge.reserved_epsilon + gauge.left_epsilon - limit).abs() <= 1e-12 * limit);
+    assert!(gauge.spent_fraction <= gauge.committed_fraction && gauge.committed_fraction <= 1.0);
+}
+
+proptest! {
+    #[test]
+    fn the_ledger_does_what_a_sum_over_its_rows_says(budget in budgets(), steps in steps()) {
+        let (mut account, mut oracle) = (Account::new(Some(budget)), Oracle::new(&budget));
+        for step in steps {
+            let before = account.clone();
+            let (expected, got) = match &step {
+                Step::Reserve { id, parts, side, releases } => {
+                    let (losses, side) = cost(&budget, parts, *side);
+                    let grid = budget.grid().orders();
+                    let fixed = losses.iter().map(|&units| Fixed::from_units(units)).collect();
+                    let per_release = Curve::from_fixed(&grid, fixed, Fixed::from_units(side)).unwrap();
+                    let free = oracle.row(*id).is_none();
+                    let expected = free && oracle.admits(&losses, side, u128::from(*releases));
+                    if expected {
+                        let releases = u128::from(*releases);
+                        oracle.rows.push(Row { id: *id, cost: losses, side, releases, committed: 0, settled: false });
+                    }
+                    (expected, account.reserve(ReservationId(*id), &per_release, *releases))
+                }
+                Step::Commit { id } => {
+                    let row = oracle.row(*id).filter(|row| !row.settled && row.committed < row.releases);
+                    let expected = row.is_some();
+                    if let Some(row) = row {
+                        row.committed += 1;
+                    }
+                    (expected, account.commit(ReservationId(*id)))
+                }
+                Step::Settle { id } => {
+                    let row = oracle.row(*id);
+                    let open = row.as_ref().map(|row| if row.settled { 0 } else { row.releases - row.committed });
+                    if let Some(row) = row {
+                        row.settled = true;
+                    }
+                    let returned = account.settle(ReservationId(*id));
+                    prop_assert_eq!(returned.as_ref().ok().map(|&count| u128::from(count)), open);
+                    (open.is_some(), returned.map(|_| ()))
+                }
+                Step::Restart => {
+                    let rows: Vec<String> = account.reservations().map(|row| serde_json::to_string(row).unwrap()).collect();
+                    let stored = serde_json::to_string(account.balance()).unwrap();
+                    let rows = rows.iter().map(|row| serde_json::from_str::<Reservation>(row).unwrap());
+                    account = Account::rebuilt(Some(budget), rows).unwrap();
+                    prop_assert_eq!(account.balance(), &serde_json::from_str::<Balance>(&stored).unwrap());
+                    prop_assert_eq!(&account, &before);
+                    (true, Ok(()))
+                }
+            };
+            prop_assert_eq!(got.is_ok(), expected, "{:?}: {:?}", step, got);
+            if got.is_err() {
+                prop_assert_eq!(&account, &before, "a refusal changed something");
+            }
+            prop_assert!(account.epsilon_spent() >= before.epsilon_spent());
+            assert_sums(&account, &oracle);
+        }
+    }
+
+    #[test]
+    fn what_headroom_says_fits_is_admitted_and_one_more_is_not(budget in budgets(), parts in prop::collection::vec(1u16..400, 8)) {
+        let mut account = Account::new(Some(budget));
+        let (losses, _) = cost(&budget, &parts, 0);
+        let fixed = losses.iter().map(|&units| Fixed::from_units(units.max(1))).collect();
+        let per_release = Curve::from_fixed(&budget.grid().orders(), fixed, Fixed::ZERO).unwrap();
+        let most = account.headroom().releases(&per_release);
+        let refused = account.reserve(ReservationId(1), &per_release, most + 1).unwrap_err();
+        let LedgerError::Refused(Refusal::OverBudget(shortfall)) = refused else { panic!("{refused}") };
+        prop_assert_eq!(shortfall.releases_that_fit, most);
+        prop_assert!(shortfall.would_be.is_none_or(|epsilon| epsilon > shortfall.limit * (1.0 - 1e-9)));
+        account.reserve(ReservationId(1), &per_release, most).unwrap();
+        prop_assert_eq!(account.headroom().releases(&per_release), 0);
+    }
+}
+
+fn budget(epsilon: f64) -> Budget {
+    Budget::new(Epsilon::new(epsilon).unwrap(), Delta::new(1e-6).unwrap(), GridKind::Standard).unwrap()
+}
+
+fn flat(nats: f64) -> Curve {
+    let grid = GridKind::Standard.orders();
+    Curve::from_nats(&grid, &vec![nats; grid.len()]).unwrap()
+}
+
+#[test]
+fn an_account_without_a_budget_refuses_everything() {
+    let mut account = Account::new(None);
+    for cost in [flat(0.0), flat(1e-9), Curve::infinite(&GridKind::Standard.orders())] {
+        let refused = account.reserve(ReservationId(1), &cost, 1);
+        assert_eq!(refused, Err(LedgerError::Refused(Refusal::NoBudget)));
+    }
+    assert_eq!(account, Account::new(None));
+}
+
+#[test]
+fn an_infinite_or_overflowing_cost_is_refused() {
+    let mut account = Account::new(Some(budget(3.0)));
+    let infinite = Curve::infinite(&GridKind::Standard.orders());
+    assert_eq!(account.reserve(ReservationId(1), &infinite, 1), Err(Refusal::Infinite.into()));
+    // Cheap at the orders that would decide, beyond all numbers at one that would not.
+    let mut losses = vec![1e-9; 8];
+    losses[0] = 1e10;
+    let lopsided = Curve::from_nats(&GridKind::Standard.orders(), &losses).unwrap();
+    assert_eq!(account.reserve(ReservationId(1), &lopsided, u64::MAX), Err(Refusal::Infinite.into()));
+    assert_eq!(account, Account::new(Some(budget(3.0))));
+}
+
+#[test]
+fn a_cost_on_other_orders_is_refused() {
+    let mut account = Account::new(Some(budget(3.0)));
+    let cost = Curve::zero(&GridKind::Research.orders());
+    assert!(matches!(account.reserve(ReservationId(1), &cost, 1), Err(LedgerError::Grid(_))));
+}
+
+#[test]
+fn releases_need_a_reservation_with_room() {
+    let mut account = Account::new(Some(budget(3.0)));
+    let id = ReservationId(7);
+    assert_eq!(account.commit(id), Err(LedgerError::Unknown(id)));
+    account.reserve(id, &flat(0.1), 1).unwrap();
+    assert_eq!(account.reserve(id, &flat(0.1), 1), Err(LedgerError::Duplicate(id)));
+    account.commit(id).unwrap();
+    assert_eq!(account.commit(id), Err(LedgerError::Exhausted { id, releases: 1 }));
+    assert_eq!(account.settle(id), Ok(0));
+    assert_eq!(account.commit(id), Err(LedgerError::Settled(id)));
+}
+
+#[test]
+fn a_reservation_of_another_account_cannot_be_committed_or_settled_here() {
+    let (mut here, mut there) = (Balance::new(Some(budget(3.0))), Balance::new(Some(budget(3.0))));
+    let mut foreign = there.reserve(ReservationId(1), &flat(0.1), 2).unwrap();
+    let before = (here.clone(), foreign.clone());
+    assert!(matches!(here.commit(&mut foreign), Err(LedgerError::Inconsistent(_))));
+    assert!(matches!(here.settle(&mut foreign), Err(LedgerError::Inconsistent(_))));
+    assert_eq!((here, foreign), before);
+}
+
+#[test]
+fn settling_returns_only_what_never_left() {
+    let mut account = Account::new(Some(budget(3.0)));
+    account.reserve(ReservationId(1), &flat(0.1), 10).unwrap();
+    for _ in 0..4 {
+        account.commit(ReservationId(1)).unwrap();
+    }
+    assert_eq!(account.settle(ReservationId(1)), Ok(6));
+    assert_eq!(account.balance().spent(), &flat(0.1).times(4));
+    assert!(account.balance().reserved().is_zero());
+    assert_eq!(account.settle(ReservationId(1)), Ok(0));
+}
+
+#[test]
+fn a_budget_below_what_is_spent_refuses_everything_and_a_higher_one_admits_again() {
+    let mut account = Account::new(Some(budget(5.0)));
+    account.reserve(ReservationId(1), &flat(2.0), 1).unwrap();
+    account.set_budget(budget(1.0)).unwrap();
+    assert!(account.reserve(ReservationId(2), &flat(0.0), 1).is_err());
+    assert!(account.summary().left_epsilon.abs() < f64::MIN_POSITIVE);
+    account.commit(ReservationId(1)).unwrap();
+    account.set_budget(budget(8.0)).unwrap();
+    account.reserve(ReservationId(2), &flat(2.0), 1).unwrap();
+    let research = Budget::new(Epsilon::new(100.0).unwrap(), Delta::new(1e-6).unwrap(), GridKind::Research).unwrap();
+    assert!(matches!(account.set_budget(research), Err(LedgerError::Grid(_))));
+}
+
+#[test]
+fn side_deltas_have_a_limit_of_their_own() {
+    let mut account = Account::new(Some(budget(5.0)));
+    let cost = flat(0.01).with_side_delta(1e-7);
+    account.reserve(ReservationId(1), &cost, 2).unwrap();
+    let refused = account.reserve(ReservationId(2), &cost, 1).unwrap_err();
+    let LedgerError::Refused(Refusal::OverDelta(shortfall)) = refused else { panic!("{refused}") };
+    assert!(shortfall.side_committed >= 2e-7 && shortfall.side_asked >= 1e-7);
+    account.reserve(ReservationId(2), &flat(0.01), 1).unwrap();
+}
+
+#[test]
+fn a_budget_that_could_never_admit_anything_is_not_a_budget() {
+    let delta = |delta: f64| Delta::new(delta).unwrap();
+    let epsilon = Epsilon::new(0.01).unwrap();
+    assert!(Budget::new(epsilon, delta(1e-6), GridKind::Standard).is_err());
+    assert!(Budget::new(epsilon, delta(0.0), GridKind::Standard).is_err());
+    assert!(Budget::with_side_delta(Epsilon::new(3.0).unwrap(), delta(1e-6), delta(1e-6), GridKind::Standard).is_err());
+    assert!(serde_json::from_str::<Budget>(r#"{"epsilon":0.01,"delta":1e-6}"#).is_err());
+    let read: Budget = serde_json::from_str(r#"{"epsilon":3.0,"delta":1e-6}"#).unwrap();
+    assert_eq!(read, budget(3.0));
+}
+
+#[test]
+fn a_refusal_says_what_is_spent_asked_and_left() {
+    let mut account = Account::new(Some(budget(3.0)));
+    account.reserve(ReservationId(1), &flat(1.0), 1).unwrap();
+    let LedgerError::Refused(refusal) = account.reserve(ReservationId(2), &flat(1.0), 3).unwrap_err() else { panic!() };
+    let shortfall = refusal.shortfall().unwrap();
+    assert!(shortfall.spent.abs() < f64::MIN_POSITIVE && shortfall.reserved > 1.0);
+    assert!(shortfall.asked.unwrap() > 3.0 && shortfall.would_be.unwrap() > shortfall.asked.unwrap());
+    assert_eq!(shortfall.releases_that_fit, 1);
+    assert!(refusal.to_string().contains("1 such releases fit"), "{refusal}");
+    let text = serde_json::to_string(&refusal).unwrap();
+    assert_eq!(serde_json::from_str::<Refusal>(&text).unwrap(), refusal);
+}
+
+#[test]
+fn the_room_of_an_account_is_the_room_of_its_filter() {
+    let (epsilon, delta) = (Epsilon::new(3.0).unwrap(), Delta::new(1e-6).unwrap());
+    let nothing = Delta::new(0.0).unwrap();
+    let account = Account::new(Some(Budget::with_side_delta(epsilon, delta, nothing, GridKind::Standard).unwrap()));
+    assert_eq!(account.headroom(), Headroom::of_filter(epsilon, delta, &GridKind::Standard.orders()));
+    let text = serde_json::to_string(&account.headroom()).unwrap();
+    assert_eq!(serde_json::from_str::<Headroom>(&text).unwrap(), account.headroom());
+}

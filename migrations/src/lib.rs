@@ -1,1 +1,52 @@
-//! migrations
+//! The tables, and nothing else: this is the only source of the schema, for SQLite and PostgreSQL alike.
+//!
+//! To add a table or a column: a new file `m<date>_<number>_<verb>_<subject>.rs` with a `Migration`, and a line at the end
+//! of the list below. A migration that has been released is never changed.
+//!
+//! Conventions: ids are UUIDs made by the server; times are UTC with a time zone; a table is named by one noun.
+
+use sea_orm_migration::prelude::*;
+
+mod append_only;
+mod m20261120_000001_create_member;
+mod m20261120_000002_create_organization;
+mod m20261120_000003_create_consortium;
+mod m20261120_000004_create_role;
+mod m20261120_000005_create_session;
+mod m20261120_000006_create_invitation;
+mod m20261120_000007_create_worker;
+mod m20261120_000008_create_dataset;
+mod m20261120_000100_create_account;
+mod m20261120_000101_create_job;
+mod m20261120_000102_create_ledger;
+mod m20261120_000103_create_lease;
+mod m20261120_000104_create_round;
+mod m20261120_000105_create_receipt;
+mod m20261120_000106_create_result;
+
+/// Brings a database up to date.
+#[derive(Debug, Clone, Copy)]
+pub struct Migrator;
+
+#[async_trait::async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m20261120_000001_create_member::Migration),
+            Box::new(m20261120_000002_create_organization::Migration),
+            Box::new(m20261120_000003_create_consortium::Migration),
+            Box::new(m20261120_000004_create_role::Migration),
+            Box::new(m20261120_000005_create_session::Migration),
+            Box::new(m20261120_000006_create_invitation::Migration),
+            Box::new(m20261120_000007_create_worker::Migration),
+            Box::new(m20261120_000008_create_dataset::Migration),
+            Box::new(m20261120_000100_create_account::Migration),
+            Box::new(m20261120_000101_create_job::Migration),
+            Box::new(m20261120_000102_create_ledger::Migration),
+            Box::new(m20261120_000103_create_lease::Migration),
+            Box::new(m20261120_000104_create_round::Migration),
+            Box::new(m20261120_000105_create_receipt::Migration),
+            Box::new(m20261120_000106_create_result::Migration),
+        ]
+    }
+}

@@ -1,1 +1,24 @@
-//! server
+//! The consortium's server: three faces (REST, gRPC, dashboard) over one service layer.
+//!
+//! [`build`] makes the whole from a configuration; `main`, the demo and the tests all use it. A face translates, a rule
+//! lives in `service` and asks the policy first, only `service` and `db` know tables.
+
+pub mod auth;
+pub mod config;
+pub mod ctx;
+pub mod db;
+pub mod error;
+pub mod exchange;
+pub mod keys;
+pub mod rest;
+pub mod service;
+pub mod telemetry;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod tls;
+
+mod app;
+
+pub use app::{App, StartError, build};
+pub use config::Config;
+pub use ctx::Ctx;

@@ -1,0 +1,163 @@
+//! From a configuration to a running server.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum_server::Handle;
+use axum_server::tls_rustls::RustlsConfig;
+use object_store::local::LocalFileSystem;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{Passwords, Throttle};
+use crate::config::Config;
+use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
+use crate::db::Db;
+use crate::tls::{TlsError, TlsIdentity};
+use crate::{keys, rest};
+
+/// How long requests may go on after the server was told to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A server that listens and is ready to serve.
+pub struct App {
+    /// What its rules use.
+    pub ctx: Ctx,
+    /// REST and dashboard.
+    pub router: Router,
+    http: TcpListener,
+    grpc: TcpListener,
+}
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A file or folder cannot be used.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// An address cannot be listened at.
+    #[error("cannot listen at {address}: {source}; is another server running there?")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The object store cannot be opened.
+    #[error("the object store cannot be opened: {0}")]
+    Store(#[from] object_store::Error),
+    /// The database cannot be reached or brought up to date.
+    #[error("the database cannot be used: {0}")]
+    Database(#[from] sea_orm::DbErr),
+    /// There is no certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The faces ended by themselves.
+    #[error("serving failed: {0}")]
+    Serve(#[source] io::Error),
+}
+
+/// Makes the whole: data folder, keys, certificate, tables, listeners. Nothing is served before [`App::serve`].
+///
+/// # Errors
+/// [`StartError`] names what cannot be used.
+pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, StartError> {
+    // The process may have one already; both are ring.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let objects = config.data_dir.join("objects");
+    std::fs::create_dir_all(&objects).map_err(|source| StartError::File { path: objects.clone(), source })?;
+    let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
+    let signer = keys::signing_key(&config.data_dir, &random).map_err(in_data)?;
+    let token_key = keys::token_key(&config.data_dir, &random).map_err(in_data)?;
+    let tls = TlsIdentity::of(&config)?;
+    let db = Db::connect(&config.database()).await?;
+    db.migrate().await?;
+    let (http, grpc) = (listen(config.http)?, listen(config.grpc)?);
+    let addresses = Addresses {
+        http: address(config.public_url.as_deref(), &http, tls.is_some())?,
+        grpc: address(config.public_grpc.as_deref(), &grpc, tls.is_some())?,
+    };
+    let store = Arc::new(LocalFileSystem::new_with_prefix(&objects)?);
+    let ctx = Ctx::new(Parts {
+        config,
+        db,
+        clock,
+        random,
+        signer,
+        token_key,
+        store,
+        tls,
+        addresses,
+        passwords: Passwords::default(),
+        throttle: Throttle::default(),
+        shutdown: CancellationToken::new(),
+    });
+    let router = rest::router(&ctx);
+    Ok(App { ctx, router, http, grpc })
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let listener = TcpListener::bind(address).map_err(|source| StartError::Listen { address, source })?;
+    listener.set_nonblocking(true).map_err(|source| StartError::Listen { address, source })?;
+    Ok(listener)
+}
+
+fn address(public: Option<&str>, listener: &TcpListener, tls: bool) -> Result<String, StartError> {
+    if let Some(url) = public {
+        return Ok(url.trim_end_matches('/').to_owned());
+    }
+    let scheme = if tls { "https" } else { "http" };
+    Ok(format!("{scheme}://{}", listener.local_addr().map_err(StartError::Serve)?))
+}
+
+impl App {
+    /// Serves both faces until `ctx.shutdown` is cancelled; requests under way get ten seconds to end.
+    ///
+    /// # Errors
+    /// [`StartError::Serve`] when a face ends by itself.
+    pub async fn serve(self) -> Result<(), StartError> {
+        tracing::info!(http = self.ctx.addresses.http, grpc = self.ctx.addresses.grpc, "serving");
+        let Self { ctx, router, http, grpc } = self;
+        let both = tokio::try_join!(serve_http(&ctx, router, http), serve_grpc(&ctx, grpc));
+        ctx.shutdown.cancel();
+        both.map_err(StartError::Serve)?;
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+async fn serve_http(ctx: &Ctx, router: Router, listener: TcpListener) -> io::Result<()> {
+    let handle = Handle::new();
+    let (stop, told) = (handle.clone(), ctx.shutdown.clone());
+    let stopper = tokio::spawn(async move {
+        told.cancelled().await;
+        stop.graceful_shutdown(Some(GRACE));
+    });
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    let served = match &ctx.tls {
+        Some(identity) => {
+            let (certificate, key) = (identity.certificate.clone(), identity.key.clone());
+            let tls = RustlsConfig::from_pem(certificate.into_bytes(), key.into_bytes()).await?;
+            axum_server::from_tcp_rustls(listener, tls)?.handle(handle).serve(service).await
+        }
+        None => axum_server::from_tcp(listener)?.handle(handle).serve(service).await,
+    };
+    stopper.abort();
+    served
+}
+
+async fn serve_grpc(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
+    let _listener = listener;
+    ctx.shutdown.cancelled().await;
+    Ok(())
+}

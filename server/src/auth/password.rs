@@ -1,0 +1,117 @@
+//! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
+//! Hashing runs on threads that may block, few at a time, so that a flood of sign-ins takes neither runtime nor memory.
+
+use std::sync::{Arc, OnceLock};
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
+use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::Semaphore;
+
+use crate::error::Error;
+
+/// KiB of memory for one hash.
+const MEMORY_KIB: u32 = 19 * 1024;
+/// Passes over it.
+const PASSES: u32 = 2;
+/// Hashes computed at a time.
+const AT_A_TIME: usize = 4;
+
+/// Hashes and checks passwords.
+#[derive(Clone)]
+pub struct Passwords {
+    permits: Arc<Semaphore>,
+    /// What an unknown e-mail's password is compared with, so that it takes as long as a known one's.
+    decoy: Arc<OnceLock<String>>,
+}
+
+impl Default for Passwords {
+    fn default() -> Self {
+        Self { permits: Arc::new(Semaphore::new(AT_A_TIME)), decoy: Arc::default() }
+    }
+}
+
+impl Passwords {
+    /// The hash of a password under a random salt, in PHC form.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the hash cannot be computed.
+    pub async fn hash(&self, password: &str, salt: [u8; 16]) -> Result<String, Error> {
+        let password = password.to_owned();
+        self.run(move || hash(&password, salt)).await?
+    }
+
+    /// Whether the password is the one that was hashed. Without a hash (nobody has that e-mail) the answer is no, after the
+    /// same work.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the stored hash is not one.
+    pub async fn verify(&self, password: &str, stored: Option<&str>) -> Result<bool, Error> {
+        let (password, stored, decoy) = (password.to_owned(), stored.map(str::to_owned), Arc::clone(&self.decoy));
+        self.run(move || {
+            let known = stored.is_some();
+            let phc = match stored {
+                Some(phc) => phc,
+                None => decoy_hash(&decoy)?,
+            };
+            let parsed = PasswordHash::new(&phc)
+                .map_err(|error| Error::internal("reading a password's hash", error.to_string()))?;
+            Ok(argon2()?.verify_password(password.as_bytes(), &parsed).is_ok() && known)
+        })
+        .await?
+    }
+
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|error| Error::internal("waiting to hash a password", error))?;
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        })
+        .await
+        .map_err(|error| Error::internal("hashing a password", error))
+    }
+}
+
+fn argon2() -> Result<Argon2<'static>, Error> {
+    let params = Params::new(MEMORY_KIB, PASSES, 1, None)
+        .map_err(|error| Error::internal("setting Argon2's parameters", error.to_string()))?;
+    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+}
+
+fn hash(password: &str, salt: [u8; 16]) -> Result<String, Error> {
+    let hash: PasswordHash = argon2()?
+        .hash_password_with_salt(password.as_bytes(), &salt)
+        .map_err(|error| Error::internal("hashing a password", error.to_string()))?;
+    Ok(hash.to_string())
+}
+
+fn decoy_hash(cell: &OnceLock<String>) -> Result<String, Error> {
+    if let Some(hash) = cell.get() {
+        return Ok(hash.clone());
+    }
+    let made = hash("nobody has this password", [0; 16])?;
+    Ok(cell.get_or_init(|| made).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Passwords;
+
+    #[tokio::test]
+    async fn only_the_password_that_was_hashed_is_right() {
+        let passwords = Passwords::default();
+        let stored = passwords.hash("correct horse battery", [7; 16]).await.expect("hashed");
+        assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
+        assert!(passwords.verify("correct horse battery", Some(&stored)).await.expect("checked"));
+        assert!(!passwords.verify("correct horse batterz", Some(&stored)).await.expect("checked"));
+    }
+
+    #[tokio::test]
+    async fn no_password_is_right_for_nobody_not_even_the_decoys_own() {
+        let passwords = Passwords::default();
+        assert!(!passwords.verify("nobody has this password", None).await.expect("checked"));
+    }
+}

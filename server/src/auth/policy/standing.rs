@@ -1,0 +1,108 @@
+//! How a member stands at a place: what the roles they hold here and there amount to.
+
+use undertone_api::id::{ConsortiumId, OrganizationId};
+use undertone_api::member::Role;
+
+use super::Place;
+use crate::auth::Actor;
+
+/// How a member stands at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Signed in, whoever it is.
+    SignedIn,
+    /// Runs the server.
+    Operator,
+    /// Admin of the consortium, or of one that the organization is in.
+    ConsortiumAdmin,
+    /// Admin of the organization, or of one in the consortium.
+    OrganizationAdmin,
+    /// Steward of the organization, or of one in the consortium.
+    DataSteward,
+    /// Researcher of the organization, or of one in the consortium.
+    Researcher,
+    /// Auditor of the organization, of one in the consortium, or of the consortium itself.
+    Auditor,
+    /// Has a role in another organization of a consortium that the organization is in.
+    Peer,
+}
+
+impl Standing {
+    /// All, in the order of the matrix.
+    pub const ALL: &'static [Self] = &[
+        Self::SignedIn,
+        Self::Operator,
+        Self::ConsortiumAdmin,
+        Self::OrganizationAdmin,
+        Self::DataSteward,
+        Self::Researcher,
+        Self::Auditor,
+        Self::Peer,
+    ];
+
+    /// Whether it lets its holder know that the place exists.
+    pub const fn sees(self) -> bool {
+        !matches!(self, Self::SignedIn)
+    }
+
+    /// The standing in words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::SignedIn => "signed-in member",
+            Self::Operator => "operator",
+            Self::ConsortiumAdmin => "consortium admin",
+            Self::OrganizationAdmin => "organization admin",
+            Self::DataSteward => "data steward",
+            Self::Researcher => "researcher",
+            Self::Auditor => "auditor",
+            Self::Peer => "member of another organization",
+        }
+    }
+
+    /// Every standing of `actor` at `place`.
+    pub fn of(actor: &Actor, place: Place) -> Vec<Self> {
+        let mut found = vec![Self::SignedIn];
+        if actor.member.operator {
+            found.push(Self::Operator);
+        }
+        match place {
+            Place::Server => {}
+            Place::Consortium(id) => in_consortium(actor, id, &mut found),
+            Place::Organization(id) => in_organization(actor, id, &mut found),
+        }
+        found
+    }
+}
+
+const fn by(role: Role) -> Standing {
+    match role {
+        Role::ConsortiumAdmin => Standing::ConsortiumAdmin,
+        Role::OrganizationAdmin => Standing::OrganizationAdmin,
+        Role::DataSteward => Standing::DataSteward,
+        Role::Researcher => Standing::Researcher,
+        Role::Auditor => Standing::Auditor,
+    }
+}
+
+/// A role of the consortium that reaches its organizations; a role of an organization never reaches others.
+const fn reaches(role: Role) -> bool {
+    matches!(role, Role::ConsortiumAdmin | Role::Auditor)
+}
+
+fn in_consortium(actor: &Actor, id: ConsortiumId, found: &mut Vec<Standing>) {
+    found.extend(actor.roles_over(id).map(by));
+    for organization in actor.consortia.get(&id).into_iter().flatten() {
+        // A consortium admin is one by a role in the consortium only.
+        found.extend(actor.roles_in(*organization).filter(|role| *role != Role::ConsortiumAdmin).map(by));
+    }
+}
+
+fn in_organization(actor: &Actor, id: OrganizationId, found: &mut Vec<Standing>) {
+    found.extend(actor.roles_in(id).filter(|role| *role != Role::ConsortiumAdmin).map(by));
+    for (consortium, organizations) in &actor.consortia {
+        if organizations.contains(&id) {
+            found.push(Standing::Peer);
+            found.extend(actor.roles_over(*consortium).filter(|role| reaches(*role)).map(by));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Randomness for secrets and ids, as a parameter. The operating system's generator is asked in this file only. Noise is no
+//! business of the server: it is added at the sites.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest as _, Sha256};
+
+/// Gives random bytes.
+#[derive(Clone)]
+pub struct Random(Source);
+
+#[derive(Clone)]
+enum Source {
+    System,
+    Seeded { seed: u64, drawn: Arc<AtomicU64> },
+}
+
+impl Random {
+    /// The operating system's generator.
+    pub const fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// The same bytes for the same seed: for tests.
+    pub fn seeded(seed: u64) -> Self {
+        Self(Source::Seeded { seed, drawn: Arc::new(AtomicU64::new(0)) })
+    }
+
+    /// `N` random bytes.
+    ///
+    /// # Panics
+    /// When the operating system has no randomness: nothing secret can be made then.
+    pub fn bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        match &self.0 {
+            Source::System => {
+                #[expect(clippy::disallowed_methods, reason = "the one place that asks for secrets")]
+                getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+            }
+            Source::Seeded { seed, drawn } => {
+                for chunk in bytes.chunks_mut(32) {
+                    let number = drawn.fetch_add(1, Ordering::SeqCst);
+                    let block = Sha256::digest([seed.to_le_bytes(), number.to_le_bytes()].concat());
+                    chunk.copy_from_slice(&block[..chunk.len()]);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// A secret for a link or token: 32 random bytes as 64 hex digits.
+    pub fn secret(&self) -> String {
+        hex::encode(self.bytes::<32>())
+    }
+}
+
+/// What the server keeps of a secret: its SHA-256, hex. The secrets have 256 random bits, so no slow hash is needed.
+pub fn fingerprint(secret: &str) -> String {
+    hex::encode(Sha256::digest(secret.as_bytes()))
+}

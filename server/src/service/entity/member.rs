@@ -1,0 +1,22 @@
+//! A person who signs in.
+
+use sea_orm::entity::prelude::*;
+
+/// A person who signs in.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "member")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub name: String,
+    pub email: String,
+    pub password_hash: String,
+    pub operator: bool,
+    pub created_at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

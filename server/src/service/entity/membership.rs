@@ -1,0 +1,20 @@
+//! An organization in a consortium.
+
+use sea_orm::entity::prelude::*;
+
+/// An organization in a consortium.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "membership")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub consortium_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub organization_id: Uuid,
+    pub joined_at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

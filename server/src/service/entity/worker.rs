@@ -1,0 +1,25 @@
+//! A worker daemon.
+
+use sea_orm::entity::prelude::*;
+
+/// A worker daemon.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "worker")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub organization_id: Uuid,
+    pub name: String,
+    pub public_key: String,
+    pub version: String,
+    #[sea_orm(column_type = "Text")]
+    pub kinds: String,
+    pub created_at: TimeDateTimeWithTimeZone,
+    pub last_seen_at: Option<TimeDateTimeWithTimeZone>,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,121 @@
+//! Support of this crate's tests: a whole server on a fresh database, with a clock that stands still and seeded secrets.
+//!
+//! [`on_both!`] runs one claim on SQLite and, when `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a database
+//! of its own there, which is dropped in the end whatever happens.
+
+use axum_test::TestServer;
+use sea_orm::{ConnectionTrait as _, Database};
+use tempfile::TempDir;
+use time::macros::datetime;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::ctx::{Ctx, ManualClock, Random};
+use crate::{App, build};
+
+/// A whole server that tests speak to in process.
+pub(crate) struct TestApp {
+    /// What its rules use.
+    pub(crate) ctx: Ctx,
+    /// Its clock: stands at 2026-11-20 12:00 UTC until advanced.
+    pub(crate) clock: ManualClock,
+    /// Its REST and dashboard faces.
+    pub(crate) server: TestServer,
+    dir: TempDir,
+    database: Option<(String, String)>,
+}
+
+impl TestApp {
+    /// On SQLite.
+    pub(crate) async fn sqlite() -> Self {
+        Self::on(None).await
+    }
+
+    /// On PostgreSQL; `None` when `UNDERTONE_TEST_DATABASE_URL` is not set.
+    pub(crate) async fn postgres() -> Option<Self> {
+        let server = std::env::var("UNDERTONE_TEST_DATABASE_URL").ok()?;
+        let name = format!("undertone_test_{}", Uuid::now_v7().simple());
+        let admin = Database::connect(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
+        admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database can be made");
+        admin.close().await.expect("closed");
+        Some(Self::on(Some((server, name))).await)
+    }
+
+    async fn on(database: Option<(String, String)>) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let config = Config {
+            http: ([127, 0, 0, 1], 0).into(),
+            grpc: ([127, 0, 0, 1], 0).into(),
+            data_dir: dir.path().to_owned(),
+            database_url: database.as_ref().map(|(server, name)| with_database(server, name)),
+            ..Config::default()
+        };
+        let clock = ManualClock::starting_at(datetime!(2026-11-20 12:00 UTC));
+        let App { ctx, router, .. } = build(config, clock.clock(), Random::seeded(1)).await.expect("the server starts");
+        let server = TestServer::new(router);
+        Self { ctx, clock, server, dir, database }
+    }
+
+    /// The data folder.
+    pub(crate) fn data_dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    /// Ends the connections and drops the database.
+    pub(crate) async fn close(self) {
+        self.ctx.shutdown.cancel();
+        self.ctx.db.clone().close().await.expect("closed");
+        if let Some((server, name)) = self.database {
+            let admin = Database::connect(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
+            admin.execute_unprepared(&format!("DROP DATABASE {name} WITH (FORCE)")).await.expect("dropped");
+        }
+    }
+}
+
+/// `postgres://user@host/x?y` with `name` for `x`.
+fn with_database(server: &str, name: &str) -> String {
+    let (address, query) = server.split_once('?').map_or((server, None), |(address, query)| (address, Some(query)));
+    let (scheme, rest) = address.split_once("://").expect("a URL");
+    let host = rest.split('/').next().unwrap_or_default();
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{scheme}://{host}/{name}{query}")
+}
+
+/// Makes one test for each database of `async fn claim(app: &TestApp) { ... }`.
+macro_rules! on_both {
+    ($($(#[$attribute:meta])* async fn $name:ident($app:ident: &TestApp) $body:block)+) => {$(
+        mod $name {
+            use super::*;
+            use $crate::testing::TestApp;
+
+            $(#[$attribute])*
+            async fn claim($app: &TestApp) $body
+
+            async fn check(app: TestApp) {
+                let app = std::sync::Arc::new(app);
+                let shared = std::sync::Arc::clone(&app);
+                let held = tokio::spawn(async move { claim(&shared).await }).await;
+                if let Ok(app) = std::sync::Arc::try_unwrap(app) {
+                    app.close().await;
+                }
+                if let Err(failure) = held {
+                    std::panic::resume_unwind(failure.into_panic());
+                }
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_sqlite() {
+                check(TestApp::sqlite().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                if let Some(app) = TestApp::postgres().await {
+                    check(app).await;
+                }
+            }
+        }
+    )+};
+}
+
+pub(crate) use on_both;

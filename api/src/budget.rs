@@ -32,6 +32,10 @@ pub struct Account {
     pub spent_fraction: f64,
     /// Part of the limit that is reserved and not yet spent: 0 to 1.
     pub reserved_fraction: f64,
+    /// Releases that left in the clear because the owner opened the dataset for a comparison: recorded in the ledger, outside
+    /// every ε above. An account that has nothing but these has a limit of 0.
+    #[serde(default)]
+    pub released_in_the_clear: u64,
 }
 
 /// A steward's decision on a dataset's lifetime limit for one unit. A limit may be raised, never lowered below what is

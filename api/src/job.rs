@@ -82,8 +82,28 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     /// public already, and [`Event::NonPrivate`] where exact results of data marked open leave.
     fn cost(&self, dataset: &Dataset) -> Option<Charge>;
 
+    /// What one vector of `dataset` in `series` releases, with exact parameters; `None` when nothing of it that is not
+    /// public leaves in that series. At most as much as [`Kind::cost`] charges.
+    fn release(&self, dataset: &Dataset, series: &str) -> Option<Event>;
+
+    /// n, the public number of a dataset's units that stands in every division.
+    fn units(&self, dataset: &Dataset) -> u64;
+
     /// The rounds it asks of the server's averaging, in order.
     fn series(&self, datasets: &[Dataset]) -> Vec<Series>;
+
+    /// What the lead may measure: every series (arm) with its last round, and the names of the public test sets. The server
+    /// takes no other figure.
+    fn measured(&self) -> Measured;
+}
+
+/// What a job's lead may measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    /// Each series, with the last round after which it can be measured.
+    pub series: Vec<(String, u32)>,
+    /// Names of the test sets.
+    pub tests: Vec<String>,
 }
 
 /// Makes the closed enum of all kinds, so that a kind with a missing face does not compile.
@@ -119,6 +139,21 @@ macro_rules! kinds {
             /// See [`Kind::cost`].
             pub fn cost(&self, dataset: &Dataset) -> Option<Charge> {
                 match self { $(Self::$variant(spec) => spec.cost(dataset),)* }
+            }
+
+            /// See [`Kind::release`].
+            pub fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
+                match self { $(Self::$variant(spec) => spec.release(dataset, series),)* }
+            }
+
+            /// See [`Kind::units`].
+            pub fn units(&self, dataset: &Dataset) -> u64 {
+                match self { $(Self::$variant(spec) => Kind::units(spec, dataset),)* }
+            }
+
+            /// See [`Kind::measured`].
+            pub fn measured(&self) -> Measured {
+                match self { $(Self::$variant(spec) => spec.measured(),)* }
             }
 
             /// See [`Kind::series`].

@@ -12,6 +12,7 @@ pub mod member;
 pub mod model;
 pub mod organization;
 pub mod page;
+pub mod plan;
 pub mod problem;
 pub mod session;
 pub mod signed;

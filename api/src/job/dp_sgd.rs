@@ -10,7 +10,7 @@ mod check;
 use serde::{Deserialize, Serialize};
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
-use super::{Charge, Kind, Purpose, Series};
+use super::{Charge, Kind, Measured, Purpose, Series};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::problem::Violation;
@@ -73,6 +73,17 @@ pub struct Party {
     /// Its noise in the private series. A private dataset must have it; a public one without it sends exact gradients.
     #[serde(default)]
     pub noise: Option<Noise>,
+}
+
+impl Party {
+    /// What one of its vectors in the private series releases; `None` when it adds no noise.
+    fn private_event(&self) -> Option<Event> {
+        let noise = self.noise?;
+        Some(Event::PoissonSampledGaussian {
+            sampling_rate: self.sampling_rate,
+            noise_multiplier: noise.noise_multiplier,
+        })
+    }
 }
 
 /// A public test set, at the lead participant's worker.
@@ -285,12 +296,32 @@ impl Kind for Spec {
         if let (Some(open), Visibility::Open) = (&self.open, dataset.visibility) {
             return Some(charge(Event::NonPrivate, u64::from(open.rounds)));
         }
-        let (rounds, noise) = (self.private.as_ref()?, party.noise?);
-        let event = Event::PoissonSampledGaussian {
-            sampling_rate: party.sampling_rate,
-            noise_multiplier: noise.noise_multiplier,
-        };
-        Some(charge(event, u64::from(rounds.rounds) + u64::from(self.spare_releases)))
+        let rounds = self.private.as_ref()?;
+        Some(charge(party.private_event()?, u64::from(rounds.rounds) + u64::from(self.spare_releases)))
+    }
+
+    fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
+        let party = self.party(dataset.id)?;
+        match dataset.visibility {
+            Visibility::Public => None,
+            Visibility::Open if self.open.is_some() && series == Arm::Open.series() => Some(Event::NonPrivate),
+            Visibility::Open | Visibility::Private => {
+                let runs = self.private.is_some() && series == Arm::Private.series();
+                runs.then(|| party.private_event()).flatten()
+            }
+        }
+    }
+
+    fn units(&self, dataset: &Dataset) -> u64 {
+        self.units_of(dataset)
+    }
+
+    fn measured(&self) -> Measured {
+        let last = |arm: Arm| self.rounds(arm).map_or(self.warm_start.epochs, |rounds| rounds.rounds);
+        Measured {
+            series: self.arms().into_iter().map(|arm| (arm.series().to_owned(), last(arm))).collect(),
+            tests: self.tests.iter().map(|test| test.name.clone()).collect(),
+        }
     }
 
     fn series(&self, datasets: &[Dataset]) -> Vec<Series> {

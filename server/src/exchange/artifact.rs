@@ -1,0 +1,35 @@
+//! Files of a job: where they lie. A file lies under its digest, so a name that is written again never changes bytes that
+//! somebody is reading.
+
+use object_store::path::Path;
+use undertone_api::id::JobId;
+
+/// Most bytes in a file: 2 GiB.
+pub const MAX_SIZE: u64 = 2 << 30;
+/// Most files of one job, by name.
+pub const MAX_FILES: u64 = 10_000;
+
+/// Where the file of `job` with this SHA-256 (hex) lies.
+pub fn path(job: JobId, digest: &str) -> Path {
+    Path::from(format!("artifacts/{job}/{}", digest.to_ascii_lowercase()))
+}
+
+/// Whether a text can be the name of a file: 1 to 100 of `a-z A-Z 0-9 . _ -`, not beginning with a dot.
+pub fn is_name(name: &str) -> bool {
+    (1..=100).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn a_name_cannot_lead_out_of_its_job() {
+        assert!(is_name("model.safetensors") && is_name("private-0010.ckpt"));
+        for name in ["", ".", "..", "a/b", "../x", ".hidden", "a b", &"x".repeat(101)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

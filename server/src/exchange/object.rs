@@ -1,0 +1,153 @@
+//! Bytes in the object store: an upload becomes visible only when its size and digest are what was announced.
+
+use std::sync::Arc;
+
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart};
+use sha2::{Digest as _, Sha256};
+
+/// Where vectors and files are kept.
+pub type Store = Arc<dyn ObjectStore>;
+
+/// Parts of an upload that may be under way at a time; a part has 5 MiB.
+const PARTS_UNDER_WAY: usize = 2;
+
+/// Why bytes were not stored, or could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// The store does not do its work.
+    #[error("the object store failed")]
+    Store(#[from] object_store::Error),
+    /// More or fewer bytes came than were announced.
+    #[error("{announced} bytes were announced, {received} came: send the whole, and no more")]
+    Size {
+        /// Bytes announced.
+        announced: u64,
+        /// Bytes received, so far.
+        received: u64,
+    },
+    /// The bytes have another SHA-256 than was announced.
+    #[error("the SHA-256 of what came is not the one announced: send it again")]
+    Digest,
+    /// A number of a vector is infinite or not a number.
+    #[error("number {index} is not finite: only finite numbers can be averaged")]
+    NotFinite {
+        /// Its position, from 0.
+        index: u64,
+    },
+}
+
+/// An upload under way. Dropped or failed, it leaves nothing behind.
+pub struct Upload {
+    writer: WriteMultipart,
+    hasher: Sha256,
+    size: u64,
+    received: u64,
+    digest: String,
+}
+
+impl Upload {
+    /// Begins an upload of `size` bytes with the SHA-256 `digest` (hex) to `path`.
+    ///
+    /// # Errors
+    /// [`ObjectError::Store`].
+    pub async fn begin(store: &Store, path: &Path, size: u64, digest: &str) -> Result<Self, ObjectError> {
+        let writer = WriteMultipart::new(store.put_multipart(path).await?);
+        Ok(Self { writer, hasher: Sha256::new(), size, received: 0, digest: digest.to_ascii_lowercase() })
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// [`ObjectError::Size`] as soon as too much has come, [`ObjectError::Store`].
+    pub async fn write(&mut self, data: &[u8]) -> Result<(), ObjectError> {
+        self.received += data.len() as u64;
+        if self.received > self.size {
+            return Err(ObjectError::Size { announced: self.size, received: self.received });
+        }
+        self.hasher.update(data);
+        self.writer.wait_for_capacity(PARTS_UNDER_WAY).await?;
+        self.writer.write(data);
+        Ok(())
+    }
+
+    /// Makes the object visible, if it is what was announced.
+    ///
+    /// # Errors
+    /// [`ObjectError::Size`] or [`ObjectError::Digest`] when it is not, [`ObjectError::Store`].
+    pub async fn finish(self) -> Result<(), ObjectError> {
+        let wrong = if self.received != self.size {
+            Some(ObjectError::Size { announced: self.size, received: self.received })
+        } else if hex::encode(self.hasher.finalize()) != self.digest {
+            Some(ObjectError::Digest)
+        } else {
+            None
+        };
+        if let Some(error) = wrong {
+            self.writer.abort().await?;
+            return Err(error);
+        }
+        self.writer.finish().await?;
+        Ok(())
+    }
+}
+
+/// Removes an object; one that is gone already is no error.
+///
+/// # Errors
+/// [`ObjectError::Store`].
+pub async fn remove(store: &Store, path: &Path) -> Result<(), ObjectError> {
+    match store.delete(path).await {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// SHA-256 of bytes, hex.
+pub fn digest(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+/// Whether a text can be a SHA-256 in hex.
+pub fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::ObjectStoreExt as _;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+
+    use super::{ObjectError, Store, Upload, digest};
+
+    async fn upload(store: &Store, size: u64, announced: &str, data: &[u8]) -> Result<(), ObjectError> {
+        let mut upload = Upload::begin(store, &Path::from("a/b"), size, announced).await?;
+        for piece in data.chunks(3) {
+            upload.write(piece).await?;
+        }
+        upload.finish().await
+    }
+
+    #[tokio::test]
+    async fn what_was_announced_becomes_visible() {
+        let store: Store = Arc::new(InMemory::new());
+        upload(&store, 7, &digest(b"release"), b"release").await.expect("all is as announced");
+        let read = store.get(&Path::from("a/b")).await.expect("it is there").bytes().await.expect("it can be read");
+        assert_eq!(&read[..], b"release");
+    }
+
+    #[tokio::test]
+    async fn what_differs_from_its_announcement_never_becomes_visible() {
+        let store: Store = Arc::new(InMemory::new());
+        let other = upload(&store, 7, &digest(b"release"), b"releasf").await;
+        assert!(matches!(other, Err(ObjectError::Digest)));
+        let short = upload(&store, 8, &digest(b"release"), b"release").await;
+        assert!(matches!(short, Err(ObjectError::Size { announced: 8, received: 7 })));
+        let long = upload(&store, 6, &digest(b"release"), b"release").await;
+        assert!(matches!(long, Err(ObjectError::Size { announced: 6, .. })));
+        assert!(store.get(&Path::from("a/b")).await.is_err());
+    }
+}

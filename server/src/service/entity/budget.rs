@@ -1,0 +1,24 @@
+//! One limit that a steward set on an account. Append-only.
+
+use sea_orm::entity::prelude::*;
+
+/// One limit that a steward set on an account. Append-only.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "budget")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub account_id: Uuid,
+    pub epsilon: f64,
+    pub delta: f64,
+    #[sea_orm(column_type = "Text")]
+    pub limits: String,
+    pub set_by: Uuid,
+    pub set_at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

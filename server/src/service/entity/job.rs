@@ -1,0 +1,42 @@
+//! A job.
+
+use sea_orm::entity::prelude::*;
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "job")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub consortium_id: Uuid,
+    pub title: String,
+    pub kind: String,
+    #[sea_orm(column_type = "Text")]
+    pub spec: String,
+    #[sea_orm(column_type = "Text")]
+    pub series: String,
+    pub state: String,
+    #[sea_orm(column_type = "Text")]
+    pub manifest: String,
+    pub signature: String,
+    pub digest: String,
+    pub proposer_id: Uuid,
+    pub proposed_by: String,
+    pub rounds_done: i32,
+    pub rounds: i32,
+    #[sea_orm(column_type = "Text", nullable)]
+    pub reason: Option<String>,
+    #[sea_orm(column_type = "Text")]
+    pub refusals: String,
+    #[sea_orm(column_type = "Text", nullable)]
+    pub report: Option<String>,
+    pub created_at: TimeDateTimeWithTimeZone,
+    pub started_at: Option<TimeDateTimeWithTimeZone>,
+    pub finished_at: Option<TimeDateTimeWithTimeZone>,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

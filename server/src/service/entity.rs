@@ -1,0 +1,25 @@
+//! The rows of the tables, private to `service`: no face can name a table. The schema itself comes from `migrations`.
+
+pub(super) mod account;
+pub(super) mod artifact;
+pub(super) mod budget;
+pub(super) mod consortium;
+pub(super) mod dataset;
+pub(super) mod decision;
+pub(super) mod enrolment;
+pub(super) mod invitation;
+pub(super) mod job;
+pub(super) mod lease;
+pub(super) mod ledger_entry;
+pub(super) mod measurement;
+pub(super) mod member;
+pub(super) mod membership;
+pub(super) mod organization;
+pub(super) mod participant;
+pub(super) mod receipt;
+pub(super) mod reservation;
+pub(super) mod role;
+pub(super) mod round;
+pub(super) mod session;
+pub(super) mod submission;
+pub(super) mod worker;

@@ -9,7 +9,7 @@ WASM_TARGET_DIR="${CARGO_TARGET_DIR%/}-wasm"
 WASM_TARGET=wasm32-unknown-unknown
 TOOLS="$UNDERTONE_CACHE/tools"
 mkdir -p "$CARGO_TARGET_DIR" "$TOOLS"
-checkout=$(pwd -P)
+checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 say() { printf '[undertone] %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -20,12 +20,18 @@ wasm_target_installed() {
   libdir=$(rustc --print target-libdir --target "$WASM_TARGET" 2>/dev/null) && [ -d "$libdir" ]
 }
 
-# The linker that belongs to Debian's second compiler, or nothing.
-debian_wasm_linker() { compgen -G '/usr/bin/wasm-ld-[0-9]*' | sort --version-sort | tail -1; }
+# Whether a compiler is as new as the workspace asks.
+MIN_RUST=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$checkout/Cargo.toml")
+new_enough() {
+  printf '%s\n' "$MIN_RUST" "$("$1" --version 2>/dev/null | cut -d' ' -f2)" | sort --version-sort --check=quiet
+}
 
-# Whether Debian's second compiler with the library sources is there (see setup.sh).
+llvm_of() { "$1" --version --verbose | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p'; }
+
+# Debian's second compiler, which comes with the sources of the standard library (see setup.sh), and its linker.
+debian_wasm_linker() { echo "/usr/bin/wasm-ld-$(llvm_of /usr/bin/rustc)"; }
 debian_wasm_compiler_installed() {
-  [ -x /usr/bin/rustc ] && [ -x /usr/bin/cargo ] && [ -n "$(debian_wasm_linker)" ] &&
+  [ -x /usr/bin/cargo ] && new_enough /usr/bin/rustc && [ -x "$(debian_wasm_linker)" ] &&
     [ -f "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ]
 }
 

@@ -18,15 +18,25 @@ apt_install() {
   [ $# -gt 0 ] || return 0
   command -v apt-get >/dev/null || fail "missing: $*. This is not Debian: install their like by hand, then run this again."
   say "installing with apt-get: $*"
-  local install=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends)
-  # Package lists are fetched only where those at hand do not do.
-  as_root "${install[@]}" "$@" >&2 || { as_root apt-get -qq update >&2 && as_root "${install[@]}" "$@" >&2; } ||
+  apt_quietly install -y --no-install-recommends "$@" || { apt_refresh && apt_quietly install -y --no-install-recommends "$@"; } ||
     fail "apt-get could not install: $*"
 }
 
+# Package lists are fetched only where those at hand do not do.
+apt_refresh() {
+  say "fetching package lists"
+  apt_quietly update
+}
+
+apt_quietly() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" >&2; }
+
 package_installed() { [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" = 'ii ' ]; }
 
-command -v cargo >/dev/null || fail "cargo is not on PATH: install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer first"
+{ command -v cargo && new_enough rustc; } >/dev/null || fail "install Rust $MIN_RUST or newer first: https://rustup.rs"
+
+# rustup's minimal profile leaves these out.
+cargo clippy --version >/dev/null 2>&1 || rustup component add clippy >&2
+cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt >&2
 
 missing=()
 command -v cc >/dev/null || missing+=(build-essential)
@@ -44,6 +54,11 @@ if ! wasm_target_installed && ! debian_wasm_compiler_installed; then
     say "asking rustup for $WASM_TARGET (at most $RUSTUP_SECONDS s)"
     timeout "$RUSTUP_SECONDS" rustup target add "$WASM_TARGET" >&2 || say "rustup could not bring it"
   fi
-  wasm_target_installed || apt_install rustc-web cargo-web rust-web-src lld-22
-  wasm_target_installed || debian_wasm_compiler_installed || fail "no compiler for $WASM_TARGET"
+  if ! wasm_target_installed; then
+    apt_install rustc-web cargo-web rust-web-src
+    # Old package lists may name an old compiler.
+    new_enough /usr/bin/rustc || { apt_refresh && apt_install rustc-web cargo-web rust-web-src; }
+    apt_install "lld-$(llvm_of /usr/bin/rustc)"
+    debian_wasm_compiler_installed || fail "no compiler for $WASM_TARGET: Debian's rustc-web is older than $MIN_RUST"
+  fi
 fi

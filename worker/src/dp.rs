@@ -11,7 +11,10 @@
 //! never log a gradient, a norm, a loss of one unit, or who was in a batch.
 
 pub mod clip;
+pub mod layers;
+pub mod matrix;
 pub mod noise;
+pub mod optimizer;
 pub mod per_unit;
 pub mod randomness;
 pub mod release;

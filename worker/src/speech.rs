@@ -8,8 +8,10 @@ pub mod align;
 pub mod audio;
 pub mod dataset;
 pub mod mfcc;
+pub mod model;
 pub mod prepare;
 pub mod progress;
+pub mod synthesize;
 
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -33,6 +33,12 @@ impl PerUnit {
         sum
     }
 
+    /// The gradients, for tests of the model.
+    #[cfg(test)]
+    pub(crate) fn in_test(&self) -> &[f32] {
+        &self.gradients
+    }
+
     pub(super) fn into_parts(self) -> (Vec<f32>, usize) {
         (self.gradients, self.length)
     }

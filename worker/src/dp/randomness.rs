@@ -27,7 +27,9 @@ impl Randomness {
     /// Fresh randomness of the operating system. Aborts the process when there is none: no privacy without it.
     pub fn from_os(purpose: Purpose) -> Self {
         let mut seed = Zeroizing::new([0; 32]);
-        if let Err(error) = getrandom::fill(seed.as_mut()) {
+        #[expect(clippy::disallowed_methods, reason = "this is the audited source of noise and batches")]
+        let filled = getrandom::fill(seed.as_mut());
+        if let Err(error) = filled {
             tracing::error!(%error, "the operating system gives no randomness; stopping before anything is released");
             std::process::abort();
         }

@@ -1,5 +1,15 @@
-//! worker
-pub mod speech;
+//! The daemon beside each dataset: it keeps the site's ledger, its policy and its key, and runs jobs where the data are.
+//!
+//! [`site`] says what may leave; [`run`] is how jobs run, on [`dp`] and [`speech`]; [`gateway`] speaks to the server and
+//! [`daemon`] joins the two; [`cli`] is the command line. Trust goes one way: the site believes its own disk, policy and
+//! key, and checks everything else.
+
+pub mod config;
 pub mod dp;
+pub mod fault;
 pub mod run;
 pub mod site;
+pub mod speech;
+
+#[cfg(test)]
+mod fixture;

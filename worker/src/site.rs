@@ -1,3 +1,18 @@
 //! What the site trusts: its own disk, its own policy file, its own key. Nothing leaves before this room has said so.
+//!
+//! [`folder`] is where everything lies, [`policy`] the site's own rules, [`keys`] its signature, [`store`] its database.
+//! [`admission`] compares what a server asks for with what the site knows; [`ledger`] pays, [`books`] reads it back;
+//! [`outbox`] keeps what was paid until it has arrived; [`clearance`] is the proof without which nothing can be sent.
 
+pub mod admission;
+pub mod books;
 pub mod clearance;
+pub mod clock;
+pub mod datasets;
+pub mod folder;
+pub mod jobs;
+pub mod keys;
+pub mod ledger;
+pub mod outbox;
+pub mod policy;
+pub mod store;

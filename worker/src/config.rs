@@ -1,0 +1,278 @@
+//! What a worker knows of itself and of its server: `config.toml`, written once at enrolment.
+
+use std::fs;
+use std::net::IpAddr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ed25519_dalek::VerifyingKey;
+use serde::{Deserialize, Serialize};
+use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::signed::public_key;
+use undertone_api::worker::EnrolmentToken;
+
+use crate::site::folder::{Folder, FolderError, write_durably};
+
+/// What every enrolment token begins with.
+pub const TOKEN_PREFIX: &str = "ute1.";
+
+/// Why a token or a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// No configuration yet.
+    #[error(
+        "there is no worker in {0}: enrol one with `undertone-worker enroll <token>`, or name its folder with --site"
+    )]
+    NotEnrolled(std::path::PathBuf),
+    /// A worker is here already.
+    #[error("{folder} already holds worker `{name}`, enrolled at {server}: choose another --site for a second worker")]
+    AlreadyEnrolled {
+        /// The site's folder.
+        folder: std::path::PathBuf,
+        /// The worker's name.
+        name: String,
+        /// Its server.
+        server: String,
+    },
+    /// Not a configuration.
+    #[error("{path} cannot be read as a worker's configuration: mend it, or restore it from a backup")]
+    Toml {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong, with the line.
+        #[source]
+        source: toml::de::Error,
+    },
+    /// Not a token.
+    #[error("that is not an enrolment token ({0}): copy the whole of it, from `ute1.` on, out of the dashboard")]
+    Token(&'static str),
+    /// A field of it is wrong.
+    #[error("{field}: {problem}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+}
+
+fn field(field: &'static str, problem: impl Into<String>) -> ConfigError {
+    ConfigError::Field { field, problem: problem.into() }
+}
+
+/// Where the server is and how it is recognized: TLS with one pinned certificate, or plain text that never leaves this
+/// machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// The address: `https://host:port`, or `http://` on loopback.
+    address: String,
+    /// SHA-256 of the only certificate (DER) that is believed; absent on loopback without TLS.
+    certificate: Option<[u8; 32]>,
+}
+
+impl Server {
+    /// Reads an address and the fingerprint of its certificate.
+    ///
+    /// # Errors
+    /// [`ConfigError::Field`] when the address is neither `https` nor on loopback, or fingerprint and address disagree.
+    pub fn new(address: &str, certificate: Option<&str>) -> Result<Self, ConfigError> {
+        let (scheme, rest) = address
+            .split_once("://")
+            .ok_or_else(|| field("server", format!("`{address}` has no scheme: write https://host:port")))?;
+        let host = host(rest.trim_end_matches('/'))
+            .ok_or_else(|| field("server", format!("`{address}` is not scheme://host:port")))?;
+        let certificate = certificate.map(fingerprint).transpose()?;
+        match (scheme, &certificate) {
+            ("https", Some(_)) => {}
+            ("https", None) => {
+                return Err(field(
+                    "certificate",
+                    "an https server needs the SHA-256 of its certificate: enrol with a token that has it",
+                ));
+            }
+            ("http", _) if !is_loopback(host) => {
+                return Err(field(
+                    "server",
+                    format!(
+                        "`{address}` is plain http to another machine: gradients and sessions would travel in the clear; use https"
+                    ),
+                ));
+            }
+            ("http", Some(_)) => {
+                return Err(field(
+                    "certificate",
+                    "a certificate is pinned, but the address is plain http: write https",
+                ));
+            }
+            ("http", None) => {}
+            _ => return Err(field("server", format!("`{scheme}` is neither https nor http"))),
+        }
+        Ok(Self { address: address.trim_end_matches('/').to_owned(), certificate })
+    }
+
+    /// The address.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// SHA-256 of the pinned certificate; `None` on loopback without TLS.
+    pub const fn certificate(&self) -> Option<[u8; 32]> {
+        self.certificate
+    }
+}
+
+/// The host of `host:port`, without brackets; nothing else may stand there.
+fn host(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, rest.strip_prefix(':'))
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port_fits = port.is_none_or(|port| port.parse::<u16>().is_ok());
+    let host_fits = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':'));
+    (port_fits && host_fits).then_some(host)
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn fingerprint(text: &str) -> Result<[u8; 32], ConfigError> {
+    let plain: String = text.chars().filter(|c| *c != ':').collect();
+    hex::decode(plain)
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or_else(|| field("certificate", "not a SHA-256 fingerprint: 64 hex digits"))
+}
+
+/// An enrolment token, parsed: everything in it has been checked, nothing has been used.
+#[derive(Debug, Clone)]
+pub struct Token {
+    /// The server.
+    pub server: Server,
+    /// The key with which it signs manifests.
+    pub server_key: VerifyingKey,
+    /// The one-time secret, hex.
+    pub secret: String,
+}
+
+impl Token {
+    /// Reads a token as the dashboard shows it.
+    ///
+    /// # Errors
+    /// [`ConfigError::Token`] when it is not one, [`ConfigError::Field`] when what it says cannot be trusted.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let body =
+            text.trim().strip_prefix(TOKEN_PREFIX).ok_or(ConfigError::Token("it does not begin with `ute1.`"))?;
+        let json = URL_SAFE_NO_PAD.decode(body).map_err(|_| ConfigError::Token("it is not base64url"))?;
+        let token: EnrolmentToken =
+            serde_json::from_slice(&json).map_err(|_| ConfigError::Token("its content is not that of a token"))?;
+        let server = Server::new(&token.server, token.certificate.as_deref())?;
+        let server_key = public_key(&token.server_key).map_err(|_| field("server_key", "not an Ed25519 key"))?;
+        if hex::decode(&token.secret).is_ok_and(|secret| secret.len() >= 16) {
+            Ok(Self { server, server_key, secret: token.secret })
+        } else {
+            Err(field("secret", "not a one-time secret"))
+        }
+    }
+}
+
+/// A worker's configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its server.
+    pub server: Server,
+    /// The key with which the server signs manifests.
+    pub server_key: VerifyingKey,
+    /// Who this worker is.
+    pub worker: WorkerId,
+    /// Its name.
+    pub worker_name: String,
+    /// Whose it is.
+    pub organization: OrganizationId,
+    /// The organization's name.
+    pub organization_name: String,
+    /// Most jobs (datasets in jobs) that run at a time: at least 1.
+    pub concurrent_runs: usize,
+}
+
+/// What the file looks like.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    server: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate: Option<String>,
+    server_key: String,
+    worker: WorkerId,
+    worker_name: String,
+    organization: OrganizationId,
+    organization_name: String,
+    #[serde(default = "four")]
+    concurrent_runs: usize,
+}
+
+const fn four() -> usize {
+    4
+}
+
+impl Config {
+    /// Reads the configuration of the site.
+    ///
+    /// # Errors
+    /// [`ConfigError::NotEnrolled`] when there is none, otherwise what is wrong with it.
+    pub fn load(folder: &Folder) -> Result<Self, ConfigError> {
+        let path = folder.config();
+        if !path.exists() {
+            return Err(ConfigError::NotEnrolled(folder.root().to_owned()));
+        }
+        let text = fs::read_to_string(&path).map_err(FolderError::io("read", &path))?;
+        let stored: Stored = toml::from_str(&text).map_err(|source| ConfigError::Toml { path, source })?;
+        if stored.concurrent_runs == 0 {
+            return Err(field("concurrent_runs", "at least 1, not 0"));
+        }
+        Ok(Self {
+            server: Server::new(&stored.server, stored.certificate.as_deref())?,
+            server_key: public_key(&stored.server_key).map_err(|_| field("server_key", "not an Ed25519 key, hex"))?,
+            worker: stored.worker,
+            worker_name: stored.worker_name,
+            organization: stored.organization,
+            organization_name: stored.organization_name,
+            concurrent_runs: stored.concurrent_runs,
+        })
+    }
+
+    /// Writes it, durably.
+    ///
+    /// # Errors
+    /// [`ConfigError::Folder`] when the file system refuses.
+    pub fn store(&self, folder: &Folder) -> Result<(), ConfigError> {
+        let stored = Stored {
+            server: self.server.address().to_owned(),
+            certificate: self.server.certificate().map(hex::encode),
+            server_key: hex::encode(self.server_key.to_bytes()),
+            worker: self.worker,
+            worker_name: self.worker_name.clone(),
+            organization: self.organization,
+            organization_name: self.organization_name.clone(),
+            concurrent_runs: self.concurrent_runs,
+        };
+        let body = toml::to_string(&stored).map_err(|error| field("config.toml", error.to_string()))?;
+        let text = format!(
+            "# Written by `undertone-worker enroll`. The worker trusts this server, by this certificate and this key, and\n\
+             # no other. What the site allows is in policy.toml.\n\n{body}"
+        );
+        Ok(write_durably(&folder.config(), text.as_bytes())?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

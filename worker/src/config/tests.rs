@@ -1,0 +1,107 @@
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ed25519_dalek::SigningKey;
+use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::worker::EnrolmentToken;
+use uuid::Uuid;
+
+use super::{Config, ConfigError, Server, TOKEN_PREFIX, Token};
+use crate::site::folder::Folder;
+
+fn token(server: &str, certificate: Option<&str>) -> String {
+    let token = EnrolmentToken {
+        server: server.to_owned(),
+        certificate: certificate.map(str::to_owned),
+        server_key: hex::encode(SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes()),
+        secret: "00".repeat(32),
+    };
+    format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token has a JSON form")))
+}
+
+#[test]
+fn a_token_tells_server_pin_key_and_secret() {
+    let pin = "ab".repeat(32);
+    let parsed =
+        Token::parse(&format!("  {}\n", token("https://hub.example:7443/", Some(&pin)))).expect("a good token");
+    assert_eq!(parsed.server.address(), "https://hub.example:7443");
+    assert_eq!(parsed.server.certificate(), Some([0xab; 32]));
+    assert_eq!(parsed.server_key, SigningKey::from_bytes(&[1; 32]).verifying_key());
+    assert_eq!(parsed.secret, "00".repeat(32));
+}
+
+#[test]
+fn a_damaged_token_is_refused_with_a_remedy() {
+    let good = token("http://127.0.0.1:7443", None);
+    for bad in ["", "hello", "ute1.", "ute1.!!!", good.trim_start_matches("ute1."), &good[..good.len() / 2]] {
+        let error = Token::parse(bad).expect_err("not a whole token");
+        assert!(matches!(error, ConfigError::Token(_)), "{bad:?}: {error}");
+    }
+}
+
+#[test]
+fn plain_http_never_leaves_the_machine() {
+    for address in ["http://127.0.0.1:7443", "http://localhost:1", "http://[::1]:7443", "http://127.8.9.1"] {
+        assert!(Server::new(address, None).is_ok(), "{address}");
+    }
+    for address in [
+        "http://hub.example:7443",
+        "http://10.0.0.1:7443",
+        "http://0.0.0.0:7443",
+        "http://localhost.example:7443",
+        "http://localhost@hub.example",
+        "http://[::2]:7443",
+        "ftp://localhost",
+        "localhost:7443",
+        "http://",
+        "http://localhost:99999",
+        "http://localhost/path",
+    ] {
+        assert!(Server::new(address, None).is_err(), "{address}");
+    }
+}
+
+#[test]
+fn tls_needs_a_pin_and_a_pin_needs_tls() {
+    let pin = "cd".repeat(32);
+    assert!(Server::new("https://hub.example", Some(&pin)).is_ok());
+    assert!(Server::new("https://hub.example", None).is_err());
+    assert!(Server::new("https://hub.example", Some("cd")).is_err());
+    assert!(Server::new("http://localhost:1", Some(&pin)).is_err());
+}
+
+#[test]
+fn a_configuration_is_read_as_it_was_written() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path());
+    assert!(matches!(Config::load(&folder), Err(ConfigError::NotEnrolled(_))));
+    let written = Config {
+        server: Server::new("https://hub.example:7443", Some(&"ef".repeat(32))).expect("a good address"),
+        server_key: SigningKey::from_bytes(&[1; 32]).verifying_key(),
+        worker: WorkerId(Uuid::from_u128(1)),
+        worker_name: "north".to_owned(),
+        organization: OrganizationId(Uuid::from_u128(2)),
+        organization_name: "North \"Hospital\"".to_owned(),
+        concurrent_runs: 2,
+    };
+    written.store(&folder).expect("the folder is writable");
+    let read = Config::load(&folder).expect("it was just written");
+    assert_eq!(read.server, written.server);
+    assert_eq!(
+        (
+            read.server_key,
+            read.worker,
+            read.worker_name,
+            read.organization,
+            read.organization_name,
+            read.concurrent_runs
+        ),
+        (
+            written.server_key,
+            written.worker,
+            written.worker_name,
+            written.organization,
+            written.organization_name,
+            written.concurrent_runs
+        )
+    );
+}

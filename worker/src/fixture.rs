@@ -1,0 +1,134 @@
+//! What the tests of this crate share: one site, one server key, one proposed job.
+
+use std::sync::Arc;
+
+use ed25519_dalek::SigningKey;
+use time::OffsetDateTime;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use undertone_api::job::dp_sgd::{self, Model, Noise, Optimizer, Party, Rounds, TestSet, WarmStart, Weights};
+use undertone_api::job::{Charge, Purpose, Spec};
+use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use uuid::Uuid;
+
+use crate::site::clock::Clock;
+use crate::site::datasets::Local;
+use crate::site::policy::Limit;
+
+pub(crate) const WORKER: WorkerId = WorkerId(Uuid::from_u128(1));
+pub(crate) const ORGANIZATION: OrganizationId = OrganizationId(Uuid::from_u128(2));
+pub(crate) const JOB: JobId = JobId(Uuid::from_u128(3));
+/// The site's private dataset.
+pub(crate) const OURS: DatasetId = DatasetId(Uuid::from_u128(4));
+/// Somebody's public dataset; it leads.
+pub(crate) const LEAD: DatasetId = DatasetId(Uuid::from_u128(5));
+pub(crate) const LINEAGE: LineageId = LineageId(Uuid::from_u128(6));
+
+pub(crate) fn z(value: f64) -> NoiseMultiplier {
+    NoiseMultiplier::new(value).expect("a positive number")
+}
+
+pub(crate) fn gaussian(noise: f64) -> Event {
+    Event::Gaussian { noise_multiplier: z(noise) }
+}
+
+pub(crate) fn sampled(q: f64, noise: f64) -> Event {
+    Event::PoissonSampledGaussian {
+        sampling_rate: SamplingRate::new(q).expect("a probability"),
+        noise_multiplier: z(noise),
+    }
+}
+
+pub(crate) fn charge(event: Event, releases: u64) -> Charge {
+    Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::AddRemove, event, releases }
+}
+
+pub(crate) fn limit(epsilon: f64) -> Limit {
+    Limit { epsilon: Epsilon::new(epsilon).expect("a finite number"), delta: Delta::new(1e-6).expect("a probability") }
+}
+
+/// A clock that stands still.
+pub(crate) fn clock() -> Clock {
+    Arc::new(|| OffsetDateTime::UNIX_EPOCH)
+}
+
+/// The key with which the server of these tests signs.
+pub(crate) fn server_key() -> SigningKey {
+    SigningKey::from_bytes(&[7; 32])
+}
+
+/// 10 private rounds of the lead and of our dataset: q = 1/8, z = 4.
+pub(crate) fn dp_sgd() -> dp_sgd::Spec {
+    let party =
+        |dataset, noise| Party { dataset, sampling_rate: SamplingRate::new(0.125).expect("a probability"), noise };
+    dp_sgd::Spec {
+        unit: PrivacyUnit::Speaker,
+        model: Model { hidden: 8, classes: None },
+        participants: vec![party(LEAD, None), party(OURS, Some(Noise { noise_multiplier: z(4.0), clip: 1.0 }))],
+        tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
+        warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
+        open: None,
+        private: Some(rounds()),
+        weights: Weights::Equal,
+        spare_releases: 2,
+        checkpoint_every: 5,
+    }
+}
+
+pub(crate) fn rounds() -> Rounds {
+    Rounds {
+        rounds: 10,
+        optimizer: Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 },
+        evaluate_every: 5,
+        deadline_seconds: 60,
+        quorum: 1,
+    }
+}
+
+pub(crate) fn spec() -> Spec {
+    Spec::DpSgd(dp_sgd())
+}
+
+/// Our dataset: 50 speakers.
+pub(crate) fn local(visibility: Visibility) -> Local {
+    Local {
+        name: "ward-7".to_owned(),
+        lineage: LINEAGE,
+        id: Some(OURS),
+        visibility,
+        folder: "data/ward-7".into(),
+        inputs: 13,
+        classes: 40,
+        records: 480,
+        speakers: 48,
+        test_records: 0,
+    }
+}
+
+/// The manifest of a job, as an honest server writes it.
+pub(crate) fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
+    let participant = |dataset, worker, lineage, units, charge| ManifestParticipant {
+        dataset,
+        dataset_name: "ward-7".to_owned(),
+        lineage,
+        organization: ORGANIZATION,
+        organization_name: "North Hospital".to_owned(),
+        worker,
+        purpose: Purpose::Participate,
+        units,
+        charge,
+    };
+    Manifest {
+        job: JOB,
+        consortium: ConsortiumId(Uuid::from_u128(8)),
+        title: "senones".to_owned(),
+        proposed_by: "somebody".to_owned(),
+        spec,
+        participants: vec![
+            participant(LEAD, WorkerId(Uuid::from_u128(9)), LineageId(Uuid::from_u128(10)), 20, None),
+            participant(OURS, WORKER, LINEAGE, 50, charge),
+        ],
+        issued_at: OffsetDateTime::UNIX_EPOCH,
+    }
+}

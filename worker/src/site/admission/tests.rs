@@ -1,0 +1,167 @@
+//! Each test plays a server that lies in one way.
+
+use ed25519_dalek::SigningKey;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{DatasetId, LineageId, WorkerId};
+use undertone_api::job::{Purpose, Spec};
+use undertone_api::signed::{Manifest, Signed, SignedError};
+use undertone_privacy::Event;
+use uuid::Uuid;
+
+use super::{Examined, Fault, Identity, examine};
+use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec, z};
+use crate::site::datasets::Local;
+
+fn identity() -> Identity {
+    Identity { worker: WORKER, organization: ORGANIZATION, server_key: server_key().verifying_key() }
+}
+
+fn honest() -> Manifest {
+    manifest(spec(), spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER)))
+}
+
+fn sign(manifest: &Manifest) -> Signed {
+    Signed::new(manifest, &server_key()).expect("a manifest has a JSON form")
+}
+
+fn ask_with(change: impl FnOnce(&mut Manifest), datasets: &[Local]) -> Result<Examined, Fault> {
+    let mut manifest = honest();
+    change(&mut manifest);
+    examine(&sign(&manifest), OURS, &identity(), datasets)
+}
+
+fn ask(change: impl FnOnce(&mut Manifest)) -> Result<Examined, Fault> {
+    ask_with(change, &[local(Visibility::Private)])
+}
+
+fn fault(change: impl FnOnce(&mut Manifest)) -> Fault {
+    ask(change).expect_err("it lies")
+}
+
+#[test]
+fn an_honest_manifest_is_believed() {
+    let examined = ask(|_| ()).expect("it is honest");
+    assert_eq!((examined.own, examined.own().dataset), (1, OURS));
+    assert_eq!(examined.charge.as_ref().map(|charge| charge.releases), Some(12));
+    assert_eq!(examined.rounds("private"), Some(10));
+    assert_eq!((examined.rounds("open"), examined.release("open")), (None, None));
+    assert_eq!(examined.release("private"), examined.charge.map(|charge| charge.event));
+}
+
+#[test]
+fn a_forged_manifest_is_refused() {
+    let by_another = Signed::new(&honest(), &SigningKey::from_bytes(&[8; 32])).expect("it has a JSON form");
+    let mut widened = sign(&honest());
+    widened.payload = widened.payload.replace("\"rounds\":10", "\"rounds\":11");
+    assert_ne!(widened.payload, sign(&honest()).payload, "the payload was changed");
+    for signed in [by_another, widened] {
+        let fault = examine(&signed, OURS, &identity(), &[local(Visibility::Private)]).expect_err("it is forged");
+        assert_eq!(fault, Fault::Signature(SignedError::Forged));
+    }
+}
+
+#[test]
+fn a_spec_that_was_widened_after_the_charge_is_refused() {
+    type Change = fn(&mut undertone_api::job::dp_sgd::Spec);
+    let changes: [Change; 4] = [
+        |spec| spec.private.iter_mut().for_each(|private| private.rounds += 1),
+        |spec| spec.spare_releases += 1,
+        |spec| spec.participants[1].noise.iter_mut().for_each(|noise| noise.noise_multiplier = z(3.9)),
+        |spec| spec.unit = undertone_privacy::PrivacyUnit::Record,
+    ];
+    for change in changes {
+        let mut wider = dp_sgd();
+        change(&mut wider);
+        assert_eq!(fault(|manifest| manifest.spec = Spec::DpSgd(wider)), Fault::Charge("ward-7".to_owned()));
+    }
+}
+
+#[test]
+fn a_charge_below_the_cost_is_refused() {
+    assert_eq!(fault(|manifest| manifest.participants[1].charge = None), Fault::Charge("ward-7".to_owned()));
+    let less = fault(|manifest| manifest.participants[1].charge.iter_mut().for_each(|charge| charge.releases = 1));
+    assert_eq!(less, Fault::Charge("ward-7".to_owned()));
+}
+
+#[test]
+fn the_servers_word_on_visibility_counts_for_nothing() {
+    // The server calls the dataset public, so that nothing would be charged; the site knows better.
+    let public = spec().cost(&local(Visibility::Public).as_seen(OURS, ORGANIZATION, WORKER));
+    assert_eq!(public, None);
+    assert_eq!(fault(|manifest| manifest.participants[1].charge = public), Fault::Charge("ward-7".to_owned()));
+}
+
+#[test]
+fn exact_gradients_of_a_private_dataset_are_refused() {
+    let mut open = dp_sgd();
+    open.open = Some(rounds());
+    let open = Spec::DpSgd(open);
+    let as_open = open.cost(&local(Visibility::Open).as_seen(OURS, ORGANIZATION, WORKER));
+    assert_eq!(as_open.as_ref().map(|charge| &charge.event), Some(&Event::NonPrivate));
+    let lie = |manifest: &mut Manifest| {
+        manifest.spec = open.clone();
+        manifest.participants[1].charge = as_open.clone();
+    };
+    assert_eq!(fault(lie), Fault::Charge("ward-7".to_owned()));
+    let examined = ask_with(lie, &[local(Visibility::Open)]).expect("the site marks it open");
+    assert_eq!(examined.release("open"), Some(Event::NonPrivate));
+    assert!(matches!(examined.release("private"), Some(Event::PoissonSampledGaussian { .. })));
+}
+
+#[test]
+fn a_manifest_for_another_worker_dataset_or_line_is_refused() {
+    let not_named = Fault::NotNamed("ward-7".to_owned());
+    assert_eq!(fault(|manifest| manifest.participants[1].worker = WorkerId(Uuid::from_u128(99))), not_named);
+    assert_eq!(fault(|manifest| manifest.participants.truncate(1)), not_named);
+    assert_eq!(fault(|manifest| manifest.participants.push(manifest.participants[1].clone())), not_named);
+    assert_eq!(fault(|manifest| manifest.participants[1].purpose = Purpose::Evaluate), not_named);
+    assert_eq!(
+        fault(|manifest| manifest.participants[1].lineage = LineageId(Uuid::from_u128(99))),
+        Fault::Lineage("ward-7".to_owned())
+    );
+    let elsewhere = Local { id: Some(DatasetId(Uuid::from_u128(77))), ..local(Visibility::Private) };
+    assert_eq!(ask_with(|_| (), &[elsewhere]).expect_err("it is not here"), Fault::Stranger);
+}
+
+#[test]
+fn participants_that_are_not_in_the_spec_are_refused() {
+    let stranger = |manifest: &mut Manifest| {
+        let mut other = manifest.participants[0].clone();
+        other.dataset = DatasetId(Uuid::from_u128(99));
+        manifest.participants.push(other);
+    };
+    assert_eq!(fault(stranger), Fault::Participants);
+    assert_eq!(fault(|manifest| manifest.participants.swap(0, 1)), Fault::Participants);
+}
+
+#[test]
+fn a_public_size_that_is_not_ours_is_refused() {
+    let fault = fault(|manifest| manifest.participants[1].units = 49);
+    assert_eq!(fault, Fault::Units { dataset: "ward-7".to_owned(), manifest: 49, site: 50 });
+}
+
+#[test]
+fn a_test_set_of_this_site_must_be_public_by_its_own_policy() {
+    let other = DatasetId(Uuid::from_u128(11));
+    let mut read = dp_sgd();
+    read.tests[0].dataset = other;
+    let lie = |manifest: &mut Manifest| {
+        let lineage = LineageId(Uuid::from_u128(12));
+        let mut entry = manifest.participants[1].clone();
+        (entry.dataset, entry.lineage, entry.purpose, entry.charge) = (other, lineage, Purpose::Evaluate, None);
+        manifest.spec = Spec::DpSgd(read.clone());
+        manifest.participants.push(entry);
+    };
+    let second = |visibility| Local {
+        name: "ward-8".to_owned(),
+        id: Some(other),
+        lineage: LineageId(Uuid::from_u128(12)),
+        ..local(visibility)
+    };
+    for (visibility, believed) in [(Visibility::Private, false), (Visibility::Open, false), (Visibility::Public, true)]
+    {
+        let answer = ask_with(lie, &[local(Visibility::Private), second(visibility)]);
+        assert_eq!(answer.is_ok(), believed, "{visibility:?}");
+    }
+    assert_eq!(LEAD, honest().participants[0].dataset);
+}

@@ -1,0 +1,453 @@
+//! The site's own ledger: reserve, commit, settle. The only place at this site that lets a private release go.
+//!
+//! One process writes it (it holds the site's [`Lock`]). A decision is taken by the pure rules, written with its receipt
+//! in one transaction, and only then counted; when the disk fails in between, the books are read again from the rows, so
+//! that memory never knows less than the disk. The server has no say here: it may ask for less than the manifest, never
+//! for more.
+
+mod verify;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Transaction, params};
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
+use undertone_api::job::Charge;
+use undertone_api::signed::{Receipt, Signed, SignedError};
+use undertone_privacy::Event;
+use undertone_privacy::ledger::{Account, LedgerError as RuleError};
+use undertone_privacy::mechanism::{EVALUATOR_VERSION, PriceError};
+
+use super::books::{AccountKey, Book, Books, BooksError, Entry, Head, Published, Reserved, reservation_id};
+use super::clearance::Spent;
+use super::clock::Clock;
+use super::folder::Lock;
+use super::keys::SiteKey;
+use super::policy::{Limit, is_exact};
+use super::store::{Store, StoreError};
+use crate::fault;
+
+pub use verify::{Verified, verify};
+
+/// Why the ledger refuses, or cannot go on. Nothing may leave the site then.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The rules refuse.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// The event has no price.
+    #[error(transparent)]
+    Price(#[from] PriceError),
+    /// The limit can admit nothing.
+    #[error("the site's budget admits nothing: {0}")]
+    Hopeless(#[from] undertone_privacy::ledger::BudgetError),
+    /// Something is reserved for the job already, and it is something else.
+    #[error("the job reserved {found} releases under another manifest: a job's cost never changes")]
+    Changed {
+        /// What was reserved.
+        found: u64,
+    },
+    /// The job was settled.
+    #[error("the job is over at this site and its reservation is settled: propose a new job")]
+    Settled,
+    /// Nothing is reserved for the job.
+    #[error("nothing is reserved for the job on this account")]
+    NotReserved,
+    /// Another release than the reserved one.
+    #[error("the job reserved {reserved:?}, and asks to release {asked:?}")]
+    OtherEvent {
+        /// What was reserved.
+        reserved: Box<Event>,
+        /// What was asked for.
+        asked: Box<Event>,
+    },
+    /// The rows do not add up.
+    #[error(transparent)]
+    Books(#[from] BooksError),
+    /// The database fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A receipt could not be signed.
+    #[error("a receipt could not be signed")]
+    Signing(#[from] SignedError),
+}
+
+/// Under what a release is made: one job's part on one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Under {
+    /// The job.
+    pub job: JobId,
+    /// The dataset, by the server's id.
+    pub dataset: DatasetId,
+    /// Its line.
+    pub lineage: LineageId,
+    /// Digest of the manifest.
+    pub manifest: String,
+    /// What the job charges at worst, worked out at this site.
+    pub charge: Charge,
+}
+
+impl Under {
+    const fn account(&self) -> AccountKey {
+        AccountKey { lineage: self.lineage, unit: self.charge.unit, adjacency: self.charge.adjacency }
+    }
+}
+
+/// A payment, and the number of its receipt.
+#[derive(Debug)]
+pub struct Paid {
+    /// Proof, to be used up by the release.
+    pub spent: Spent,
+    /// The receipt's number in the site's chain.
+    pub receipt: u64,
+}
+
+struct State {
+    books: Books,
+    /// The disk may know more than the books: read them again before the next decision.
+    stale: bool,
+}
+
+/// The ledger, open for writing.
+pub struct Ledger {
+    store: Arc<Store>,
+    key: SiteKey,
+    worker: WorkerId,
+    clock: Clock,
+    state: Mutex<State>,
+    _lock: Lock,
+}
+
+impl Ledger {
+    /// Opens the ledger in `store` for writing; `lock` proves that no other process does.
+    ///
+    /// # Errors
+    /// [`LedgerError::Books`] when its rows do not add up: nothing may be released until that is explained.
+    pub fn open(
+        store: Arc<Store>,
+        lock: Lock,
+        key: SiteKey,
+        worker: WorkerId,
+        clock: Clock,
+    ) -> Result<Self, LedgerError> {
+        let books = store.read(Books::read)?;
+        store.read(|db| verify::cross_check(db, &books))?;
+        Ok(Self { store, key, worker, clock, state: Mutex::new(State { books, stale: false }), _lock: lock })
+    }
+
+    /// Would the ledger admit this now? Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Ledger::reserve`].
+    pub fn check(&self, under: &Under, limit: &Limit) -> Result<(), LedgerError> {
+        let state = self.fresh()?;
+        match state.books.accounts.get(&under.account()).and_then(|book| standing(book, under)) {
+            Some(standing) => standing,
+            None => draft(&state.books, under, limit).map(|_| ()),
+        }
+    }
+
+    /// Reserves the worst case of a job under the present limit; durable when this returns. A job that has its
+    /// reservation keeps it.
+    ///
+    /// # Errors
+    /// [`LedgerError::Rule`] with the figures when the limit does not admit it, [`LedgerError::Settled`] and
+    /// [`LedgerError::Changed`] for a job that was here before. Nothing has changed then.
+    pub fn reserve(&self, under: &Under, limit: &Limit) -> Result<(), LedgerError> {
+        let mut state = self.fresh()?;
+        let key = under.account();
+        if let Some(standing) = state.books.accounts.get(&key).and_then(|book| standing(book, under)) {
+            return standing;
+        }
+        let account = draft(&state.books, under, limit)?;
+        let entry = Entry {
+            budget: account.balance().budget().copied(),
+            ..self.entry(EntryKind::Reserve, under, under.charge.releases)
+        };
+        let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
+        state.books.entries = head;
+        let Charge { event, releases, .. } = under.charge.clone();
+        let reserved = Reserved { event, releases, manifest: under.manifest.clone(), dataset: under.dataset };
+        let (mut jobs, first, last) = match state.books.accounts.remove(&key) {
+            Some(book) => (book.jobs, book.first, book.last),
+            None => (std::collections::BTreeMap::new(), None, None),
+        };
+        jobs.insert(under.job, reserved);
+        state.books.accounts.insert(key, Book { account, jobs, first, last });
+        Ok(())
+    }
+
+    /// Pays for one release of a job: charge and signed receipt are on disk when this returns.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when nothing is reserved for it. Nothing has changed then.
+    pub fn commit(&self, under: &Under, event: &Event, series: &str, round: u32) -> Result<Paid, LedgerError> {
+        let mut state = self.fresh()?;
+        let key = under.account();
+        let book = state.books.accounts.get(&key).ok_or(LedgerError::NotReserved)?;
+        let reserved = book.jobs.get(&under.job).ok_or(LedgerError::NotReserved)?;
+        if reserved.manifest != under.manifest {
+            return Err(LedgerError::Changed { found: reserved.releases });
+        }
+        if reserved.event != *event {
+            let (reserved, asked) = (Box::new(reserved.event.clone()), Box::new(event.clone()));
+            return Err(LedgerError::OtherEvent { reserved, asked });
+        }
+        let mut account = book.account.clone();
+        account.commit(reservation_id(under.job))?;
+        let entry = self.entry(EntryKind::Commit, under, 1);
+        let at = entry.at;
+        fault::point(fault::BEFORE_COMMIT);
+        let last = state.books.receipts.clone();
+        let (head, receipts, signed) = self.append(&mut state, |head, tx| {
+            let (receipts, signed) = self.insert_receipt(tx, &last, under, event, series, round, at)?;
+            let entry = Entry { receipt: Some(receipts.sequence), ..entry };
+            Ok((insert_entry(tx, head, &entry)?, receipts, signed))
+        })?;
+        fault::point(fault::AFTER_COMMIT);
+        state.books.entries = head;
+        let receipt = receipts.sequence;
+        state.books.receipts = receipts;
+        if let Some(book) = state.books.accounts.get_mut(&key) {
+            book.account = account;
+            book.first = book.first.or(Some(at));
+            book.last = Some(at);
+        }
+        Ok(Paid { spent: Spent::new(event.clone(), signed), receipt })
+    }
+
+    /// Records a release in the clear, of data that the policy marks as open; its receipt is on disk when this returns.
+    /// No budget can admit such a release and none is charged: what was published can be given away again.
+    ///
+    /// # Errors
+    /// [`LedgerError::OtherEvent`] when the job was not proposed, and approved, as one that releases exact results.
+    pub fn publish(&self, under: &Under, event: &Event, series: &str, round: u32) -> Result<Paid, LedgerError> {
+        if !is_exact(&under.charge.event) {
+            let (reserved, asked) = (Box::new(under.charge.event.clone()), Box::new(event.clone()));
+            return Err(LedgerError::OtherEvent { reserved, asked });
+        }
+        let mut state = self.fresh()?;
+        let at = (self.clock)();
+        let (last, head) = (state.books.receipts.clone(), state.books.published.clone());
+        fault::point(fault::BEFORE_COMMIT);
+        let (published, receipts, signed) = self.append(&mut state, |_, tx| {
+            let (receipts, signed) = self.insert_receipt(tx, &last, under, event, series, round, at)?;
+            let row = Published {
+                lineage: under.lineage,
+                job: under.job,
+                receipt: receipts.sequence,
+                event: event.clone(),
+                at,
+            };
+            Ok((
+                insert_row(tx, "INSERT INTO published (sequence, payload, hash) VALUES (?1, ?2, ?3)", &head, &row)?,
+                receipts,
+                signed,
+            ))
+        })?;
+        fault::point(fault::AFTER_COMMIT);
+        let receipt = receipts.sequence;
+        state.books.receipts = receipts;
+        state.books.published = published;
+        Ok(Paid { spent: Spent::new(event.clone(), signed), receipt })
+    }
+
+    /// Gives back what a job reserved and never released; the job can spend nothing here any more. Gives the number of
+    /// releases, 0 when there was nothing to settle.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the database fails. The reservation stands then.
+    pub fn settle(&self, under: &Under) -> Result<u64, LedgerError> {
+        self.settle_account(under.account(), under.job)
+    }
+
+    /// As [`Ledger::settle`], for a job of which only the id is known: on every account it reserved on.
+    ///
+    /// # Errors
+    /// As [`Ledger::settle`].
+    pub fn settle_job(&self, job: JobId) -> Result<u64, LedgerError> {
+        let keys: Vec<_> = {
+            let state = self.fresh()?;
+            let of_job = state.books.accounts.iter().filter(|(_, book)| book.jobs.contains_key(&job));
+            of_job.map(|(key, _)| *key).collect()
+        };
+        keys.into_iter().try_fold(0, |sum, key| Ok(sum + self.settle_account(key, job)?))
+    }
+
+    fn settle_account(&self, key: AccountKey, job: JobId) -> Result<u64, LedgerError> {
+        let mut state = self.fresh()?;
+        let Some(book) = state.books.accounts.get(&key) else { return Ok(0) };
+        let Some(reserved) = book.jobs.get(&job) else { return Ok(0) };
+        if book.account.reservation(reservation_id(job)).is_none_or(undertone_privacy::ledger::Reservation::is_settled)
+        {
+            return Ok(0);
+        }
+        let mut account = book.account.clone();
+        let left = account.settle(reservation_id(job))?;
+        let entry = Entry {
+            kind: EntryKind::Settle,
+            account: key,
+            job,
+            dataset: reserved.dataset,
+            manifest: reserved.manifest.clone(),
+            event: reserved.event.clone(),
+            count: left,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            budget: None,
+            receipt: None,
+            at: (self.clock)(),
+        };
+        let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
+        state.books.entries = head;
+        if let Some(book) = state.books.accounts.get_mut(&key) {
+            book.account = account;
+        }
+        Ok(left)
+    }
+
+    /// The books as they stand.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when they must be read again and cannot be.
+    pub fn books(&self) -> Result<Books, LedgerError> {
+        Ok(self.fresh()?.books.clone())
+    }
+
+    fn fresh(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, State>>| {
+            let mut state = poisoned.into_inner();
+            state.stale = true;
+            state
+        });
+        if state.stale {
+            state.books = self.store.read(Books::read)?;
+            state.stale = false;
+        }
+        Ok(state)
+    }
+
+    /// Writes in one transaction; when that fails, the disk decides what happened.
+    fn append<T>(
+        &self,
+        state: &mut State,
+        write: impl FnOnce(&Head, &Transaction<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let head = &state.books.entries;
+        let done = self.store.write(|tx| write(head, tx));
+        state.stale = done.is_err();
+        done
+    }
+
+    fn entry(&self, kind: EntryKind, under: &Under, count: u64) -> Entry {
+        Entry {
+            kind,
+            account: under.account(),
+            job: under.job,
+            dataset: under.dataset,
+            manifest: under.manifest.clone(),
+            event: under.charge.event.clone(),
+            count,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            budget: None,
+            receipt: None,
+            at: (self.clock)(),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a receipt says that much")]
+    fn insert_receipt(
+        &self,
+        tx: &Transaction<'_>,
+        last: &Head,
+        under: &Under,
+        event: &Event,
+        series: &str,
+        round: u32,
+        at: OffsetDateTime,
+    ) -> Result<(Head, Signed), LedgerError> {
+        let earlier: i64 = tx
+            .query_row(
+                "SELECT count(*) FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
+                params![under.job.to_string(), under.dataset.to_string(), series, round],
+                |row| row.get(0),
+            )
+            .map_err(StoreError::sqlite("count receipts"))?;
+        let previous = if last.sequence == 0 { no_receipt() } else { last.hash.clone() };
+        let receipt = Receipt {
+            sequence: last.sequence + 1,
+            previous,
+            worker: self.worker,
+            dataset: under.dataset,
+            lineage: under.lineage,
+            job: under.job,
+            manifest: under.manifest.clone(),
+            series: series.to_owned(),
+            round,
+            attempt: u32::try_from(earlier).unwrap_or(u32::MAX).saturating_add(1),
+            unit: under.charge.unit,
+            adjacency: under.charge.adjacency,
+            event: event.clone(),
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            at,
+        };
+        let signed = self.key.sign(&receipt)?;
+        let head = Head { sequence: receipt.sequence, hash: signed.digest() };
+        tx.execute(
+            "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, ?3, ?4)",
+            params![head.sequence as i64, signed.payload, signed.signature, head.hash],
+        )
+        .map_err(StoreError::sqlite("write a receipt"))?;
+        Ok((head, signed))
+    }
+}
+
+/// What stands before the first receipt: SHA-256 of nothing.
+pub(super) fn no_receipt() -> String {
+    use sha2::{Digest, Sha256};
+    hex::encode(Sha256::digest([]))
+}
+
+/// The answer for a job that has a reservation already; `None` for a new one.
+fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
+    let reserved = book.jobs.get(&under.job)?;
+    let same = reserved.manifest == under.manifest
+        && reserved.event == under.charge.event
+        && reserved.releases == under.charge.releases;
+    let settled = book
+        .account
+        .reservation(reservation_id(under.job))
+        .is_none_or(undertone_privacy::ledger::Reservation::is_settled);
+    Some(match (same, settled) {
+        (false, _) => Err(LedgerError::Changed { found: reserved.releases }),
+        (true, true) => Err(LedgerError::Settled),
+        (true, false) => Ok(()),
+    })
+}
+
+/// The account as it would be with the job reserved, under the present limit; the orders it keeps never change.
+fn draft(books: &Books, under: &Under, limit: &Limit) -> Result<Account, LedgerError> {
+    let standing = books.accounts.get(&under.account()).map(|book| &book.account);
+    let grid = standing.and_then(|account| account.balance().budget()).map(undertone_privacy::ledger::Budget::grid);
+    let budget = limit.budget(grid)?;
+    let mut account = standing.cloned().unwrap_or_else(|| Account::new(Some(budget)));
+    account.set_budget(budget)?;
+    let cost = account.price(&under.charge.event, under.charge.adjacency)?;
+    account.reserve(reservation_id(under.job), &cost, under.charge.releases)?;
+    Ok(account)
+}
+
+fn insert_entry(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> Result<Head, LedgerError> {
+    insert_row(tx, "INSERT INTO entry (sequence, payload, hash) VALUES (?1, ?2, ?3)", head, entry)
+}
+
+fn insert_row(tx: &Transaction<'_>, sql: &str, head: &Head, row: &impl serde::Serialize) -> Result<Head, LedgerError> {
+    let payload = serde_json::to_string(row).map_err(StoreError::row)?;
+    let head = head.then(&payload);
+    tx.execute(sql, params![head.sequence as i64, payload, head.hash])
+        .map_err(StoreError::sqlite("write a row of the ledger"))?;
+    Ok(head)
+}
+
+#[cfg(test)]
+mod tests;

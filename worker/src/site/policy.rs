@@ -1,0 +1,331 @@
+//! The site's own rules: `policy.toml`. Whatever the server, the consortium or another site say, nothing runs here that
+//! this file does not allow, and nothing more is spent than it sets for life.
+//!
+//! The file is read again before every decision, so an edit takes effect without a restart; a file that cannot be read
+//! refuses everything. To add a rule: a field here with its sentence in `policy/template.toml`, its check in
+//! [`Rules::judge`], its case in the tests.
+
+mod edit;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use undertone_api::dataset::Visibility;
+use undertone_api::job::{Charge, Spec};
+use undertone_privacy::ledger::{Account, Budget, BudgetError, GridKind, LedgerError, ReservationId};
+use undertone_privacy::mechanism::PriceError;
+use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit};
+
+use super::folder::FolderError;
+
+pub use edit::{TEMPLATE, declare};
+
+/// Why the policy cannot be read. Nothing is allowed then.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Not TOML, or not these fields.
+    #[error(
+        "{path} cannot be understood, so nothing may run: mend it (`undertone-worker policy show` tells where it is wrong)"
+    )]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the line.
+        #[source]
+        source: toml::de::Error,
+    },
+    /// A limit that no release could ever meet, or that cannot be kept.
+    #[error("{path}: `{field}`")]
+    Budget {
+        /// The file.
+        path: PathBuf,
+        /// Which limit.
+        field: String,
+        /// What is wrong with it.
+        #[source]
+        source: BudgetError,
+    },
+    /// An entry that says something else already.
+    #[error("{path} already says that `{name}` is {found}: edit the file if that is to change")]
+    Declared {
+        /// The file.
+        path: PathBuf,
+        /// The dataset.
+        name: String,
+        /// What it says.
+        found: &'static str,
+    },
+}
+
+/// Who has to say yes before a job may run here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// This file: whatever it allows may run.
+    Automatic,
+    /// This file and a data steward of the organization, in the dashboard.
+    #[default]
+    Steward,
+    /// This file and somebody at this machine: `undertone-worker approve <job>`, for exactly one manifest.
+    Manual,
+}
+
+/// A lifetime limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// ε, greater than 0.
+    pub epsilon: Epsilon,
+    /// δ, greater than 0.
+    pub delta: Delta,
+}
+
+impl Limit {
+    /// The limit as a budget on the orders of `grid`; those that suit ε best when none are given.
+    ///
+    /// # Errors
+    /// [`BudgetError`] when no release could ever be admitted.
+    pub fn budget(&self, grid: Option<GridKind>) -> Result<Budget, BudgetError> {
+        Budget::new(self.epsilon, self.delta, grid.unwrap_or_else(|| GridKind::for_epsilon(self.epsilon)))
+    }
+}
+
+/// Lifetime limits by privacy unit; a unit without one cannot be charged at all.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// For records (utterances).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Limit>,
+    /// For speakers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speaker: Option<Limit>,
+    /// For users of a query log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Limit>,
+}
+
+impl Limits {
+    /// The limit of one unit.
+    pub const fn of(&self, unit: PrivacyUnit) -> Option<Limit> {
+        match unit {
+            PrivacyUnit::Record => self.record,
+            PrivacyUnit::Speaker => self.speaker,
+            PrivacyUnit::User => self.user,
+        }
+    }
+
+    /// These, where they say something, else `general`.
+    const fn or(self, general: Self) -> Self {
+        Self {
+            record: if self.record.is_some() { self.record } else { general.record },
+            speaker: if self.speaker.is_some() { self.speaker } else { general.speaker },
+            user: if self.user.is_some() { self.user } else { general.user },
+        }
+    }
+
+    fn named(&self) -> impl Iterator<Item = (&'static str, Limit)> {
+        [("record", self.record), ("speaker", self.speaker), ("user", self.user)]
+            .into_iter()
+            .filter_map(|(name, limit)| limit.map(|limit| (name, limit)))
+    }
+}
+
+/// What may run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Jobs {
+    kinds: Vec<String>,
+    #[serde(default)]
+    approval: Approval,
+    least_noise_multiplier: NoiseMultiplier,
+    most_epsilon_per_job: Epsilon,
+}
+
+/// What is said of one dataset.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfDataset {
+    #[serde(default)]
+    visibility: Visibility,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    approval: Option<Approval>,
+    #[serde(default)]
+    budget: Limits,
+}
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    jobs: Jobs,
+    #[serde(default)]
+    budget: Limits,
+    #[serde(default)]
+    datasets: BTreeMap<String, OfDataset>,
+}
+
+/// The rules for one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Who may learn what from it.
+    pub visibility: Visibility,
+    /// Who has to say yes.
+    pub approval: Approval,
+    /// Job kinds that may run.
+    pub kinds: Vec<String>,
+    /// Least noise relative to the clip in any Gaussian release.
+    pub least_noise_multiplier: NoiseMultiplier,
+    /// Most ε of one job by itself, at the δ of the unit's lifetime limit.
+    pub most_epsilon_per_job: Epsilon,
+    /// Lifetime limits.
+    pub limits: Limits,
+}
+
+/// Why the policy refuses a job. Depends on public parameters only, so it may be told.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PolicyRefusal {
+    /// The kind is not listed.
+    #[error("this site's policy does not allow jobs of kind `{0}`")]
+    Kind(String),
+    /// Exact results of data that are not open.
+    #[error("the job would release exact results, and this site does not mark the dataset as open for that")]
+    Exact,
+    /// Too little noise.
+    #[error("the noise multiplier {asked} is below this site's least of {least}")]
+    Noise {
+        /// What the job asks for.
+        asked: f64,
+        /// What the policy sets.
+        least: f64,
+    },
+    /// No lifetime limit for this unit.
+    #[error("this site has set no budget for the privacy unit `{0:?}`")]
+    NoLimit(PrivacyUnit),
+    /// The job alone is too much.
+    #[error("the job by itself would come to more than this site's epsilon of {most} per job: {source}")]
+    PerJob {
+        /// The limit.
+        most: f64,
+        /// The figures.
+        #[source]
+        source: LedgerError,
+    },
+    /// It cannot be priced.
+    #[error("the job's releases cannot be priced: {0}")]
+    Price(#[from] PriceError),
+    /// The limit per job can admit nothing.
+    #[error("this site's limit per job admits nothing: {0}")]
+    Hopeless(#[from] BudgetError),
+}
+
+impl Policy {
+    /// Reads the policy at `path` and checks every limit in it.
+    ///
+    /// # Errors
+    /// [`PolicyError`] when it cannot be read, or says something that cannot be kept.
+    pub fn load(path: &Path) -> Result<Self, PolicyError> {
+        let text = fs::read_to_string(path).map_err(FolderError::io("read", path))?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, PolicyError> {
+        let policy: Self =
+            toml::from_str(text).map_err(|source| PolicyError::Toml { path: path.to_owned(), source })?;
+        let general = policy.budget.named().map(|(unit, limit)| (format!("budget.{unit}"), limit));
+        let special = policy.datasets.iter().flat_map(|(name, of)| {
+            of.budget.named().map(move |(unit, limit)| (format!("datasets.{name}.budget.{unit}"), limit))
+        });
+        for (field, limit) in general.chain(special) {
+            limit.budget(None).map_err(|source| PolicyError::Budget { path: path.to_owned(), field, source })?;
+        }
+        Ok(policy)
+    }
+
+    /// The rules for the dataset called `name`; one that is not named is private.
+    pub fn rules(&self, name: &str) -> Rules {
+        let of = self.datasets.get(name).cloned().unwrap_or_default();
+        Rules {
+            visibility: of.visibility,
+            approval: of.approval.unwrap_or(self.jobs.approval),
+            kinds: self.jobs.kinds.clone(),
+            least_noise_multiplier: self.jobs.least_noise_multiplier,
+            most_epsilon_per_job: self.jobs.most_epsilon_per_job,
+            limits: of.budget.or(self.budget),
+        }
+    }
+}
+
+impl Rules {
+    /// Whether a job that charges `charge` may run on this dataset at all; the lifetime budget is the ledger's question.
+    ///
+    /// # Errors
+    /// [`PolicyRefusal`], in words for the proposer.
+    pub fn judge(&self, spec: &Spec, charge: Option<&Charge>) -> Result<(), PolicyRefusal> {
+        if !self.kinds.iter().any(|kind| kind == spec.kind()) {
+            return Err(PolicyRefusal::Kind(spec.kind().to_owned()));
+        }
+        // Public data, or a job that lets nothing of this dataset out: no figure to judge.
+        let Some(charge) = charge else { return Ok(()) };
+        self.judge_event(&charge.event)?;
+        if is_exact(&charge.event) {
+            return Ok(());
+        }
+        let limit = self.limits.of(charge.unit).ok_or(PolicyRefusal::NoLimit(charge.unit))?;
+        let per_job = Limit { epsilon: self.most_epsilon_per_job, delta: limit.delta }.budget(None)?;
+        let mut alone = Account::new(Some(per_job));
+        let cost = alone.price(&charge.event, charge.adjacency)?;
+        alone
+            .reserve(ReservationId(0), &cost, charge.releases)
+            .map_err(|source| PolicyRefusal::PerJob { most: self.most_epsilon_per_job.get(), source })
+    }
+
+    fn judge_event(&self, event: &Event) -> Result<(), PolicyRefusal> {
+        match event {
+            Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
+                let least = self.least_noise_multiplier;
+                if *noise_multiplier < least {
+                    return Err(PolicyRefusal::Noise { asked: noise_multiplier.get(), least: least.get() });
+                }
+                Ok(())
+            }
+            // Their ε is their noise; the limits on ε judge it.
+            Event::Laplace { .. } | Event::Pure { .. } | Event::Approximate { .. } => Ok(()),
+            Event::NonPrivate if self.visibility == Visibility::Open => Ok(()),
+            Event::NonPrivate => Err(PolicyRefusal::Exact),
+            Event::Composed { events } => events.iter().try_for_each(|event| self.judge_event(event)),
+            Event::Repeated { of, .. } => self.judge_event(of),
+        }
+    }
+}
+
+/// Whether an event releases something without noise.
+pub(crate) fn is_exact(event: &Event) -> bool {
+    match event {
+        Event::NonPrivate => true,
+        Event::Composed { events } => events.iter().any(is_exact),
+        Event::Repeated { of, .. } => is_exact(of),
+        Event::Gaussian { .. }
+        | Event::PoissonSampledGaussian { .. }
+        | Event::Laplace { .. }
+        | Event::Pure { .. }
+        | Event::Approximate { .. } => false,
+    }
+}
+
+/// The word for a visibility, as it stands in the file.
+pub(crate) const fn word(visibility: Visibility) -> &'static str {
+    match visibility {
+        Visibility::Private => "private",
+        Visibility::Open => "open",
+        Visibility::Public => "public",
+    }
+}
+
+#[cfg(test)]
+mod tests;

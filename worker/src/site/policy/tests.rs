@@ -1,0 +1,127 @@
+use std::path::Path;
+
+use undertone_api::dataset::Visibility;
+use undertone_privacy::{Adjacency, Event, PrivacyUnit};
+
+use super::{Approval, Policy, PolicyError, PolicyRefusal, Rules, TEMPLATE, declare};
+use crate::fixture::{charge, gaussian, spec};
+
+fn policy(text: &str) -> Result<Policy, PolicyError> {
+    Policy::parse(text, Path::new("policy.toml"))
+}
+
+fn rules() -> Rules {
+    policy(TEMPLATE).expect("the template is a policy").rules("ward-7")
+}
+
+#[test]
+fn the_template_is_careful() {
+    let rules = rules();
+    assert_eq!((rules.visibility, rules.approval), (Visibility::Private, Approval::Steward));
+    assert!(rules.limits.of(PrivacyUnit::Record).is_some() && rules.limits.of(PrivacyUnit::User).is_none());
+}
+
+#[test]
+fn an_unknown_or_impossible_line_refuses_the_whole_file() {
+    for (from, to) in [
+        ("approval = \"steward\"", "approval = \"nobody\""),
+        ("kinds = [\"dp_sgd\"]", "kinds = \"dp_sgd\""),
+        ("most_epsilon_per_job", "most_epsilon_per_jobb"),
+        ("least_noise_multiplier = 0.5", "least_noise_multiplier = -1.0"),
+        ("least_noise_multiplier = 0.5", "least_noise_multiplier = nan"),
+        ("delta = 1e-6", "delta = 1.0"),
+        ("delta = 1e-6", "delta = 0.0"),
+        ("epsilon = 8.0", "epsilon = -8.0"),
+        ("epsilon = 8.0", "epsilon = 1e-9"),
+        ("[budget.record]", "[budget.word]"),
+    ] {
+        let changed = TEMPLATE.replacen(from, to, 1);
+        assert_ne!(changed, TEMPLATE, "{from} is in the template");
+        assert!(policy(&changed).is_err(), "{to}");
+    }
+}
+
+#[test]
+fn a_kind_that_is_not_listed_may_not_run() {
+    let rules = Rules { kinds: vec!["count".to_owned()], ..rules() };
+    assert_eq!(rules.judge(&spec(), None), Err(PolicyRefusal::Kind("dp_sgd".to_owned())));
+}
+
+#[test]
+fn noise_below_the_least_may_not_run_however_it_is_wrapped() {
+    let thin = gaussian(0.25);
+    let wrapped = Event::Composed { events: vec![gaussian(2.0), thin.clone().times(3)] };
+    for event in [thin, wrapped] {
+        let refusal = rules().judge(&spec(), Some(&charge(event, 1)));
+        assert_eq!(refusal, Err(PolicyRefusal::Noise { asked: 0.25, least: 0.5 }));
+    }
+    assert_eq!(rules().judge(&spec(), Some(&charge(gaussian(4.0), 1))), Ok(()));
+}
+
+#[test]
+fn one_job_may_not_cost_more_than_its_limit() {
+    let rules = rules();
+    assert_eq!(rules.judge(&spec(), Some(&charge(gaussian(4.0), 1))), Ok(()));
+    assert!(matches!(
+        rules.judge(&spec(), Some(&charge(gaussian(4.0), 1000))),
+        Err(PolicyRefusal::PerJob { most: 4.0, .. })
+    ));
+}
+
+#[test]
+fn a_unit_without_a_budget_cannot_be_charged() {
+    let mut charge = charge(gaussian(4.0), 1);
+    charge.unit = PrivacyUnit::User;
+    assert_eq!(rules().judge(&spec(), Some(&charge)), Err(PolicyRefusal::NoLimit(PrivacyUnit::User)));
+}
+
+#[test]
+fn exact_results_leave_only_what_the_site_marks_open() {
+    let hidden = Event::NonPrivate.times(1);
+    for event in [Event::NonPrivate, hidden] {
+        let charge = charge(event, 10);
+        for visibility in [Visibility::Private, Visibility::Public] {
+            let rules = Rules { visibility, ..rules() };
+            assert_eq!(rules.judge(&spec(), Some(&charge)), Err(PolicyRefusal::Exact), "{visibility:?}");
+        }
+        let open = Rules { visibility: Visibility::Open, ..rules() };
+        assert_eq!(open.judge(&spec(), Some(&charge)), Ok(()));
+    }
+}
+
+#[test]
+fn an_event_without_a_price_is_refused() {
+    let mut charge = charge(crate::fixture::sampled(0.1, 2.0), 1);
+    charge.adjacency = Adjacency::ReplaceOne;
+    assert!(matches!(rules().judge(&spec(), Some(&charge)), Err(PolicyRefusal::Price(_))));
+}
+
+#[test]
+fn a_dataset_may_have_rules_of_its_own() {
+    let text = format!(
+        "{TEMPLATE}\n[datasets.\"ward-7\"]\nvisibility = \"open\"\napproval = \"manual\"\n\
+         budget.speaker = {{ epsilon = 2.0, delta = 1e-7 }}\n"
+    );
+    let policy = policy(&text).expect("it is well formed");
+    let (own, other) = (policy.rules("ward-7"), policy.rules("ward-8"));
+    assert_eq!((own.visibility, own.approval), (Visibility::Open, Approval::Manual));
+    assert_eq!(own.limits.of(PrivacyUnit::Speaker).map(|limit| limit.epsilon.get()), Some(2.0));
+    assert_eq!(own.limits.of(PrivacyUnit::Record), other.limits.of(PrivacyUnit::Record));
+    assert_eq!((other.visibility, other.approval), (Visibility::Private, Approval::Steward));
+}
+
+#[test]
+fn a_declared_visibility_is_written_once_and_never_overwritten() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("policy.toml");
+    std::fs::write(&path, TEMPLATE).expect("the folder is writable");
+    for _ in 0..2 {
+        declare(&path, "an4-public", Visibility::Public).expect("nothing was said of it before");
+    }
+    declare(&path, "ward-7", Visibility::Private).expect("what is not named is private");
+    let text = std::fs::read_to_string(&path).expect("it is there");
+    assert!(text.starts_with(TEMPLATE) && text.matches("an4-public").count() == 1);
+    assert_eq!(Policy::load(&path).expect("it is a policy").rules("an4-public").visibility, Visibility::Public);
+    assert!(matches!(declare(&path, "an4-public", Visibility::Open), Err(PolicyError::Declared { .. })));
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), text);
+}

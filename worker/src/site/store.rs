@@ -1,0 +1,204 @@
+//! The site's database, one SQLite file: what was spent, which jobs were seen and decided, what waits to be sent.
+//!
+//! Durability. `journal_mode=WAL` with `synchronous=FULL` makes SQLite sync the write-ahead log at every commit, before
+//! the commit returns, and sync the folder when the log is created; this room also syncs the folder after it has made the
+//! file. So a transaction that has returned survives a killed process and a loss of power, as far as the disk keeps its
+//! word; `fullfsync` makes macOS keep it. Tables of record refuse `UPDATE` and `DELETE` by trigger. To add a table: its
+//! statement in `store/schema.sql`, with the triggers if it is one of record.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::folder::{FolderError, create_private, sync_folder};
+
+/// How long one process waits for another's transaction (the daemon and `approve` at the terminal share the file).
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder refuses.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// SQLite refuses.
+    #[error("the site's database failed to {action}: check the disk; nothing is released while it fails")]
+    Sqlite {
+        /// What was tried, a verb.
+        action: &'static str,
+        /// Why not.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// A row is not what this worker writes.
+    #[error("a row of the site's database cannot be read ({0}): restore the file from a backup; never edit it")]
+    Row(String),
+    /// Written by a newer worker.
+    #[error("{path} was written by a newer worker (schema {found}, this one reads {supported}): install that version")]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        supported: i64,
+    },
+}
+
+impl StoreError {
+    pub(super) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
+        move |source| Self::Sqlite { action, source }
+    }
+
+    pub(super) fn row(error: impl std::fmt::Display) -> Self {
+        Self::Row(error.to_string())
+    }
+}
+
+/// Version of the tables.
+const SCHEMA: i64 = 1;
+
+/// The open database. Shared by threads; one of them at a time is inside.
+#[derive(Debug)]
+pub struct Store(Mutex<Connection>);
+
+impl Store {
+    /// Opens the database at `path`, and makes it when there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be opened or is not ours.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        create_private(folder)?;
+        let fresh = !path.exists();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
+        db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
+        for (pragma, value) in [
+            ("journal_mode", "WAL"),
+            ("synchronous", "FULL"),
+            ("fullfsync", "ON"),
+            ("foreign_keys", "ON"),
+            ("recursive_triggers", "ON"),
+        ] {
+            db.pragma_update(None, pragma, value).map_err(StoreError::sqlite("set its durability"))?;
+        }
+        let found: i64 = db
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(StoreError::sqlite("read its version"))?;
+        if found > SCHEMA {
+            return Err(StoreError::Newer { path: path.to_owned(), found, supported: SCHEMA });
+        }
+        if found < SCHEMA {
+            let tx = db
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(StoreError::sqlite("begin a transaction"))?;
+            tx.execute_batch(include_str!("store/schema.sql")).map_err(StoreError::sqlite("make its tables"))?;
+            tx.pragma_update(None, "user_version", SCHEMA).map_err(StoreError::sqlite("note its version"))?;
+            tx.commit().map_err(StoreError::sqlite("make its tables"))?;
+        }
+        if fresh {
+            restrict(path)?;
+            sync_folder(folder)?;
+        }
+        Ok(Self(Mutex::new(db)))
+    }
+
+    fn db(&self) -> MutexGuard<'_, Connection> {
+        // A thread that panicked inside left no transaction open: dropping one rolls it back.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads.
+    pub(super) fn read<T, E: From<StoreError>>(&self, read: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        read(&self.db())
+    }
+
+    /// Writes, all or nothing; durable when this returns.
+    pub(super) fn write<T, E: From<StoreError>>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut db = self.db();
+        let tx = db
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(StoreError::sqlite("begin a transaction"))?;
+        let done = write(&tx)?;
+        tx.commit().map_err(StoreError::sqlite("commit"))?;
+        Ok(done)
+    }
+}
+
+#[cfg(unix)]
+fn restrict(path: &Path) -> Result<(), FolderError> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(FolderError::io("protect", path))
+}
+
+#[cfg(not(unix))]
+fn restrict(_path: &Path) -> Result<(), FolderError> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SCHEMA, Store, StoreError};
+
+    #[test]
+    fn every_commit_is_synced() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::open(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let pragma = |name| {
+            store.read(|db| {
+                db.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
+                    .map_err(StoreError::sqlite("read"))
+            })
+        };
+        assert_eq!(pragma("journal_mode").expect("it is open"), "wal".to_owned().into());
+        // 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
+        assert_eq!(pragma("synchronous").expect("it is open"), 2_i64.into());
+    }
+
+    #[test]
+    fn tables_of_record_refuse_update_and_delete() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::open(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let run = |sql: &str| store.write(|tx| tx.execute_batch(sql).map_err(StoreError::sqlite("run")));
+        for (table, row, change) in [
+            ("entry", "(sequence, payload, hash) VALUES (1, '{}', 'h')", "payload = 'x'"),
+            ("receipt", "(sequence, payload, signature, digest) VALUES (1, '{}', 's', 'd')", "payload = 'x'"),
+            ("published", "(sequence, payload, hash) VALUES (1, '{}', 'h')", "payload = 'x'"),
+            ("acknowledged", "(receipt) VALUES (1)", "receipt = 2"),
+            ("lineage", "(name, lineage) VALUES ('a', 'b')", "lineage = 'c'"),
+            (
+                "manifest",
+                "(job, dataset, digest, payload, signature, seen_at) VALUES ('a', 'b', 'c', 'd', 'e', 'f')",
+                "digest = 'x'",
+            ),
+            (
+                "decision",
+                "(job, dataset, manifest, approve, by, reason, at) VALUES ('a', 'b', 'c', 0, 'e', '', 'f')",
+                "approve = 1",
+            ),
+        ] {
+            run(&format!("INSERT INTO {table} {row}")).expect(table);
+            assert!(run(&format!("UPDATE {table} SET {change}")).is_err(), "{table}");
+            assert!(run(&format!("DELETE FROM {table}")).is_err(), "{table}");
+            // REPLACE deletes before it inserts; recursive triggers make that fire too.
+            assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || table == "decision", "{table}");
+        }
+    }
+
+    #[test]
+    fn a_database_of_a_newer_worker_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("ledger.db");
+        let store = Store::open(&path).expect("the folder is writable");
+        store
+            .write(|tx| tx.pragma_update(None, "user_version", SCHEMA + 1).map_err(StoreError::sqlite("raise")))
+            .expect("it is ours");
+        assert!(matches!(Store::open(&path), Err(StoreError::Newer { .. })));
+    }
+}

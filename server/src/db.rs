@@ -16,6 +16,8 @@ use sea_orm::{
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
 use sea_orm_migration::MigratorTrait as _;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use crate::error::Error;
 
@@ -94,7 +96,11 @@ impl Db {
     {
         let tx = self.begin().await?;
         let began = Instant::now();
-        let result = work(&tx).await;
+        // A future made by an async closure cannot be shown to be `Send` (its lifetimes are higher-ranked), so it is driven
+        // here, where it stands, instead of becoming part of a future that may move between threads. The runtime hands this
+        // thread's other tasks on meanwhile; there is one writer at a time, so one thread at most. It also means that a
+        // caller who hangs up does not cut a transaction in two.
+        let result = block_in_place(|| Handle::current().block_on(work(&tx)));
         match &result {
             Ok(_) => tx.commit().await?,
             Err(_) => tx.rollback().await?,

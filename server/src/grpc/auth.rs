@@ -1,0 +1,92 @@
+//! Who calls: a worker proves its key once and gets a session, a document signed by the server. Nothing of a session is
+//! stored, so it holds at every replica and through a restart; a challenge is kept in memory, for a minute and one answer.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+use tonic::metadata::MetadataMap;
+use undertone_api::id::WorkerId;
+use undertone_api::problem::{Code, Problem};
+use undertone_api::signed::{Document, Signed};
+
+use crate::ctx::Ctx;
+use crate::error::Error;
+
+/// How long a session holds.
+const SESSION: Duration = Duration::hours(12);
+/// How long a challenge may wait for its answer.
+const PATIENCE: Duration = Duration::minutes(1);
+/// Most challenges that may wait.
+const MOST_CHALLENGES: usize = 10_000;
+
+/// What a session says.
+#[derive(Serialize, Deserialize)]
+struct Session {
+    worker: WorkerId,
+    expires_at_unix: i64,
+}
+
+impl Document for Session {
+    const DOMAIN: &'static str = "undertone/worker-session/1";
+}
+
+/// A session token and when it ends.
+pub(super) struct Token {
+    pub(super) text: String,
+    pub(super) expires_at: OffsetDateTime,
+}
+
+/// Makes a session for a worker that has proved its key.
+pub(super) fn session(ctx: &Ctx, worker: WorkerId) -> Result<Token, Error> {
+    let expires_at = ctx.now() + SESSION;
+    let document = Session { worker, expires_at_unix: expires_at.unix_timestamp() };
+    let signed = Signed::new(&document, &ctx.signer).map_err(|error| Error::internal("signing a session", error))?;
+    let json = serde_json::to_vec(&signed).map_err(|error| Error::internal("writing a session", error))?;
+    Ok(Token { text: URL_SAFE_NO_PAD.encode(json), expires_at })
+}
+
+/// The worker whose session stands in `authorization: Bearer <session>`.
+pub(super) fn worker(ctx: &Ctx, metadata: &MetadataMap) -> Result<WorkerId, Problem> {
+    let refused = || Problem::new(Code::Unauthenticated, "sign in first: the session is missing, over or not ours");
+    let text = metadata.get("authorization").and_then(|value| value.to_str().ok()).ok_or_else(refused)?;
+    let token = text.strip_prefix("Bearer ").ok_or_else(refused)?;
+    let json = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
+    let signed: Signed = serde_json::from_slice(&json).map_err(|_| refused())?;
+    let session: Session = signed.open(&ctx.signer.verifying_key()).map_err(|_| refused())?;
+    if session.expires_at_unix <= ctx.now().unix_timestamp() {
+        return Err(refused());
+    }
+    Ok(session.worker)
+}
+
+/// Challenges that wait for an answer: one for each worker, the last one asked for.
+#[derive(Default)]
+pub(super) struct Challenges(Mutex<HashMap<WorkerId, (String, OffsetDateTime)>>);
+
+impl Challenges {
+    /// Asks a worker something new.
+    pub(super) fn ask(&self, ctx: &Ctx, worker: WorkerId) -> Result<String, Problem> {
+        let (challenge, now) = (ctx.random.secret(), ctx.now());
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= MOST_CHALLENGES {
+            waiting.retain(|_, (_, asked_at)| now - *asked_at < PATIENCE);
+        }
+        if waiting.len() >= MOST_CHALLENGES {
+            return Err(Problem::new(Code::RateLimited, "too many workers sign in at once: wait a minute"));
+        }
+        waiting.insert(worker, (challenge.clone(), now));
+        Ok(challenge)
+    }
+
+    /// What a worker was asked, once.
+    pub(super) fn take(&self, ctx: &Ctx, worker: WorkerId) -> Result<String, Problem> {
+        let asked = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
+        asked.filter(|(_, asked_at)| ctx.now() - *asked_at < PATIENCE).map(|(challenge, _)| challenge).ok_or_else(
+            || Problem::new(Code::Unauthenticated, "ask for a challenge first, and answer it within a minute"),
+        )
+    }
+}

@@ -1,0 +1,258 @@
+//! The worker gateway: each method reads its message, calls one rule, and writes the answer. Everything a worker can send
+//! is listed here; there is no way in for anything else.
+
+use tonic::{Request, Response, Status, Streaming};
+use undertone_api::id::WorkerId;
+use undertone_api::problem::{Code, Problem, Violation};
+use undertone_api::signed::Signed;
+use undertone_proto::v1::worker_gateway_server::WorkerGateway;
+use undertone_proto::v1::{self, get_artifact_chunk, next_offer_reply, put_artifact_chunk, submit_chunk};
+use undertone_proto::{status_of, v1::average_chunk};
+
+use super::auth::{self, Challenges};
+use super::stream::{self, Answer};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::finish::Outcome;
+use crate::service::offer::{Asking, Offer};
+use crate::service::{approval, dataset, finish, lease, measurement, model, offer, presence, round, worker};
+
+/// The gateway.
+pub(super) struct Gateway {
+    ctx: Ctx,
+    challenges: Challenges,
+}
+
+impl Gateway {
+    pub(super) fn new(ctx: Ctx) -> Self {
+        Self { ctx, challenges: Challenges::default() }
+    }
+
+    fn caller<T>(&self, request: &Request<T>) -> Result<WorkerId, Status> {
+        auth::worker(&self.ctx, request.metadata()).map_err(|problem| status_of(&problem))
+    }
+}
+
+/// A failure on its way out.
+fn fail(error: Error) -> Status {
+    status_of(&error.into_problem())
+}
+
+fn malformed(detail: &str) -> Status {
+    status_of(&Problem::new(Code::Malformed, detail))
+}
+
+fn signed(document: Option<v1::Signed>, field: &str) -> Result<Signed, Status> {
+    document
+        .map(Signed::from)
+        .ok_or_else(|| status_of(&Problem::validation(vec![Violation::new(field, "send the signed document")])))
+}
+
+fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
+    serde_json::from_str(text)
+        .map_err(|error| status_of(&Problem::validation(vec![Violation::new(field, error.to_string())])))
+}
+
+#[tonic::async_trait]
+impl WorkerGateway for Gateway {
+    type AverageStream = Answer<v1::AverageChunk>;
+    type GetArtifactStream = Answer<v1::GetArtifactChunk>;
+
+    async fn enroll(&self, request: Request<v1::EnrollRequest>) -> Result<Response<v1::EnrollReply>, Status> {
+        let v1::EnrollRequest { secret, public_key, version } = request.into_inner();
+        let worker = worker::enrol(&self.ctx, &secret, &public_key, &version, &[]).await.map_err(fail)?;
+        let organization = presence::organization_name(&self.ctx, worker.organization).await.map_err(fail)?;
+        Ok(Response::new(v1::EnrollReply {
+            worker_id: worker.id.to_string(),
+            organization_id: worker.organization.to_string(),
+            organization_name: organization,
+            worker_name: worker.name,
+        }))
+    }
+
+    async fn challenge(&self, request: Request<v1::ChallengeRequest>) -> Result<Response<v1::ChallengeReply>, Status> {
+        let worker = request.into_inner().worker_id.parse().map_err(|_| malformed("worker_id is not an id"))?;
+        let challenge = self.challenges.ask(&self.ctx, worker).map_err(|problem| status_of(&problem))?;
+        Ok(Response::new(v1::ChallengeReply { challenge }))
+    }
+
+    async fn sign_in(&self, request: Request<v1::SignInRequest>) -> Result<Response<v1::SignInReply>, Status> {
+        let v1::SignInRequest { presence, version, kinds } = request.into_inner();
+        let presence = signed(presence, "presence")?;
+        // Whose challenge is answered stands in the payload; that this worker's key signed it is proved below.
+        let claimed: undertone_api::signed::Presence = json(&presence.payload, "presence")?;
+        let challenge = self.challenges.take(&self.ctx, claimed.worker).map_err(|problem| status_of(&problem))?;
+        presence::sign_in(&self.ctx, claimed.worker, &challenge, &presence, &version, &kinds).await.map_err(fail)?;
+        let session = auth::session(&self.ctx, claimed.worker).map_err(fail)?;
+        Ok(Response::new(v1::SignInReply {
+            session: session.text,
+            expires_at_unix: session.expires_at.unix_timestamp(),
+            now_unix: self.ctx.now().unix_timestamp(),
+        }))
+    }
+
+    async fn register_dataset(
+        &self,
+        request: Request<v1::RegisterDatasetRequest>,
+    ) -> Result<Response<v1::RegisterDatasetReply>, Status> {
+        let caller = self.caller(&request)?;
+        let registration = json(&request.into_inner().registration, "registration")?;
+        let dataset = dataset::register(&self.ctx, caller, &registration).await.map_err(fail)?;
+        Ok(Response::new(v1::RegisterDatasetReply { dataset_id: dataset.id.to_string() }))
+    }
+
+    async fn next_offer(&self, request: Request<v1::NextOfferRequest>) -> Result<Response<v1::NextOfferReply>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::NextOfferRequest { wait_seconds, decided, leases } = request.into_inner();
+        let offer = offer::next(&self.ctx, caller, &Asking { wait_seconds, decided, leases }).await.map_err(fail)?;
+        let offer = match offer {
+            Offer::Nothing => next_offer_reply::Offer::Nothing(v1::Nothing {}),
+            Offer::Proposal { manifest, dataset } => next_offer_reply::Offer::Proposal(v1::Proposal {
+                manifest: Some(manifest.into()),
+                dataset_id: dataset.to_string(),
+            }),
+            Offer::Work { manifest, dataset, lease, steward } => next_offer_reply::Offer::Work(v1::Work {
+                manifest: Some(manifest.into()),
+                dataset_id: dataset.to_string(),
+                lease,
+                lease_seconds: lease::SECONDS,
+                steward_approved: steward.is_some(),
+                steward: steward.unwrap_or_default(),
+            }),
+        };
+        Ok(Response::new(v1::NextOfferReply { offer: Some(offer) }))
+    }
+
+    async fn decide(&self, request: Request<v1::DecideRequest>) -> Result<Response<v1::DecideReply>, Status> {
+        let caller = self.caller(&request)?;
+        let decision = signed(request.into_inner().decision, "decision")?;
+        approval::decide(&self.ctx, caller, &decision).await.map_err(fail)?;
+        Ok(Response::new(v1::DecideReply {}))
+    }
+
+    async fn renew(&self, request: Request<v1::RenewRequest>) -> Result<Response<v1::RenewReply>, Status> {
+        let caller = self.caller(&request)?;
+        let renewal = lease::renew(&self.ctx, caller, &request.into_inner().lease).await.map_err(fail)?;
+        Ok(Response::new(v1::RenewReply {
+            go_on: renewal.go_on,
+            lease_seconds: lease::SECONDS,
+            reason: renewal.reason,
+        }))
+    }
+
+    async fn submit(&self, request: Request<Streaming<v1::SubmitChunk>>) -> Result<Response<v1::SubmitReply>, Status> {
+        let caller = self.caller(&request)?;
+        let mut chunks = request.into_inner();
+        let Some(submit_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
+            return Err(malformed("a submission begins with its header"));
+        };
+        let header = round::Header {
+            lease: header.lease,
+            series: header.series,
+            round: header.round,
+            receipts: header.receipts.into_iter().map(Signed::from).collect(),
+            length: header.length,
+            digest: header.digest,
+        };
+        let mut incoming = round::begin(&self.ctx, caller, header).await.map_err(fail)?;
+        while let Some(chunk) = chunks.message().await? {
+            let Some(submit_chunk::Part::Data(data)) = chunk.part else {
+                return Err(malformed("after the header come data only"));
+            };
+            incoming.write(&data).await.map_err(fail)?;
+        }
+        let repeated = incoming.accept(&self.ctx).await.map_err(fail)?;
+        Ok(Response::new(v1::SubmitReply { repeated }))
+    }
+
+    async fn average(&self, request: Request<v1::AverageRequest>) -> Result<Response<Self::AverageStream>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::AverageRequest { lease, series, round, wait_seconds } = request.into_inner();
+        let mean = round::average(&self.ctx, caller, &lease, &series, round, wait_seconds).await.map_err(fail)?;
+        let header = |header| v1::AverageChunk { part: Some(average_chunk::Part::Header(header)) };
+        Ok(Response::new(match mean {
+            None => stream::header(header(v1::AverageHeader::default())),
+            Some(mean) => stream::object(
+                &self.ctx,
+                header(v1::AverageHeader {
+                    ready: true,
+                    contributors: mean.contributors,
+                    length: mean.length,
+                    digest: mean.digest,
+                }),
+                mean.object,
+                mean.length * 4,
+                |data| v1::AverageChunk { part: Some(average_chunk::Part::Data(data)) },
+            ),
+        }))
+    }
+
+    async fn put_artifact(
+        &self,
+        request: Request<Streaming<v1::PutArtifactChunk>>,
+    ) -> Result<Response<v1::PutArtifactReply>, Status> {
+        let caller = self.caller(&request)?;
+        let mut chunks = request.into_inner();
+        let Some(put_artifact_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part)
+        else {
+            return Err(malformed("a file begins with its header"));
+        };
+        let v1::PutArtifactHeader { lease, name, size, digest } = header;
+        let mut incoming =
+            model::begin(&self.ctx, caller, model::Header { lease, name, size, digest }).await.map_err(fail)?;
+        while let Some(chunk) = chunks.message().await? {
+            let Some(put_artifact_chunk::Part::Data(data)) = chunk.part else {
+                return Err(malformed("after the header come data only"));
+            };
+            incoming.write(&data).await.map_err(fail)?;
+        }
+        let id = incoming.accept(&self.ctx).await.map_err(fail)?;
+        Ok(Response::new(v1::PutArtifactReply { artifact_id: id.to_string() }))
+    }
+
+    async fn get_artifact(
+        &self,
+        request: Request<v1::GetArtifactRequest>,
+    ) -> Result<Response<Self::GetArtifactStream>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::GetArtifactRequest { lease, name, wait_seconds } = request.into_inner();
+        let stored = model::fetch(&self.ctx, caller, &lease, &name, wait_seconds).await.map_err(fail)?;
+        let header = |header| v1::GetArtifactChunk { part: Some(get_artifact_chunk::Part::Header(header)) };
+        Ok(Response::new(match stored {
+            None => stream::header(header(v1::GetArtifactHeader::default())),
+            Some(stored) => stream::object(
+                &self.ctx,
+                header(v1::GetArtifactHeader {
+                    ready: true,
+                    size: stored.artifact.size,
+                    digest: stored.artifact.digest,
+                }),
+                stored.object,
+                stored.artifact.size,
+                |data| v1::GetArtifactChunk { part: Some(get_artifact_chunk::Part::Data(data)) },
+            ),
+        }))
+    }
+
+    async fn measure(&self, request: Request<v1::MeasureRequest>) -> Result<Response<v1::MeasureReply>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::MeasureRequest { lease, measurement: figure } = request.into_inner();
+        let figure = json(&figure, "measurement")?;
+        measurement::measure(&self.ctx, caller, &lease, &figure).await.map_err(fail)?;
+        Ok(Response::new(v1::MeasureReply {}))
+    }
+
+    async fn finish(&self, request: Request<v1::FinishRequest>) -> Result<Response<v1::FinishReply>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::FinishRequest { lease, outcome, receipts } = request.into_inner();
+        let outcome = match outcome {
+            Some(v1::finish_request::Outcome::Done(done)) if done.report.is_empty() => Outcome::Done(None),
+            Some(v1::finish_request::Outcome::Done(done)) => Outcome::Done(Some(json(&done.report, "done.report")?)),
+            Some(v1::finish_request::Outcome::GaveUp(gave_up)) => Outcome::GaveUp(gave_up.reason),
+            None => return Err(malformed("say how the part ended")),
+        };
+        let receipts: Vec<Signed> = receipts.into_iter().map(Signed::from).collect();
+        finish::finish(&self.ctx, caller, &lease, &outcome, &receipts).await.map_err(fail)?;
+        Ok(Response::new(v1::FinishReply {}))
+    }
+}

@@ -1,0 +1,169 @@
+//! The owners' answers to a proposed job: a steward's, given here, or a site's policy's, signed with the site's key. Either
+//! yes is enough for the consortium (the site decides for itself again before it runs); either no refuses the job. All are
+//! kept.
+
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use undertone_api::id::{DatasetId, JobId, OrganizationId, WorkerId};
+use undertone_api::job::{Job, Refuse, State, Step};
+use undertone_api::problem::{Code, Violation};
+use undertone_api::signed::{self, Decision, Signed};
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::entity::{decision, job, participant, worker};
+use crate::service::job::{readable, shown, state};
+
+/// Whose answer a site's is, in words.
+const SITE_POLICY: &str = "site policy";
+
+/// Agrees, as a steward of the dataset's owner, to what the job does with it.
+///
+/// # Errors
+/// 403 unless the caller is a steward there, `wrong_state` when the job no longer waits for answers.
+pub async fn approve(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<Job, Error> {
+    answer(ctx, actor, job, dataset, None).await
+}
+
+/// Refuses, as a steward of the dataset's owner, what the job would do with it. The job is refused.
+///
+/// # Errors
+/// As [`approve`], and `validation_failed` without a reason.
+pub async fn refuse(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refuse: &Refuse) -> Result<Job, Error> {
+    let reason = refuse.reason.trim();
+    if !(1..=1000).contains(&reason.chars().count()) {
+        let violation = Violation::new("reason", "give a reason of 1 to 1,000 characters: the proposer reads it");
+        return Err(Error::validation(vec![violation]));
+    }
+    answer(ctx, actor, job, dataset, Some(reason)).await
+}
+
+async fn answer(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refusal: Option<&str>) -> Result<Job, Error> {
+    readable(ctx, actor, job).await?;
+    let part = part(ctx.db.read(), job, dataset).await?;
+    policy::check(actor, Operation::DecideJob, Place::Organization(OrganizationId(part.organization_id)))?;
+    let row = ctx
+        .db
+        .write("decide job", async |tx| {
+            let part = self::part(tx, job, dataset).await?;
+            let row = state::row(tx, job).await?;
+            if state::of(&row)? != State::Proposed {
+                return Err(Error::wrong_state(format!("the job is {}", state::of(&row)?.label())));
+            }
+            if part.approval == "not_needed" {
+                return Err(Error::wrong_state("the dataset is public: nobody has to agree"));
+            }
+            let by = actor.member.name.as_str();
+            record(ctx, tx, &part, "steward", by, refusal, None).await?;
+            let steward_approved = refusal.is_none();
+            apply(ctx, tx, row, participant::Model { steward_approved, ..part }, by, refusal).await
+        })
+        .await?;
+    ctx.wake().ring();
+    shown(ctx, row).await
+}
+
+/// Takes a site's signed answer. The same answer again changes nothing.
+///
+/// # Errors
+/// `bad_signature` when the site's key did not sign it or it answers another manifest.
+pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), Error> {
+    ctx.db
+        .write("site decides", async |tx| {
+            let site = worker::Entity::find_by_id(worker.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
+            let key = signed::public_key(&site.public_key)
+                .map_err(|error| Error::internal("reading a worker's key", error))?;
+            let bad = |detail: String| Error::problem(Code::BadSignature, detail);
+            let decision: Decision = signed.open(&key).map_err(|error| bad(error.to_string()))?;
+            let row = state::row(tx, decision.job).await?;
+            let part = part(tx, decision.job, decision.dataset).await?;
+            if part.worker_id != worker.0 {
+                return Err(Error::not_found("job"));
+            }
+            if decision.manifest != row.digest {
+                return Err(bad("the decision answers another manifest".to_owned()));
+            }
+            if part.site_answered || part.approval == "not_needed" {
+                return Ok(());
+            }
+            let refusal = (!decision.approve).then_some(decision.reason.as_str());
+            record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(signed)).await?;
+            apply(ctx, tx, row, participant::Model { site_answered: true, ..part }, SITE_POLICY, refusal).await?;
+            Ok(())
+        })
+        .await?;
+    ctx.wake().ring();
+    Ok(())
+}
+
+async fn apply(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: job::Model,
+    mut part: participant::Model,
+    by: &str,
+    refusal: Option<&str>,
+) -> Result<job::Model, Error> {
+    let (now, owner) = (state::of(&row)?, part.organization_name.clone());
+    if let Some(reason) = refusal {
+        part.approval = "refused".to_owned();
+        part.approval_by = Some(by.to_owned());
+        part.approval_reason = Some(reason.to_owned());
+    } else if part.approval == "pending" || part.steward_approved {
+        part.approval = "approved".to_owned();
+        // A person's name stands before a policy's.
+        if part.approval_by.is_none() || by != SITE_POLICY {
+            part.approval_by = Some(by.to_owned());
+        }
+    }
+    part.into_active_model().reset_all().update(tx).await?;
+    match (refusal, now) {
+        (None, State::Proposed) => state::admit(ctx, tx, row).await,
+        (Some(reason), State::Proposed) => {
+            state::step(ctx, tx, row, Step::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
+        }
+        // A site that says no after all others said yes: it will not run, so nothing would come of the job.
+        (Some(reason), State::Queued | State::Running) => {
+            state::step(ctx, tx, row, Step::Fail, Some(format!("{owner}, {by}: {reason}"))).await
+        }
+        _ => Ok(row),
+    }
+}
+
+async fn record(
+    ctx: &Ctx,
+    tx: &Tx,
+    part: &participant::Model,
+    source: &str,
+    by: &str,
+    refusal: Option<&str>,
+    signed: Option<&Signed>,
+) -> Result<(), Error> {
+    let row = decision::Model {
+        id: ctx.id::<Uuid>(),
+        job_id: part.job_id,
+        dataset_id: part.dataset_id,
+        source: source.to_owned(),
+        approve: refusal.is_none(),
+        by: by.to_owned(),
+        reason: refusal.unwrap_or_default().to_owned(),
+        payload: signed.map(|signed| signed.payload.clone()),
+        signature: signed.map(|signed| signed.signature.clone()),
+        at: ctx.now(),
+    };
+    row.into_active_model().insert(tx).await?;
+    Ok(())
+}
+
+async fn part(
+    connection: &impl sea_orm::ConnectionTrait,
+    job: JobId,
+    dataset: DatasetId,
+) -> Result<participant::Model, Error> {
+    participant::Entity::find_by_id((job.0, dataset.0))
+        .one(connection)
+        .await?
+        .ok_or_else(|| Error::not_found("dataset in this job"))
+}

@@ -1,0 +1,175 @@
+//! Budgets: the lifetime limits that stewards set on a dataset's accounts, and how each account stands against its own.
+
+use std::collections::HashMap;
+
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait, IntoActiveModel as _};
+use undertone_api::budget::{Account, NewBudget, Refusal};
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+use undertone_api::problem::{Code, Problem, Violation};
+use undertone_privacy::curve::Curve;
+use undertone_privacy::ledger::{Balance, Budget, GridKind, LedgerError};
+use undertone_privacy::{Adjacency, PrivacyUnit};
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word, to_json};
+use crate::service::dataset;
+use crate::service::entity::{account, budget};
+use crate::service::ledger::account::{self as accounts, Key};
+
+/// Largest ε that can be set.
+const MOST_EPSILON: f64 = 10_000.0;
+/// Largest δ that can be set.
+const MOST_DELTA: f64 = 0.01;
+
+/// Sets or raises a dataset's lifetime limit for one unit. It may be lowered as far as what is spent and reserved.
+///
+/// # Errors
+/// `validation_failed` when a number is out of range or could never admit a release, `budget_exceeded` when more is spent
+/// and reserved than the new limit holds.
+pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Result<Account, Error> {
+    let dataset = dataset::get(ctx, actor, id).await?;
+    policy::check(actor, Operation::SetBudget, Place::Organization(dataset.organization))?;
+    let violations = violations(&new);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let key = Key {
+        organization: dataset.organization,
+        lineage: dataset.lineage,
+        unit: new.unit,
+        adjacency: Adjacency::AddRemove,
+    };
+    let row = ctx
+        .db
+        .write("set budget", async |tx| {
+            let mut held = accounts::open(ctx, tx, key).await?;
+            let limits = limits(&held.balance, &new)?;
+            let mut after = held.balance.clone();
+            after.set_budget(limits).map_err(|error| Error::internal("setting a budget", error))?;
+            if !holds(&after) {
+                return Err(too_low(&held.balance, &new, &dataset));
+            }
+            held.balance = after;
+            let set = budget::Model {
+                id: ctx.id::<Uuid>(),
+                account_id: held.id(),
+                epsilon: new.epsilon.get(),
+                delta: new.delta.get(),
+                limits: to_json(&limits)?,
+                set_by: actor.id().0,
+                set_at: ctx.now(),
+            };
+            set.into_active_model().insert(tx).await?;
+            held.save(tx).await
+        })
+        .await?;
+    ctx.wake().ring();
+    shown(&row)
+}
+
+/// The accounts of lines of versions, each as it is shown. An account that only records what its owner released in the clear
+/// has a limit of 0.
+pub(crate) async fn of_lineages(
+    connection: &impl ConnectionTrait,
+    lineages: Vec<LineageId>,
+) -> Result<HashMap<(OrganizationId, LineageId), Vec<Account>>, Error> {
+    let mut all: HashMap<_, Vec<Account>> = HashMap::new();
+    for row in accounts::of_lineages(connection, lineages.into_iter().map(|lineage| lineage.0).collect()).await? {
+        let account = shown(&row)?;
+        all.entry((row.organization_id.into(), row.lineage_id.into())).or_default().push(account);
+    }
+    Ok(all)
+}
+
+/// The full balances of a dataset's accounts, for planning in the browser: what the ledger itself decides by.
+///
+/// # Errors
+/// 404 when the caller may not know the dataset.
+pub async fn balances(
+    ctx: &Ctx,
+    actor: &Actor,
+    id: DatasetId,
+) -> Result<Vec<(PrivacyUnit, Adjacency, Balance)>, Error> {
+    let dataset = dataset::get(ctx, actor, id).await?;
+    let mut all = Vec::new();
+    for row in accounts::of_lineages(ctx.db.read(), vec![dataset.lineage.0]).await? {
+        if row.organization_id == dataset.organization.0 {
+            all.push((from_word(&row.unit)?, from_word(&row.adjacency)?, from_json(&row.balance)?));
+        }
+    }
+    Ok(all)
+}
+
+/// An account as it is shown.
+fn shown(row: &account::Model) -> Result<Account, Error> {
+    let balance: Balance = from_json(&row.balance)?;
+    let summary = balance.summary();
+    let none = |error| Error::internal("showing an account without a budget", error);
+    Ok(Account {
+        id: row.id.into(),
+        unit: from_word(&row.unit)?,
+        adjacency: from_word(&row.adjacency)?,
+        epsilon: summary.limit.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
+        delta: summary.delta.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
+        spent: summary.spent_epsilon,
+        committed: summary.committed_epsilon,
+        spent_fraction: summary.spent_fraction,
+        reserved_fraction: summary.reserved_fraction,
+        released_in_the_clear: row.in_the_clear as u64,
+    })
+}
+
+fn violations(new: &NewBudget) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let (epsilon, delta) = (new.epsilon.get(), new.delta.get());
+    if !(epsilon > 0.0 && epsilon <= MOST_EPSILON) {
+        violations.push(Violation::new("epsilon", format!("greater than 0 and at most {MOST_EPSILON}, not {epsilon}")));
+    }
+    if !(delta > 0.0 && delta <= MOST_DELTA) {
+        violations.push(Violation::new("delta", format!("greater than 0 and at most {MOST_DELTA}, not {delta}")));
+    }
+    violations
+}
+
+/// The limits as the rules know them. The orders are chosen when the first limit is set, and again only while nothing is
+/// charged: later they are the account's for life.
+fn limits(balance: &Balance, new: &NewBudget) -> Result<Budget, Error> {
+    let untouched = balance.spent().is_zero() && balance.reserved().is_zero();
+    let grid = match balance.budget() {
+        Some(budget) if !untouched => budget.grid(),
+        _ => GridKind::for_epsilon(new.epsilon),
+    };
+    Budget::new(new.epsilon, new.delta, grid)
+        .map_err(|error| Error::validation(vec![Violation::new("epsilon", error.to_string())]))
+}
+
+/// Whether what is spent and reserved lies within the budget.
+fn holds(balance: &Balance) -> bool {
+    !matches!(balance.check(&Curve::zero(balance.grid()), 1), Err(LedgerError::Refused(_)))
+        && balance.budget().is_some_and(|budget| balance.summary().side_delta <= budget.side_delta().get())
+}
+
+fn too_low(balance: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
+    let summary = balance.summary();
+    let detail = format!(
+        "ε {:.4} at δ {:e} is spent or reserved already: a limit can be raised, or lowered to that",
+        summary.committed_epsilon,
+        summary.delta.map_or(0.0, f64::from)
+    );
+    let refusal = Refusal {
+        dataset: dataset.id,
+        dataset_name: dataset.name.clone(),
+        unit: new.unit,
+        limit: new.epsilon.get(),
+        delta: new.delta.get(),
+        spent: summary.committed_epsilon,
+        asked: None,
+        would_be: None,
+        releases_that_fit: 0,
+    };
+    Problem { refusals: vec![refusal], ..Problem::new(Code::BudgetExceeded, detail) }.into()
+}

@@ -1,0 +1,133 @@
+//! The end of a participant's part: its last receipts are counted, then what provably never left is given back.
+
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use undertone_api::id::{JobId, WorkerId};
+use undertone_api::job::{Report, Step};
+use undertone_api::problem::{Code, Violation};
+use undertone_api::signed::Signed;
+
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::{job, participant};
+use crate::service::job::series::Planned;
+use crate::service::job::state;
+use crate::service::{lease, ledger, receipt};
+
+/// Most characters of a reason for giving up.
+const LONGEST_REASON: usize = 1000;
+
+/// How a part ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Done; the lead hands in the report.
+    Done(Option<Report>),
+    /// Given up for good, with a reason that is fit for others to read.
+    GaveUp(String),
+}
+
+/// Ends a participant's part. Also how a part of a job that was ended by others hands in its last receipts; saying it twice
+/// changes nothing the second time.
+///
+/// # Errors
+/// `lease_lost` when a later lease has begun, `validation_failed` when the lead brings no report or one of another kind, and
+/// what the receipts deserve.
+pub async fn finish(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    outcome: &Outcome,
+    receipts: &[Signed],
+) -> Result<(), Error> {
+    ctx.db
+        .write("finish part", async |tx| {
+            let held = lease::held(tx, worker, token).await?;
+            receipt::accept(ctx, tx, worker, receipts).await?;
+            let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
+            let part = part.ok_or_else(|| Error::not_found("job"))?;
+            if matches!(&*part.state, "done" | "failed") {
+                return Ok(());
+            }
+            let row = state::row(tx, held.job).await?;
+            end(ctx, tx, row, part, outcome).await?;
+            // Last, so that everything it paid for is counted before the rest is given back.
+            ledger::settle(ctx, tx, held.job.0, held.dataset.0).await
+        })
+        .await?;
+    ctx.wake().ring();
+    Ok(())
+}
+
+async fn end(
+    ctx: &Ctx,
+    tx: &Tx,
+    mut row: job::Model,
+    part: participant::Model,
+    outcome: &Outcome,
+) -> Result<(), Error> {
+    let leads = part.position == 0;
+    let over = state::of(&row)?.is_over();
+    match outcome {
+        Outcome::Done(report) => {
+            if leads && !over {
+                row.report = Some(checked(&row, report.as_ref())?);
+                row = row.into_active_model().reset_all().update(tx).await?;
+            }
+            set_state(tx, part, "done").await?;
+            state::finish_if_done(ctx, tx, row).await?;
+        }
+        Outcome::GaveUp(reason) => {
+            let reason = format!("{}: {}", part.organization_name, short(reason));
+            set_state(tx, part, "failed").await?;
+            if over {
+                return Ok(());
+            }
+            if leads || !can_go_on(tx, &row).await? {
+                state::step(ctx, tx, row, Step::Fail, Some(reason)).await?;
+            } else {
+                let reason = Some(row.reason.map_or(reason.clone(), |before| format!("{before}; {reason}")));
+                let row = job::Model { reason, ..row }.into_active_model().reset_all().update(tx).await?;
+                state::finish_if_done(ctx, tx, row).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether every series still has enough contributors for its quorum.
+async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
+    let participants = state::participants(tx, JobId(row.id)).await?;
+    let planned: Vec<Planned> = from_json(&row.series)?;
+    Ok(planned.iter().all(|planned| {
+        let left = participants
+            .iter()
+            .filter(|part| part.state != "failed" && planned.weight_of(part.dataset_id.into()).is_some())
+            .count();
+        left >= planned.series.quorum as usize
+    }))
+}
+
+fn checked(row: &job::Model, report: Option<&Report>) -> Result<String, Error> {
+    let wrong = |message: &str| Error::validation(vec![Violation::new("report", message)]);
+    let report = report.ok_or_else(|| wrong("the lead hands in the job's report"))?;
+    let kind = serde_json::to_value(report).ok().and_then(|value| value["kind"].as_str().map(str::to_owned));
+    if kind.as_deref() != Some(&*row.kind) {
+        return Err(wrong("the report is of another kind than the job"));
+    }
+    let text = to_json(report)?;
+    if text.len() > 1 << 20 {
+        return Err(Error::problem(Code::TooLarge, "a report has at most 1 MiB"));
+    }
+    Ok(text)
+}
+
+async fn set_state(tx: &Tx, part: participant::Model, state: &str) -> Result<(), Error> {
+    let part = participant::Model { state: state.to_owned(), ..part };
+    part.into_active_model().reset_all().update(tx).await?;
+    Ok(())
+}
+
+fn short(reason: &str) -> String {
+    reason.chars().filter(|character| !character.is_control()).take(LONGEST_REASON).collect()
+}

@@ -1,0 +1,158 @@
+//! Proposing a job: every violation is named, the budgets are asked at once, and what may run is signed before anybody is
+//! asked to approve it.
+
+use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::{Job, NewJob, Purpose, State};
+use undertone_api::member::check_name;
+use undertone_api::problem::{Code, Problem, Violation};
+use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
+
+use super::series::Planned;
+use super::{state, view};
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{to_json, word};
+use crate::service::entity::{job, participant};
+use crate::service::{dataset, ledger};
+
+/// Proposes a job to the owners of its datasets. One that needs nobody's approval is reserved and queued at once.
+///
+/// # Errors
+/// `validation_failed` with every violation, `budget_missing` or `budget_exceeded` with the figures of every account that
+/// would refuse.
+pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: NewJob) -> Result<Job, Error> {
+    policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
+    let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
+    let violations = violations(&new, &datasets);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let (row, parts) = rows(ctx, actor, consortium, &new, &datasets)?;
+    let refusals = ledger::check(ctx.db.read(), &state::asks(&parts)?).await?;
+    if !refusals.is_empty() {
+        let missing = refusals.iter().any(|refusal| refusal.limit <= 0.0);
+        let code = if missing { Code::BudgetMissing } else { Code::BudgetExceeded };
+        return Err(Problem { refusals: refusals.clone(), ..Problem::new(code, state::in_words(&refusals)) }.into());
+    }
+    let row = ctx
+        .db
+        .write("propose job", async |tx| {
+            let row = row.clone().into_active_model().insert(tx).await?;
+            for part in &parts {
+                part.clone().into_active_model().insert(tx).await?;
+            }
+            state::admit(ctx, tx, row).await
+        })
+        .await?;
+    tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
+    ctx.wake().ring();
+    view::job(ctx, row).await
+}
+
+/// Everything wrong with a proposal.
+pub fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
+    let mut violations = new.spec.check(datasets);
+    check_name("title", &new.title, &mut violations);
+    violations
+}
+
+fn rows(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    new: &NewJob,
+    datasets: &[Dataset],
+) -> Result<(job::Model, Vec<participant::Model>), Error> {
+    let (id, title, spec) = (ctx.id::<JobId>(), new.title.trim().to_owned(), &new.spec);
+    let used: Vec<(&Dataset, Purpose)> = spec
+        .datasets()
+        .into_iter()
+        .filter_map(|(id, purpose)| Some((datasets.iter().find(|dataset| dataset.id == id)?, purpose)))
+        .collect();
+    let manifest = Manifest {
+        job: id,
+        consortium,
+        title: title.clone(),
+        proposed_by: actor.member.name.clone(),
+        spec: spec.clone(),
+        participants: used.iter().map(|(dataset, purpose)| entry(new, dataset, *purpose)).collect(),
+        issued_at: ctx.now(),
+    };
+    let signed = Signed::new(&manifest, &ctx.signer).map_err(|error| Error::internal("signing a manifest", error))?;
+    let planned = Planned::of(spec, datasets);
+    let rounds: u64 = planned.iter().map(|planned| u64::from(planned.series.rounds)).sum();
+    let row = job::Model {
+        id: id.0,
+        consortium_id: consortium.0,
+        title,
+        kind: spec.kind().to_owned(),
+        spec: to_json(spec)?,
+        series: to_json(&planned)?,
+        state: word(&State::Proposed)?,
+        digest: signed.digest(),
+        manifest: signed.payload,
+        signature: signed.signature,
+        proposer_id: actor.id().0,
+        proposed_by: actor.member.name.clone(),
+        rounds_done: 0,
+        rounds: i32::try_from(rounds).map_err(|error| Error::internal("counting rounds", error))?,
+        reason: None,
+        refusals: "[]".to_owned(),
+        report: None,
+        created_at: ctx.now(),
+        started_at: None,
+        finished_at: None,
+    };
+    let parts = (0..)
+        .zip(&manifest.participants)
+        .zip(&used)
+        .map(|((position, entry), (dataset, _))| participant_row(id, position, entry, dataset))
+        .collect::<Result<_, _>>()?;
+    Ok((row, parts))
+}
+
+fn entry(new: &NewJob, dataset: &Dataset, purpose: Purpose) -> ManifestParticipant {
+    ManifestParticipant {
+        dataset: dataset.id,
+        dataset_name: dataset.name.clone(),
+        lineage: dataset.lineage,
+        organization: dataset.organization,
+        organization_name: dataset.organization_name.clone(),
+        worker: dataset.worker,
+        purpose,
+        units: new.spec.units(dataset),
+        charge: new.spec.cost(dataset),
+    }
+}
+
+fn participant_row(
+    job: JobId,
+    position: i32,
+    entry: &ManifestParticipant,
+    dataset: &Dataset,
+) -> Result<participant::Model, Error> {
+    let approval = if dataset.visibility == Visibility::Public { "not_needed" } else { "pending" };
+    Ok(participant::Model {
+        job_id: job.0,
+        dataset_id: dataset.id.0,
+        position,
+        lineage_id: dataset.lineage.0,
+        organization_id: dataset.organization.0,
+        worker_id: dataset.worker.0,
+        dataset_name: dataset.name.clone(),
+        organization_name: dataset.organization_name.clone(),
+        visibility: word(&dataset.visibility)?,
+        purpose: word(&entry.purpose)?,
+        charge: entry.charge.as_ref().map(to_json).transpose()?,
+        approval: approval.to_owned(),
+        approval_by: None,
+        approval_reason: None,
+        steward_approved: false,
+        site_answered: false,
+        state: "waiting".to_owned(),
+        releases: 0,
+    })
+}

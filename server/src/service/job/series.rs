@@ -1,0 +1,41 @@
+//! The rounds of a job as they were fixed when it was proposed: who contributes, with what weight, and what each vector
+//! releases.
+
+use serde::{Deserialize, Serialize};
+use undertone_api::dataset::Dataset;
+use undertone_api::id::DatasetId;
+use undertone_api::job::{Series, Spec};
+use undertone_privacy::Event;
+
+/// A series with what each contributor's vectors release.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Planned {
+    /// The rounds.
+    pub(crate) series: Series,
+    /// What one vector releases, for every dataset that is not public.
+    releases: Vec<(DatasetId, Event)>,
+}
+
+impl Planned {
+    /// The series of a spec, in order.
+    pub(crate) fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Self> {
+        let plan = |series: Series| Self {
+            releases: datasets
+                .iter()
+                .filter_map(|dataset| Some((dataset.id, spec.release(dataset, &series.name)?)))
+                .collect(),
+            series,
+        };
+        spec.series(datasets).into_iter().map(plan).collect()
+    }
+
+    /// What one vector of a dataset releases; `None` for public data.
+    pub(crate) fn release_of(&self, dataset: DatasetId) -> Option<&Event> {
+        self.releases.iter().find(|(id, _)| *id == dataset).map(|(_, event)| event)
+    }
+
+    /// A contributor's weight.
+    pub(crate) fn weight_of(&self, dataset: DatasetId) -> Option<f64> {
+        self.series.weights.iter().find(|(id, _)| *id == dataset).map(|(_, weight)| *weight)
+    }
+}

@@ -1,0 +1,148 @@
+//! How a job moves on: every change of state goes through here, with what it entails for leases and reservations.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use undertone_api::budget::Refusal;
+use undertone_api::id::JobId;
+use undertone_api::job::{Charge, Purpose, State, Step};
+
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word, to_json, word};
+use crate::service::entity::{job, lease, participant};
+use crate::service::ledger::{self, Ask};
+
+/// The job's row.
+pub(crate) async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
+    job::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(|| Error::not_found("job"))
+}
+
+/// The participants of a job, the lead first.
+pub(crate) async fn participants(
+    connection: &impl ConnectionTrait,
+    id: JobId,
+) -> Result<Vec<participant::Model>, Error> {
+    Ok(participant::Entity::find()
+        .filter(participant::Column::JobId.eq(id.0))
+        .order_by_asc(participant::Column::Position)
+        .all(connection)
+        .await?)
+}
+
+/// The state of a row.
+pub(crate) fn of(row: &job::Model) -> Result<State, Error> {
+    from_word(&row.state)
+}
+
+/// Moves a job on; `reason` says why it ended badly.
+///
+/// # Errors
+/// `wrong_state` when its present state does not have this step.
+pub(crate) async fn step(
+    ctx: &Ctx,
+    tx: &Tx,
+    mut row: job::Model,
+    step: Step,
+    reason: Option<String>,
+) -> Result<job::Model, Error> {
+    let before = of(&row)?;
+    let after = before.after(step).map_err(|_| Error::wrong_state(format!("the job is {}", before.label())))?;
+    row.state = word(&after)?;
+    if step == Step::Start {
+        row.started_at = row.started_at.or_else(|| Some(ctx.now()));
+    }
+    if after.is_over() {
+        row.finished_at = Some(ctx.now());
+        row.reason = reason.or(row.reason);
+    }
+    let row = row.into_active_model().reset_all().update(tx).await?;
+    if after.is_over() {
+        settle_untouched(ctx, tx, &row).await?;
+    }
+    Ok(row)
+}
+
+/// Reserves everything and queues the job once nobody's answer is awaited; a budget's no refuses it. Does nothing while an
+/// answer is missing.
+pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Model, Error> {
+    let id = JobId(row.id);
+    let participants = participants(tx, id).await?;
+    if of(&row)? != State::Proposed || participants.iter().any(|part| part.approval == "pending") {
+        return Ok(row);
+    }
+    let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)?).await?;
+    if refusals.is_empty() {
+        return step(ctx, tx, row, Step::Reserve, None).await;
+    }
+    let reason = in_words(&refusals);
+    let row = job::Model { refusals: to_json(&refusals)?, ..row };
+    step(ctx, tx, row, Step::Refuse, Some(reason)).await
+}
+
+/// What the participants ask of their accounts.
+pub(crate) fn asks(participants: &[participant::Model]) -> Result<Vec<Ask>, Error> {
+    let mut asks = Vec::new();
+    for part in participants {
+        if let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? {
+            asks.push(Ask {
+                dataset: part.dataset_id.into(),
+                dataset_name: part.dataset_name.clone(),
+                organization: part.organization_id.into(),
+                lineage: part.lineage_id.into(),
+                charge,
+            });
+        }
+    }
+    Ok(asks)
+}
+
+/// Refusals as sentences.
+pub(crate) fn in_words(refusals: &[Refusal]) -> String {
+    let sentence = |refusal: &Refusal| {
+        if refusal.limit <= 0.0 {
+            return format!("`{}` has no budget for this privacy unit: its steward can set one", refusal.dataset_name);
+        }
+        let would_be = refusal.would_be.map_or_else(|| "infinity".to_owned(), |epsilon| format!("{epsilon:.4}"));
+        format!(
+            "`{}` would come to ε {would_be} of {} at δ {:e}: {:.4} is spent or reserved, {} such releases still fit",
+            refusal.dataset_name, refusal.limit, refusal.delta, refusal.spent, refusal.releases_that_fit
+        )
+    };
+    refusals.iter().map(sentence).collect::<Vec<_>>().join("; ")
+}
+
+/// Finishes a running job whose lead has reported and in which nobody is still at work. A participant that has fallen
+/// silent after the last round closed is not waited for: it settles when it comes back.
+pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Model, Error> {
+    if of(&row)? != State::Running || row.report.is_none() || row.rounds_done < row.rounds {
+        return Ok(row);
+    }
+    for part in participants(tx, JobId(row.id)).await? {
+        let at_work = part.purpose == word(&Purpose::Participate)? && matches!(&*part.state, "waiting" | "running");
+        if at_work {
+            let lease = lease::Entity::find_by_id((row.id, part.dataset_id)).one(tx).await?;
+            if lease.is_some_and(|lease| lease.expires_at > ctx.now()) {
+                return Ok(row);
+            }
+        }
+    }
+    step(ctx, tx, row, Step::Finish, None).await
+}
+
+/// Ends the parts of participants that never had a lease and gives back their reservations: provably nothing of theirs ever
+/// left. The others settle when they hand in their last receipts.
+async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
+    let end = if of(row)? == State::Finished { "done" } else { "failed" };
+    for part in participants(tx, JobId(row.id)).await? {
+        let dataset = part.dataset_id;
+        if lease::Entity::find_by_id((row.id, dataset)).one(tx).await?.is_none() {
+            let part = participant::Model { state: end.to_owned(), ..part };
+            part.into_active_model().reset_all().update(tx).await?;
+            ledger::settle(ctx, tx, row.id, dataset).await?;
+        }
+    }
+    Ok(())
+}

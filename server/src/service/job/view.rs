@@ -1,0 +1,124 @@
+//! Jobs as they are shown. Every epsilon is that of the job alone at the account's δ, rounded up.
+
+mod live;
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use undertone_api::id::JobId;
+use undertone_api::job::{Approval, Charge, Job, JobSummary, Participant, ParticipantState, Purpose};
+use undertone_privacy::ledger::Balance;
+use uuid::Uuid;
+
+use super::state;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word, word};
+use crate::service::entity::{account, job, lease, participant};
+use crate::service::ledger::{self, account as accounts};
+
+pub(super) use live::progress;
+
+/// A job in a list.
+pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
+    Ok(JobSummary {
+        id: row.id.into(),
+        consortium: row.consortium_id.into(),
+        title: row.title.clone(),
+        kind: row.kind.clone(),
+        state: state::of(row)?,
+        proposed_by: row.proposed_by.clone(),
+        rounds_done: row.rounds_done as u32,
+        rounds: row.rounds as u32,
+        created_at: row.created_at,
+    })
+}
+
+/// A job in full.
+pub(super) async fn job(ctx: &Ctx, row: job::Model) -> Result<Job, Error> {
+    Ok(Job {
+        summary: summary(&row)?,
+        spec: from_json(&row.spec)?,
+        participants: participants(ctx, &row).await?,
+        refusals: from_json(&row.refusals)?,
+        report: row.report.as_deref().map(from_json).transpose()?,
+        manifest: row.digest,
+        reason: row.reason,
+        started_at: row.started_at,
+        finished_at: row.finished_at,
+    })
+}
+
+/// The datasets of a job and how each stands.
+async fn participants(ctx: &Ctx, row: &job::Model) -> Result<Vec<Participant>, Error> {
+    let connection = ctx.db.read();
+    let parts = state::participants(connection, JobId(row.id)).await?;
+    let leases: HashMap<Uuid, lease::Model> = lease::Entity::find()
+        .filter(lease::Column::JobId.eq(row.id))
+        .all(connection)
+        .await?
+        .into_iter()
+        .map(|lease| (lease.dataset_id, lease))
+        .collect();
+    let accounts = accounts::of_lineages(connection, parts.iter().map(|part| part.lineage_id).collect()).await?;
+    let lead = parts.first().cloned();
+    let mut shown = Vec::new();
+    for part in parts {
+        let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
+        let delta = charge.as_ref().map(|charge| delta(&accounts, &part, charge)).transpose()?.flatten();
+        let epsilon = |releases| ledger::epsilon_alone(charge.as_ref()?, releases, delta?);
+        let purpose: Purpose = from_word(&part.purpose)?;
+        // A dataset that is only measured on is where the lead is.
+        let worker = if purpose == Purpose::Evaluate { lead.as_ref().unwrap_or(&part) } else { &part };
+        shown.push(Participant {
+            dataset: part.dataset_id.into(),
+            organization: part.organization_id.into(),
+            visibility: from_word(&part.visibility)?,
+            purpose,
+            approval: approval(&part)?,
+            state: standing(ctx, worker, leases.get(&worker.dataset_id)),
+            releases: part.releases as u64,
+            epsilon_spent: epsilon(part.releases as u64),
+            epsilon_reserved: charge.as_ref().and_then(|charge| epsilon(charge.releases)),
+            delta,
+            charge,
+            dataset_name: part.dataset_name,
+            organization_name: part.organization_name,
+        });
+    }
+    Ok(shown)
+}
+
+/// δ of the account that a charge goes to; nothing without a budget.
+fn delta(accounts: &[account::Model], part: &participant::Model, charge: &Charge) -> Result<Option<f64>, Error> {
+    let (unit, adjacency) = (word(&charge.unit)?, word(&charge.adjacency)?);
+    let own = accounts.iter().find(|account| {
+        account.lineage_id == part.lineage_id
+            && account.organization_id == part.organization_id
+            && account.unit == unit
+            && account.adjacency == adjacency
+    });
+    let balance: Option<Balance> = own.map(|account| from_json(&account.balance)).transpose()?;
+    Ok(balance.and_then(|balance| balance.budget().map(|budget| budget.delta().get())))
+}
+
+fn approval(part: &participant::Model) -> Result<Approval, Error> {
+    let by = part.approval_by.clone().unwrap_or_default();
+    match &*part.approval {
+        "not_needed" => Ok(Approval::NotNeeded),
+        "pending" => Ok(Approval::Pending),
+        "approved" => Ok(Approval::Approved { by }),
+        "refused" => Ok(Approval::Refused { by, reason: part.approval_reason.clone().unwrap_or_default() }),
+        other => Err(Error::internal("reading an approval", other.to_owned())),
+    }
+}
+
+fn standing(ctx: &Ctx, part: &participant::Model, lease: Option<&lease::Model>) -> ParticipantState {
+    match (&*part.state, lease) {
+        ("done", _) => ParticipantState::Done,
+        ("failed", _) => ParticipantState::Failed,
+        ("running", Some(lease)) if lease.expires_at > ctx.now() => ParticipantState::Running,
+        ("running", _) => ParticipantState::Silent,
+        _ => ParticipantState::Waiting,
+    }
+}

@@ -1,0 +1,181 @@
+//! A running job as its page shows it: rounds, who is awaited, who is late, what was measured.
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
+use time::Duration;
+use undertone_api::job::{
+    Approval, Measurement, Participant, ParticipantState, Progress, Purpose, RoundView, SeriesProgress, State,
+    Submission,
+};
+
+use super::state;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::from_json;
+use crate::service::entity::{job, measurement, participant, round, submission, worker};
+use crate::service::job::series::Planned;
+
+/// Rounds shown at most.
+const ROUNDS: u64 = 20;
+
+/// How a job stands at this moment.
+pub(crate) async fn progress(ctx: &Ctx, row: job::Model) -> Result<Progress, Error> {
+    let connection = ctx.db.read();
+    let planned: Vec<Planned> = from_json(&row.series)?;
+    let participants = super::participants(ctx, &row).await?;
+    let mut series = Vec::new();
+    for planned in &planned {
+        let closed = round::Entity::find()
+            .filter(round::Column::JobId.eq(row.id))
+            .filter(round::Column::Series.eq(&planned.series.name))
+            .filter(round::Column::ClosedAt.is_not_null())
+            .order_by_desc(round::Column::Round)
+            .one(connection)
+            .await?;
+        series.push(SeriesProgress {
+            series: planned.series.name.clone(),
+            done: closed.map_or(0, |closed| closed.round as u32),
+            rounds: planned.series.rounds,
+        });
+    }
+    let rounds = rounds(ctx, &row, &planned).await?;
+    let measurements = measurement::Entity::find()
+        .filter(measurement::Column::JobId.eq(row.id))
+        .order_by_asc(measurement::Column::At)
+        .order_by_asc(measurement::Column::Series)
+        .order_by_asc(measurement::Column::Round)
+        .order_by_asc(measurement::Column::Test)
+        .all(connection)
+        .await?;
+    Ok(Progress {
+        state: state::of(&row)?,
+        now: now(ctx, &row, &participants, &rounds).await?,
+        series,
+        rounds,
+        measurements: measurements.into_iter().map(figure).collect(),
+        participants,
+    })
+}
+
+fn figure(row: measurement::Model) -> Measurement {
+    Measurement {
+        series: row.series,
+        round: row.round as u32,
+        test: row.test,
+        frames: row.frames as u64,
+        accuracy: row.accuracy,
+        loss: row.loss,
+    }
+}
+
+/// The open round and the last closed ones, newest first.
+async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<RoundView>, Error> {
+    let connection = ctx.db.read();
+    let rows = round::Entity::find()
+        .filter(round::Column::JobId.eq(row.id))
+        .order_by_desc(round::Column::OpenedAt)
+        .order_by_desc(round::Column::Round)
+        .limit(ROUNDS)
+        .all(connection)
+        .await?;
+    let mut shown = Vec::new();
+    for open in rows {
+        let accepted = submission::Entity::find()
+            .filter(submission::Column::JobId.eq(row.id))
+            .filter(submission::Column::Series.eq(&open.series))
+            .filter(submission::Column::Round.eq(open.round))
+            .all(connection)
+            .await?;
+        let weights = planned.iter().find(|planned| planned.series.name == open.series);
+        let ended = open.closed_at.unwrap_or_else(|| ctx.now());
+        let submissions = weights
+            .into_iter()
+            .flat_map(|planned| &planned.series.weights)
+            .map(|(dataset, _)| {
+                let own = accepted.iter().find(|submission| submission.dataset_id == dataset.0);
+                let accepted_at = own.map(|submission| submission.accepted_at);
+                Submission {
+                    dataset: *dataset,
+                    accepted_at,
+                    late: accepted_at.unwrap_or(ended) > open.deadline || (own.is_none() && open.closed_at.is_some()),
+                }
+            })
+            .collect();
+        shown.push(RoundView {
+            series: open.series,
+            round: open.round as u32,
+            opened_at: open.opened_at,
+            deadline: open.deadline,
+            closed_at: open.closed_at,
+            submissions,
+        });
+    }
+    Ok(shown)
+}
+
+/// A sentence of what is going on, or what it waits for.
+async fn now(ctx: &Ctx, row: &job::Model, parts: &[Participant], rounds: &[RoundView]) -> Result<String, Error> {
+    let at_work = |part: &&Participant| part.purpose == Purpose::Participate;
+    let names = |parts: Vec<&Participant>| {
+        parts.iter().map(|part| part.organization_name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    Ok(match state::of(row)? {
+        State::Proposed => {
+            let awaited = parts.iter().filter(|part| part.approval == Approval::Pending).collect();
+            format!("waits for the answer of {}", names(awaited))
+        }
+        State::Queued => match offline(ctx, row).await? {
+            missing if missing.is_empty() => "waits for its workers to begin".to_owned(),
+            missing => format!("waits for the worker of {}: not connected", missing.join(", ")),
+        },
+        State::Running => match rounds.iter().find(|round| round.closed_at.is_none()) {
+            Some(open) => {
+                let part = |submission: &Submission| parts.iter().find(|part| part.dataset == submission.dataset);
+                let missing: Vec<&Participant> = open
+                    .submissions
+                    .iter()
+                    .filter(|submission| submission.accepted_at.is_none())
+                    .filter_map(part)
+                    .filter(|part| part.state != ParticipantState::Failed)
+                    .collect();
+                let late = if ctx.now() > open.deadline { ", past its deadline" } else { "" };
+                match missing {
+                    missing if missing.is_empty() => format!("averages round {} of `{}`", open.round, open.series),
+                    missing => {
+                        format!("round {} of `{}`{late}: waits for {}", open.round, open.series, names(missing))
+                    }
+                }
+            }
+            None if row.rounds_done < row.rounds => {
+                let lead = parts.first().map_or("the lead", |part| part.organization_name.as_str());
+                match parts
+                    .iter()
+                    .filter(at_work)
+                    .filter(|part| part.state == ParticipantState::Waiting)
+                    .collect::<Vec<_>>()
+                {
+                    waiting if waiting.is_empty() => format!("{lead} prepares the next series on public data"),
+                    waiting => format!("{lead} prepares; waits for the worker of {}", names(waiting)),
+                }
+            }
+            None => "all rounds are done; the lead measures and reports".to_owned(),
+        },
+        over => row.reason.clone().unwrap_or_else(|| over.label().to_owned()),
+    })
+}
+
+/// The owners of participants whose worker has not been heard of for a minute.
+async fn offline(ctx: &Ctx, row: &job::Model) -> Result<Vec<String>, Error> {
+    let mut missing = Vec::new();
+    for part in participants_of(ctx, row).await? {
+        let worker = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await?;
+        let seen = worker.and_then(|worker| worker.last_seen_at);
+        if seen.is_none_or(|at| ctx.now() - at > Duration::MINUTE) && !missing.contains(&part.organization_name) {
+            missing.push(part.organization_name);
+        }
+    }
+    Ok(missing)
+}
+
+async fn participants_of(ctx: &Ctx, row: &job::Model) -> Result<Vec<participant::Model>, Error> {
+    state::participants(ctx.db.read(), row.id.into()).await
+}

@@ -1,0 +1,139 @@
+//! Leases: which worker is at which participant's part of a job, proved by a fencing token. Nobody gets one before the
+//! job's reservation holds; a new token ends the one before it.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use time::Duration;
+use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::job::{State, Step};
+use undertone_api::problem::Code;
+
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::entity::{job, lease, participant};
+use crate::service::job::state;
+use crate::service::ledger;
+
+/// How long a lease holds without a word from its worker, in seconds.
+pub const SECONDS: u32 = 60;
+
+/// A lease in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) job: JobId,
+    pub(crate) dataset: DatasetId,
+    pub(crate) worker: WorkerId,
+    row: lease::Model,
+}
+
+/// Whether a job goes on, as its worker is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// False when the job is over: stop.
+    pub go_on: bool,
+    /// Why it stops, in words.
+    pub reason: String,
+}
+
+/// The lease behind a token, if it is this worker's and no later one has ended it.
+///
+/// # Errors
+/// `lease_lost` otherwise.
+pub(crate) async fn held(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<Held, Error> {
+    let row = lease::Entity::find().filter(lease::Column::Token.eq(token)).one(connection).await?;
+    let row = row.filter(|row| row.worker_id == worker.0).ok_or_else(|| {
+        Error::problem(Code::LeaseLost, "another lease of this participant has begun: ask for work again")
+    })?;
+    Ok(Held { job: row.job_id.into(), dataset: row.dataset_id.into(), worker, row })
+}
+
+/// As [`held`], and the job must not be over.
+pub(crate) async fn at_work(
+    connection: &impl ConnectionTrait,
+    worker: WorkerId,
+    token: &str,
+) -> Result<(Held, job::Model), Error> {
+    let held = held(connection, worker, token).await?;
+    let row = state::row(connection, held.job).await?;
+    match state::of(&row)? {
+        State::Queued | State::Running => Ok((held, row)),
+        over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
+    }
+}
+
+/// Begins a lease of a participant for its worker: a new token, good at once.
+///
+/// # Errors
+/// `wrong_state` when the job has no work to give, or nothing is reserved for what it would spend.
+pub(crate) async fn grant(
+    ctx: &Ctx,
+    tx: &Tx,
+    worker: WorkerId,
+    job: JobId,
+    dataset: DatasetId,
+) -> Result<(job::Model, participant::Model, String), Error> {
+    let row = state::row(tx, job).await?;
+    let part = participant::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
+    let part = part.filter(|part| part.worker_id == worker.0).ok_or_else(|| Error::not_found("job"))?;
+    if !matches!(&*part.state, "waiting" | "running") {
+        return Err(Error::wrong_state("this participant has done its part"));
+    }
+    if part.charge.is_some() && ledger::of(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled) {
+        return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
+    }
+    let row = state::step(ctx, tx, row, Step::Start, None).await?;
+    let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
+    let token = ctx.random.secret();
+    let next = lease::Model {
+        job_id: job.0,
+        dataset_id: dataset.0,
+        worker_id: worker.0,
+        token: token.clone(),
+        number: before.as_ref().map_or(1, |lease| lease.number + 1),
+        granted_at: ctx.now(),
+        expires_at: ctx.now() + Duration::seconds(i64::from(SECONDS)),
+    };
+    let next = next.into_active_model().reset_all();
+    if before.is_some() {
+        next.update(tx).await?
+    } else {
+        next.insert(tx).await?
+    };
+    let part = participant::Model { state: "running".to_owned(), ..part };
+    let part = part.into_active_model().reset_all().update(tx).await?;
+    Ok((row, part, token))
+}
+
+/// Keeps a lease; tells whether the job goes on. A lease that ran out without a successor is kept as well.
+///
+/// # Errors
+/// `lease_lost` when a later lease has begun.
+pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, Error> {
+    let held = held(ctx.db.read(), worker, token).await?;
+    let row = state::row(ctx.db.read(), held.job).await?;
+    let now = state::of(&row)?;
+    if now.is_over() {
+        let reason = row.reason.unwrap_or_else(|| format!("the job is {}", now.label()));
+        return Ok(Renewal { go_on: false, reason });
+    }
+    extend(ctx, &held, token).await?;
+    Ok(Renewal { go_on: true, reason: String::new() })
+}
+
+/// Extends a lease that has used up a third of its time; every call of a worker that is at work does.
+pub(crate) async fn extend(ctx: &Ctx, held: &Held, token: &str) -> Result<(), Error> {
+    let (now, whole) = (ctx.now(), Duration::seconds(i64::from(SECONDS)));
+    if held.row.expires_at - now > whole * 2 / 3 {
+        return Ok(());
+    }
+    ctx.db
+        .write("renew lease", async |tx| {
+            let row = self::held(tx, held.worker, token).await?.row;
+            let next = lease::Model { expires_at: row.expires_at.max(now + whole), ..row };
+            next.into_active_model().reset_all().update(tx).await?;
+            Ok(())
+        })
+        .await
+}

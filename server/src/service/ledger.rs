@@ -1,0 +1,254 @@
+//! The consortium's ledger: reserve, commit, settle, over all accounts of a job; and the proof that the balances follow
+//! from the rows.
+//!
+//! Rows hold events with exact parameters; every price is computed here, none is believed. What a dataset that its owner
+//! opened releases in the clear is recorded like everything else, but outside the finite balance: infinity has no place in
+//! a sum. Functions that write take the caller's transaction, so that a charge and what it pays for stand or fall together.
+
+pub(crate) mod account;
+mod chain;
+mod figures;
+mod read;
+mod rebuild;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use undertone_api::budget::{EntryKind, Refusal};
+use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+use undertone_api::job::Charge;
+use undertone_privacy::Event;
+use undertone_privacy::ledger::{LedgerError, Reservation, ReservationId};
+use uuid::Uuid;
+
+use self::account::{Held, Key, Line};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::reservation;
+
+pub(crate) use figures::epsilon_alone;
+pub use read::entries;
+pub use rebuild::{Rebuilt, rebuild};
+
+/// What one dataset of a job asks of its account.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) dataset: DatasetId,
+    pub(crate) dataset_name: String,
+    pub(crate) organization: OrganizationId,
+    pub(crate) lineage: LineageId,
+    pub(crate) charge: Charge,
+}
+
+impl Ask {
+    const fn key(&self) -> Key {
+        Key {
+            organization: self.organization,
+            lineage: self.lineage,
+            unit: self.charge.unit,
+            adjacency: self.charge.adjacency,
+        }
+    }
+}
+
+/// A commit that a receipt proves.
+#[derive(Debug, Clone)]
+pub(crate) struct Release<'a> {
+    pub(crate) job: Uuid,
+    pub(crate) dataset: Uuid,
+    pub(crate) series: &'a str,
+    pub(crate) round: u32,
+    pub(crate) attempt: u32,
+    /// The event as the site signed it.
+    pub(crate) event: &'a Event,
+    /// Digest of the receipt.
+    pub(crate) receipt: &'a str,
+}
+
+/// What every account would say now, nothing being changed: the refusals, none when all would admit.
+pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+    let mut balances = BTreeMap::new();
+    let mut refusals = Vec::new();
+    for ask in asks.iter().filter(|ask| ask.charge.event != Event::NonPrivate) {
+        let key = ask.key();
+        if !balances.contains_key(&key) {
+            let found = account::find(connection, key).await?.map(|row| from_json(&row.balance)).transpose()?;
+            balances.insert(key, found.unwrap_or_else(|| undertone_privacy::ledger::Balance::new(None)));
+        }
+        let Some(balance) = balances.get_mut(&key) else { continue };
+        let cost = figures::price(balance, &ask.charge)?;
+        match balance.reserve(ReservationId(0), &cost, ask.charge.releases) {
+            Ok(_) => {}
+            Err(LedgerError::Refused(refused)) => refusals.push(figures::refusal(balance, &refused, ask)),
+            Err(error) => return Err(Error::internal("keeping an account", error)),
+        }
+    }
+    Ok(refusals)
+}
+
+/// Reserves everything a job asks for, or nothing: the refusals, none when all is reserved.
+pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+    let mut held: BTreeMap<Key, Held> = BTreeMap::new();
+    for key in asks.iter().map(Ask::key).collect::<std::collections::BTreeSet<_>>() {
+        held.insert(key, account::open(ctx, tx, key).await?);
+    }
+    let (mut refusals, mut reserved) = (Vec::new(), Vec::new());
+    for ask in asks {
+        let Some(account) = held.get_mut(&ask.key()) else { continue };
+        let (id, cost) = (ctx.id::<Uuid>(), figures::price(&account.balance, &ask.charge)?);
+        let in_the_clear = ask.charge.event == Event::NonPrivate;
+        if !in_the_clear {
+            match account.balance.reserve(ReservationId(id.as_u128()), &cost, ask.charge.releases) {
+                Ok(_) => {}
+                Err(LedgerError::Refused(refused)) => {
+                    refusals.push(figures::refusal(&account.balance, &refused, ask));
+                    continue;
+                }
+                Err(error) => return Err(Error::internal("keeping an account", error)),
+            }
+        }
+        reserved.push((
+            ask.key(),
+            reservation::Model {
+                id,
+                account_id: account.id(),
+                job_id: job,
+                dataset_id: ask.dataset.0,
+                event: to_json(&ask.charge.event)?,
+                per_release: to_json(&cost)?,
+                in_the_clear,
+                releases: i64::try_from(ask.charge.releases)
+                    .map_err(|error| Error::internal("storing a count", error))?,
+                committed: 0,
+                settled: false,
+            },
+        ));
+    }
+    if !refusals.is_empty() {
+        return Ok(refusals);
+    }
+    for (key, row) in reserved {
+        let Some(account) = held.get_mut(&key) else { continue };
+        let line = Line {
+            kind: EntryKind::Reserve,
+            job,
+            dataset: row.dataset_id,
+            release: None,
+            event: &row.event.clone(),
+            count: row.releases as u64,
+            receipt: None,
+        };
+        row.into_active_model().insert(tx).await?;
+        account.append(tx, ctx.now(), line).await?;
+    }
+    for account in held.into_values() {
+        account.save(tx).await?;
+    }
+    Ok(refusals)
+}
+
+/// Moves one release from reserved to spent.
+///
+/// # Errors
+/// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not counted and
+/// whatever it should pay for must not be accepted.
+pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<(), Error> {
+    let row = of(tx, release.job, release.dataset).await?.ok_or_else(|| {
+        Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
+    })?;
+    let mut account = account::by_id(tx, row.account_id).await?;
+    if row.in_the_clear {
+        if row.settled {
+            return Err(Error::wrong_state("the job is over and settled: nothing more can be released under it"));
+        }
+        account.count_in_the_clear();
+    } else {
+        let mut part = part(&row)?;
+        account.balance.commit(&mut part).map_err(|error| match error {
+            LedgerError::Settled(_) => {
+                Error::wrong_state("the job is over and settled: nothing more can be released under it")
+            }
+            LedgerError::Exhausted { releases, .. } => Error::problem(
+                undertone_api::problem::Code::BudgetExceeded,
+                format!("all {releases} releases that were reserved for this dataset are spent"),
+            ),
+            other => Error::internal("committing a release", other),
+        })?;
+    }
+    let event = to_json(release.event)?;
+    account
+        .append(
+            tx,
+            ctx.now(),
+            Line {
+                kind: EntryKind::Commit,
+                job: release.job,
+                dataset: release.dataset,
+                release: Some((release.series, release.round, release.attempt)),
+                event: &event,
+                count: 1,
+                receipt: Some(release.receipt),
+            },
+        )
+        .await?;
+    account.save(tx).await?;
+    let committed = row.committed + 1;
+    reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
+    Ok(())
+}
+
+/// Gives back what a dataset's reservation in a job still holds, and closes it. Settling twice gives nothing back.
+pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
+    let Some(row) = of(tx, job, dataset).await?.filter(|row| !row.settled) else { return Ok(()) };
+    let mut account = account::by_id(tx, row.account_id).await?;
+    let open = if row.in_the_clear {
+        row.releases.saturating_sub(row.committed).max(0) as u64
+    } else {
+        let mut part = part(&row)?;
+        account.balance.settle(&mut part).map_err(|error| Error::internal("keeping an account", error))?
+    };
+    let line = Line {
+        kind: EntryKind::Settle,
+        job,
+        dataset,
+        release: None,
+        event: &row.event.clone(),
+        count: open,
+        receipt: None,
+    };
+    account.append(tx, ctx.now(), line).await?;
+    account.save(tx).await?;
+    reservation::Model { settled: true, ..row }.into_active_model().reset_all().update(tx).await?;
+    Ok(())
+}
+
+/// The reservation of a dataset in a job.
+pub(crate) async fn of(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Option<reservation::Model>, Error> {
+    Ok(reservation::Entity::find()
+        .filter(reservation::Column::JobId.eq(job))
+        .filter(reservation::Column::DatasetId.eq(dataset))
+        .one(connection)
+        .await?)
+}
+
+/// A row as the rules know it.
+fn part(row: &reservation::Model) -> Result<Reservation, Error> {
+    Reservation::from_parts(
+        ReservationId(row.id.as_u128()),
+        from_json(&row.per_release)?,
+        row.releases as u64,
+        row.committed as u64,
+        row.settled,
+    )
+    .map_err(|error| Error::internal("keeping an account", error))
+}

@@ -1,0 +1,163 @@
+//! An account's row and its rows of evidence: found and written; never decided about. The rules are `privacy`'s.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{AccountId, LineageId, OrganizationId};
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::{Adjacency, PrivacyUnit};
+use uuid::Uuid;
+
+use super::chain;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, to_json, word};
+use crate::service::entity::{account, ledger_entry};
+
+/// Who sees each party's own messages: the class of observers that all accounts are kept against.
+const OBSERVER: &str = "insider";
+
+/// What an account is kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// The party.
+    pub(crate) organization: OrganizationId,
+    /// The line of versions.
+    pub(crate) lineage: LineageId,
+    /// Who is protected.
+    pub(crate) unit: PrivacyUnit,
+    /// Against which change.
+    pub(crate) adjacency: Adjacency,
+}
+
+/// An account in memory, while its transaction is the one writer.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    row: account::Model,
+    /// What is spent and reserved.
+    pub(crate) balance: Balance,
+}
+
+/// What a new row of the ledger says.
+#[derive(Debug, Clone)]
+pub(crate) struct Line<'a> {
+    pub(crate) kind: EntryKind,
+    pub(crate) job: Uuid,
+    pub(crate) dataset: Uuid,
+    /// Series, round and attempt of a commit.
+    pub(crate) release: Option<(&'a str, u32, u32)>,
+    /// The event as JSON.
+    pub(crate) event: &'a str,
+    pub(crate) count: u64,
+    /// Digest of the receipt of a commit.
+    pub(crate) receipt: Option<&'a str>,
+}
+
+impl Held {
+    fn of(row: account::Model) -> Result<Self, Error> {
+        let balance = from_json(&row.balance)?;
+        Ok(Self { row, balance })
+    }
+
+    /// Its id.
+    pub(crate) const fn id(&self) -> Uuid {
+        self.row.id
+    }
+
+    /// Counts a release that left in the clear, outside the balance.
+    pub(crate) const fn count_in_the_clear(&mut self) {
+        self.row.in_the_clear += 1;
+    }
+
+    /// Appends a row of evidence.
+    pub(crate) async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<(), Error> {
+        let mut row = ledger_entry::Model {
+            account_id: self.row.id,
+            sequence: self.row.entries + 1,
+            kind: word(&line.kind)?,
+            job_id: line.job,
+            dataset_id: line.dataset,
+            series: line.release.map(|(series, ..)| series.to_owned()),
+            round: line.release.map(|(_, round, _)| round as i32),
+            attempt: line.release.map(|(.., attempt)| attempt as i32),
+            event: line.event.to_owned(),
+            count: i64::try_from(line.count).map_err(|error| Error::internal("storing a count", error))?,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            receipt: line.receipt.map(str::to_owned),
+            previous: self.row.head.clone(),
+            hash: String::new(),
+            // Databases keep microseconds, the hash covers milliseconds.
+            at: at.replace_millisecond(at.millisecond()).unwrap_or(at),
+        };
+        row.hash = chain::hash(&row);
+        self.row.entries = row.sequence;
+        self.row.head.clone_from(&row.hash);
+        row.into_active_model().insert(tx).await?;
+        Ok(())
+    }
+
+    /// Writes the projection back.
+    pub(crate) async fn save(self, tx: &Tx) -> Result<account::Model, Error> {
+        let balance = to_json(&self.balance)?;
+        let row = account::Model { balance, ..self.row };
+        Ok(row.into_active_model().reset_all().update(tx).await?)
+    }
+}
+
+/// The account of this key, when there is one.
+pub(crate) async fn find(connection: &impl ConnectionTrait, key: Key) -> Result<Option<account::Model>, Error> {
+    Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
+}
+
+/// The account of this key; made, without a budget, when there is none.
+pub(crate) async fn open(ctx: &Ctx, tx: &Tx, key: Key) -> Result<Held, Error> {
+    if let Some(found) = find(tx, key).await? {
+        return Held::of(found);
+    }
+    let row = account::Model {
+        id: ctx.id::<AccountId>().0,
+        organization_id: key.organization.0,
+        lineage_id: key.lineage.0,
+        unit: word(&key.unit)?,
+        adjacency: word(&key.adjacency)?,
+        observer: OBSERVER.to_owned(),
+        balance: to_json(&Balance::new(None))?,
+        in_the_clear: 0,
+        entries: 0,
+        head: chain::origin(),
+        created_at: ctx.now(),
+    };
+    Held::of(row.into_active_model().insert(tx).await?)
+}
+
+/// The account with this id.
+pub(crate) async fn by_id(tx: &Tx, id: Uuid) -> Result<Held, Error> {
+    let row = account::Entity::find_by_id(id).one(tx).await?;
+    Held::of(row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?)
+}
+
+/// The accounts of lines of versions, in a lasting order.
+pub(crate) async fn of_lineages(
+    connection: &impl ConnectionTrait,
+    lineages: Vec<Uuid>,
+) -> Result<Vec<account::Model>, Error> {
+    let rows = account::Entity::find()
+        .filter(account::Column::LineageId.is_in(lineages))
+        .order_by_asc(account::Column::Unit)
+        .order_by_asc(account::Column::Id);
+    Ok(rows.all(connection).await?)
+}
+
+fn is(key: Key) -> Result<sea_orm::sea_query::Condition, Error> {
+    Ok(sea_orm::Condition::all()
+        .add(account::Column::OrganizationId.eq(key.organization.0))
+        .add(account::Column::LineageId.eq(key.lineage.0))
+        .add(account::Column::Unit.eq(word(&key.unit)?))
+        .add(account::Column::Adjacency.eq(word(&key.adjacency)?))
+        .add(account::Column::Observer.eq(OBSERVER)))
+}

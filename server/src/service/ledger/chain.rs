@@ -1,0 +1,120 @@
+//! The hash chain of an account: each row's hash covers the row and the hash before it, so that no row can be changed, left
+//! out or put in between without every later hash telling.
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::service::entity::ledger_entry;
+
+/// The hash before the first row.
+pub(crate) fn origin() -> String {
+    hex::encode(Sha256::digest(b""))
+}
+
+/// What a row's hash covers, in this order and form for ever.
+#[derive(Serialize)]
+struct Content<'a> {
+    previous: &'a str,
+    account: Uuid,
+    sequence: i64,
+    kind: &'a str,
+    job: Uuid,
+    dataset: Uuid,
+    series: Option<&'a str>,
+    round: Option<i32>,
+    attempt: Option<i32>,
+    event: &'a str,
+    count: i64,
+    evaluator: &'a str,
+    receipt: Option<&'a str>,
+    at_unix_milliseconds: i128,
+}
+
+/// The hash of a row over everything but its hash, hex.
+pub(crate) fn hash(row: &ledger_entry::Model) -> String {
+    let content = Content {
+        previous: &row.previous,
+        account: row.account_id,
+        sequence: row.sequence,
+        kind: &row.kind,
+        job: row.job_id,
+        dataset: row.dataset_id,
+        series: row.series.as_deref(),
+        round: row.round,
+        attempt: row.attempt,
+        event: &row.event,
+        count: row.count,
+        evaluator: &row.evaluator,
+        receipt: row.receipt.as_deref(),
+        at_unix_milliseconds: row.at.unix_timestamp_nanos() / 1_000_000,
+    };
+    // Plain strings and numbers always have a JSON form; without one the hash of nothing would not verify.
+    let bytes = serde_json::to_vec(&content).unwrap_or_default();
+    hex::encode(Sha256::digest(&bytes))
+}
+
+/// The first row, by sequence, at which the chain does not hold; `None` when it holds from the origin to the end.
+pub(crate) fn broken_at(rows: &[ledger_entry::Model]) -> Option<i64> {
+    let mut previous = origin();
+    for (row, expected) in rows.iter().zip(1_i64..) {
+        if row.sequence != expected || row.previous != previous || row.hash != hash(row) {
+            return Some(expected);
+        }
+        previous.clone_from(&row.hash);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::{broken_at, hash, origin};
+    use crate::service::entity::ledger_entry;
+
+    fn rows() -> Vec<ledger_entry::Model> {
+        let mut rows: Vec<ledger_entry::Model> = Vec::new();
+        for sequence in 1..=3 {
+            let mut row = ledger_entry::Model {
+                account_id: Uuid::nil(),
+                sequence,
+                kind: "commit".to_owned(),
+                job_id: Uuid::nil(),
+                dataset_id: Uuid::nil(),
+                series: Some("private".to_owned()),
+                round: Some(1),
+                attempt: Some(1),
+                event: r#"{"event":"non_private"}"#.to_owned(),
+                count: 1,
+                evaluator: "rdp-1".to_owned(),
+                receipt: None,
+                previous: rows.last().map_or_else(origin, |row| row.hash.clone()),
+                hash: String::new(),
+                at: OffsetDateTime::UNIX_EPOCH,
+            };
+            row.hash = hash(&row);
+            rows.push(row);
+        }
+        rows
+    }
+
+    #[test]
+    fn an_untouched_chain_holds() {
+        assert_eq!(broken_at(&rows()), None);
+        assert_eq!(broken_at(&[]), None);
+    }
+
+    #[test]
+    fn a_changed_row_a_missing_row_and_a_rehashed_row_are_found() {
+        let mut changed = rows();
+        changed[1].count = 0;
+        assert_eq!(broken_at(&changed), Some(2));
+        changed[1].hash = hash(&changed[1]);
+        assert_eq!(broken_at(&changed), Some(3));
+        let mut shorter = rows();
+        shorter.remove(0);
+        assert_eq!(broken_at(&shorter), Some(1));
+    }
+}

@@ -1,0 +1,61 @@
+//! A dataset's ledger, row by row, for those who may read it.
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
+use undertone_api::budget::Entry;
+use undertone_api::id::DatasetId;
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Violation;
+
+use super::account;
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word};
+use crate::service::dataset;
+use crate::service::entity::ledger_entry;
+
+/// The rows of all accounts of a dataset's lineage, newest first.
+///
+/// # Errors
+/// 404 and 403 as usual, `validation_failed` for a cursor that is none.
+pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) -> Result<Page<Entry>, Error> {
+    let dataset = dataset::get(ctx, actor, id).await?;
+    policy::check(actor, Operation::ReadLedger, Place::Organization(dataset.organization))?;
+    let skip: u64 = match &page.cursor {
+        Some(cursor) => cursor
+            .parse()
+            .map_err(|_| Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]))?,
+        None => 0,
+    };
+    let accounts = account::of_lineages(ctx.db.read(), vec![dataset.lineage.0]).await?;
+    let own = accounts.iter().filter(|account| account.organization_id == dataset.organization.0);
+    let size = u64::from(page.size());
+    let mut rows = ledger_entry::Entity::find()
+        .filter(ledger_entry::Column::AccountId.is_in(own.map(|account| account.id)))
+        .order_by_desc(ledger_entry::Column::At)
+        .order_by_desc(ledger_entry::Column::AccountId)
+        .order_by_desc(ledger_entry::Column::Sequence)
+        .offset(skip)
+        .limit(size + 1)
+        .all(ctx.db.read())
+        .await?;
+    let next = (rows.len() as u64 > size).then(|| (skip + size).to_string());
+    rows.truncate(size as usize);
+    Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
+}
+
+fn shown(row: ledger_entry::Model) -> Result<Entry, Error> {
+    let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
+    Ok(Entry {
+        sequence: row.sequence as u64,
+        account: row.account_id.into(),
+        kind: from_word(&row.kind)?,
+        job: row.job_id.into(),
+        round,
+        event: from_json(&row.event)?,
+        count: row.count as u64,
+        receipt: row.receipt,
+        hash: row.hash,
+        at: row.at,
+    })
+}

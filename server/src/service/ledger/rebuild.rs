@@ -1,0 +1,100 @@
+//! The proof that a balance follows from its rows: everything is read again, priced again and added again.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
+use undertone_api::budget::EntryKind;
+use undertone_privacy::ledger::{Balance, Reservation, ReservationId};
+use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
+use undertone_privacy::{Adjacency, Event};
+use uuid::Uuid;
+
+use super::chain;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word};
+use crate::service::entity::{account, ledger_entry};
+
+/// An account as its rows tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rebuilt {
+    /// What is spent and reserved.
+    pub balance: Balance,
+    /// Releases that left in the clear.
+    pub in_the_clear: u64,
+    /// Hash of the last row.
+    pub head: String,
+}
+
+/// One reservation on its way through the rows.
+struct Part {
+    event: Event,
+    releases: u64,
+    committed: u64,
+    settled: bool,
+}
+
+/// Computes an account from its rows alone; only the budget, which is a decision and not a sum, is taken from the account.
+///
+/// # Errors
+/// When the chain is broken, when a row contradicts those before it, or when a row was priced by another version of the
+/// formulas.
+pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<Rebuilt, Error> {
+    let row = account::Entity::find_by_id(id).one(connection).await?;
+    let row = row.ok_or_else(|| Error::not_found("account"))?;
+    let stored: Balance = from_json(&row.balance)?;
+    let adjacency: Adjacency = from_word(&row.adjacency)?;
+    let rows = ledger_entry::Entity::find()
+        .filter(ledger_entry::Column::AccountId.eq(id))
+        .order_by_asc(ledger_entry::Column::Sequence)
+        .all(connection)
+        .await?;
+    if let Some(sequence) = chain::broken_at(&rows) {
+        return Err(contradiction(format!("the chain of account {id} is broken at row {sequence}")));
+    }
+    let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();
+    for row in &rows {
+        follow(&mut parts, row)?;
+    }
+    let mut reservations = Vec::new();
+    let mut in_the_clear = 0;
+    for (part, id) in parts.values().zip(0_u128..) {
+        if part.event == Event::NonPrivate {
+            in_the_clear += part.committed;
+            continue;
+        }
+        let cost = mechanism::curve(&part.event, adjacency, stored.grid()).map_err(contradiction)?;
+        reservations.push(
+            Reservation::from_parts(ReservationId(id), cost, part.releases, part.committed, part.settled)
+                .map_err(contradiction)?,
+        );
+    }
+    let balance = Balance::rebuilt(stored.budget().copied(), &reservations).map_err(contradiction)?;
+    Ok(Rebuilt { balance, in_the_clear, head: rows.last().map_or_else(chain::origin, |row| row.hash.clone()) })
+}
+
+fn follow(parts: &mut BTreeMap<(Uuid, Uuid), Part>, row: &ledger_entry::Model) -> Result<(), Error> {
+    if row.evaluator != EVALUATOR_VERSION {
+        return Err(contradiction(format!("row {} was priced by {}", row.sequence, row.evaluator)));
+    }
+    let key = (row.job_id, row.dataset_id);
+    match (from_word(&row.kind)?, parts.get_mut(&key)) {
+        (EntryKind::Reserve, None) => {
+            let releases = row.count as u64;
+            let part = Part { event: from_json(&row.event)?, releases, committed: 0, settled: false };
+            parts.insert(key, part);
+        }
+        (EntryKind::Commit, Some(part)) if !part.settled => part.committed += row.count as u64,
+        (EntryKind::Settle, Some(part)) if !part.settled => {
+            if part.event != Event::NonPrivate && part.releases.checked_sub(part.committed) != Some(row.count as u64) {
+                return Err(contradiction(format!("row {} settles what was not left", row.sequence)));
+            }
+            part.settled = true;
+        }
+        _ => return Err(contradiction(format!("row {} does not follow from the rows before it", row.sequence))),
+    }
+    Ok(())
+}
+
+fn contradiction(error: impl std::fmt::Display) -> Error {
+    Error::internal("rebuilding an account from its rows", error.to_string())
+}

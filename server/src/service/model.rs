@@ -1,0 +1,215 @@
+//! Files of jobs: put there by the lead, fetched by the other participants, and the model taken away by people.
+
+use std::time::Duration;
+
+use object_store::path::Path;
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
+};
+use undertone_api::id::{ArtifactId, ConsortiumId, JobId, WorkerId};
+use undertone_api::model::Artifact;
+use undertone_api::problem::{Code, Violation};
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
+use crate::exchange::object::{self, Upload};
+use crate::service::entity::{artifact, participant};
+use crate::service::job::{readable, state};
+use crate::service::lease;
+use crate::service::round::object_error;
+
+/// Longest time that a worker may ask to wait, in seconds.
+const LONGEST_WAIT: u32 = 60;
+/// How often is looked again for what another replica has changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What stands before a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Fencing token.
+    pub lease: String,
+    /// Name within the job.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the content, hex.
+    pub digest: String,
+}
+
+/// A file on its way in.
+pub struct Incoming {
+    header: Header,
+    worker: WorkerId,
+    upload: Upload,
+}
+
+/// A stored file and where its bytes lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The file.
+    pub artifact: Artifact,
+    /// Where it lies in the object store.
+    pub object: Path,
+}
+
+/// Begins to take a file of the job from its lead.
+///
+/// # Errors
+/// 403 from anyone but the lead, `too_large`, `validation_failed`, `lease_lost`.
+pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
+    if header.size > MAX_SIZE {
+        return Err(Error::problem(Code::TooLarge, format!("a file has at most {MAX_SIZE} bytes")));
+    }
+    let mut violations = Vec::new();
+    if !files::is_name(&header.name) {
+        violations.push(Violation::new("name", "1 to 100 of a-z A-Z 0-9 . _ -, not beginning with a dot"));
+    }
+    if !object::is_digest(&header.digest) {
+        violations.push(Violation::new("digest", "give a SHA-256 as 64 hex digits"));
+    }
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let job = lead(ctx.db.read(), worker, &header.lease).await?;
+    let upload = Upload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
+        .await
+        .map_err(object_error)?;
+    Ok(Incoming { header, worker, upload })
+}
+
+impl Incoming {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// `bad_signature` when they are not what was announced.
+    pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.upload.write(data).await.map_err(object_error)
+    }
+
+    /// Keeps the file under its name; a file of the same name is replaced.
+    ///
+    /// # Errors
+    /// `bad_signature` when the bytes are not what was announced, `lease_lost`, `too_large` when the job has too many files.
+    pub async fn accept(self, ctx: &Ctx) -> Result<ArtifactId, Error> {
+        let Self { header, worker, upload } = self;
+        upload.finish().await.map_err(object_error)?;
+        let id = ctx
+            .db
+            .write("put artifact", async |tx| {
+                let job = lead(tx, worker, &header.lease).await?;
+                let digest = header.digest.to_ascii_lowercase();
+                let before = find(tx, job, &header.name).await?;
+                let count = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0)).count(tx).await?;
+                if before.is_none() && count >= MAX_FILES {
+                    return Err(Error::problem(Code::TooLarge, format!("a job has at most {MAX_FILES} files")));
+                }
+                let row = artifact::Model {
+                    id: before.as_ref().map_or_else(|| ctx.id::<ArtifactId>().0, |row| row.id),
+                    job_id: job.0,
+                    name: header.name.clone(),
+                    size: header.size as i64,
+                    digest,
+                    created_at: ctx.now(),
+                };
+                let row = row.into_active_model().reset_all();
+                Ok(if before.is_some() { row.update(tx).await?.id } else { row.insert(tx).await?.id })
+            })
+            .await?;
+        ctx.wake().ring();
+        Ok(id.into())
+    }
+}
+
+/// Waits up to `wait_seconds` for a file of the job; `None` when it is not there.
+///
+/// # Errors
+/// `lease_lost` when the lease or the job has ended.
+pub async fn fetch(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    name: &str,
+    wait_seconds: u32,
+) -> Result<Option<Stored>, Error> {
+    let wait = Duration::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
+    let end = tokio::time::Instant::now() + wait;
+    let mut waiter = ctx.wake().listen();
+    loop {
+        let (held, _) = lease::at_work(ctx.db.read(), worker, token).await?;
+        lease::extend(ctx, &held, token).await?;
+        if let Some(row) = find(ctx.db.read(), held.job, name).await? {
+            return Ok(Some(stored(row)));
+        }
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        tokio::select! {
+            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = ctx.shutdown.cancelled() => return Ok(None),
+        }
+    }
+}
+
+/// The files of a job, by name.
+///
+/// # Errors
+/// 404 when there is no job that the caller may know.
+pub async fn list(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<Artifact>, Error> {
+    readable(ctx, actor, job).await?;
+    let rows = artifact::Entity::find()
+        .filter(artifact::Column::JobId.eq(job.0))
+        .order_by_asc(artifact::Column::Name)
+        .all(ctx.db.read())
+        .await?;
+    Ok(rows.into_iter().map(|row| stored(row).artifact).collect())
+}
+
+/// A file to be taken away.
+///
+/// # Errors
+/// 404 when there is none that the caller may know, 403 when they may not take it away.
+pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<Stored, Error> {
+    let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.ok_or_else(|| Error::not_found("file"))?;
+    let job = state::row(ctx.db.read(), row.job_id.into()).await?;
+    let place = Place::Consortium(ConsortiumId(job.consortium_id));
+    policy::check(actor, Operation::TakeModel, place)?;
+    Ok(stored(row))
+}
+
+/// The job of which the lease's holder is the lead.
+async fn lead(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<JobId, Error> {
+    let (held, _) = lease::at_work(connection, worker, token).await?;
+    let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(connection).await?;
+    if part.is_none_or(|part| part.position != 0) {
+        return Err(Error::forbidden("only the lead participant stores files of a job"));
+    }
+    Ok(held.job)
+}
+
+async fn find(connection: &impl ConnectionTrait, job: JobId, name: &str) -> Result<Option<artifact::Model>, Error> {
+    Ok(artifact::Entity::find()
+        .filter(artifact::Column::JobId.eq(job.0))
+        .filter(artifact::Column::Name.eq(name))
+        .one(connection)
+        .await?)
+}
+
+fn stored(row: artifact::Model) -> Stored {
+    let job = JobId(row.job_id);
+    Stored {
+        object: files::path(job, &row.digest),
+        artifact: Artifact {
+            id: row.id.into(),
+            job,
+            name: row.name,
+            size: row.size as u64,
+            digest: row.digest,
+            created_at: row.created_at,
+        },
+    }
+}

@@ -1,0 +1,163 @@
+//! What a worker is told when it asks: a job to decide about, work to do, or nothing for now.
+
+use std::time::Duration;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+};
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::job::{Purpose, State};
+use undertone_api::signed::Signed;
+
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, word};
+use crate::service::entity::{job, lease, participant, worker};
+use crate::service::job::state;
+use crate::service::lease as leases;
+
+/// Longest time that a worker may ask to wait, in seconds.
+pub const LONGEST_WAIT: u32 = 60;
+/// How often is looked again for what another replica, or the time, has changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often a worker's sign of life is written down, in seconds.
+const SIGN_OF_LIFE: i64 = 15;
+
+/// What a worker says when it asks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Asking {
+    /// How long it would wait, in seconds.
+    pub wait_seconds: u32,
+    /// Digests of manifests that it knows.
+    pub decided: Vec<String>,
+    /// Tokens of leases that it holds.
+    pub leases: Vec<String>,
+}
+
+/// What a worker is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Offer {
+    /// Nothing within the time.
+    Nothing,
+    /// A proposed job that names a dataset of its site.
+    Proposal {
+        /// The manifest.
+        manifest: Signed,
+        /// The dataset.
+        dataset: DatasetId,
+    },
+    /// Work to do now.
+    Work {
+        /// The manifest.
+        manifest: Signed,
+        /// The dataset.
+        dataset: DatasetId,
+        /// The fencing token.
+        lease: String,
+        /// Whose steward approved this manifest at the server; empty when none did.
+        steward: Option<String>,
+    },
+}
+
+/// Waits for something for this worker to decide or to do. Also its sign of life.
+///
+/// # Errors
+/// When the worker is not known.
+pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Error> {
+    let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
+    let end = tokio::time::Instant::now() + wait;
+    let mut waiter = ctx.wake().listen();
+    loop {
+        let worker = seen(ctx, id).await?;
+        if let Some(offer) = proposal(ctx, id, asking).await? {
+            return Ok(offer);
+        }
+        if let Some(offer) = work(ctx, &worker, asking).await? {
+            return Ok(offer);
+        }
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        if left.is_zero() {
+            return Ok(Offer::Nothing);
+        }
+        tokio::select! {
+            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = ctx.shutdown.cancelled() => return Ok(Offer::Nothing),
+        }
+    }
+}
+
+/// Notes a sign of life, at most every few seconds.
+pub(crate) async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
+    let find = || worker::Entity::find_by_id(id.0);
+    let row = find().one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
+    let now = ctx.now();
+    if row.last_seen_at.is_some_and(|at| (now - at).whole_seconds() < SIGN_OF_LIFE) {
+        return Ok(row);
+    }
+    ctx.db
+        .write("worker seen", async |tx| {
+            let row = find().one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
+            let row = worker::Model { last_seen_at: Some(now), ..row };
+            Ok(row.into_active_model().reset_all().update(tx).await?)
+        })
+        .await
+}
+
+/// The oldest proposed job that waits for this site's answer and that the worker does not know yet.
+async fn proposal(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Option<Offer>, Error> {
+    let rows = participant::Entity::find()
+        .filter(participant::Column::WorkerId.eq(id.0))
+        .filter(participant::Column::SiteAnswered.eq(false))
+        .filter(participant::Column::Visibility.ne(word(&Visibility::Public)?))
+        .order_by_asc(participant::Column::JobId)
+        .all(ctx.db.read())
+        .await?;
+    for part in rows {
+        let row = state::row(ctx.db.read(), JobId(part.job_id)).await?;
+        if state::of(&row)? == State::Proposed && !asking.decided.contains(&row.digest) {
+            return Ok(Some(Offer::Proposal { manifest: manifest(row), dataset: part.dataset_id.into() }));
+        }
+    }
+    Ok(None)
+}
+
+/// The oldest work for this worker that it does not hold already. A worker that was restarted holds nothing, and gets a new
+/// token at once.
+async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Option<Offer>, Error> {
+    let kinds: Vec<String> = from_json(&worker.kinds)?;
+    let rows = participant::Entity::find()
+        .filter(participant::Column::WorkerId.eq(worker.id))
+        .filter(participant::Column::Purpose.eq(word(&Purpose::Participate)?))
+        .filter(participant::Column::State.is_in(["waiting", "running"]))
+        .order_by_asc(participant::Column::JobId)
+        .all(ctx.db.read())
+        .await?;
+    for part in rows {
+        let (job, dataset) = (JobId(part.job_id), DatasetId(part.dataset_id));
+        let row = state::row(ctx.db.read(), job).await?;
+        if !matches!(state::of(&row)?, State::Queued | State::Running) || !kinds.contains(&row.kind) {
+            continue;
+        }
+        let lease = lease::Entity::find_by_id((job.0, dataset.0)).one(ctx.db.read()).await?;
+        if lease.is_some_and(|lease| asking.leases.contains(&lease.token)) {
+            continue;
+        }
+        let granted =
+            ctx.db.write("grant lease", async |tx| leases::grant(ctx, tx, worker.id.into(), job, dataset).await).await;
+        let (row, part, lease) = match granted {
+            Ok(granted) => granted,
+            // It changed since it was looked at.
+            Err(Error::Problem(_)) => continue,
+            Err(error) => return Err(error),
+        };
+        ctx.wake().ring();
+        let steward = if part.steward_approved { part.approval_by } else { None };
+        return Ok(Some(Offer::Work { manifest: manifest(row), dataset, lease, steward }));
+    }
+    Ok(None)
+}
+
+fn manifest(row: job::Model) -> Signed {
+    Signed { payload: row.manifest, signature: row.signature }
+}

@@ -1,0 +1,281 @@
+//! Rounds: each contributor hands in one vector, the server averages, all get the mean.
+//!
+//! Round 1 of a series opens with its first submission (before that the lead may still be at its warm start); each later
+//! round opens when the one before it closes. A round closes when all contributors have submitted, or at its deadline if
+//! the quorum is met; without quorum it stays open. What was paid is counted whether or not the vector still is.
+
+mod close;
+mod mean;
+#[cfg(test)]
+mod tests;
+
+use object_store::path::Path;
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
+use time::Duration;
+use undertone_api::id::WorkerId;
+use undertone_api::problem::{Code, Violation};
+use undertone_api::signed::Signed;
+
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::exchange::average::{MAX_LENGTH, VectorUpload};
+use crate::exchange::object::{self, ObjectError};
+use crate::service::code::from_json;
+use crate::service::entity::{job, round, submission};
+use crate::service::job::series::Planned;
+use crate::service::job::state;
+use crate::service::lease::{self, Held};
+use crate::service::receipt;
+
+pub use mean::{Mean, average};
+
+/// What stands before a vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// Fencing token.
+    pub lease: String,
+    /// The series.
+    pub series: String,
+    /// The round, from 1.
+    pub round: u32,
+    /// Receipts that the server does not know yet, oldest first.
+    pub receipts: Vec<Signed>,
+    /// Numbers in the vector.
+    pub length: u64,
+    /// SHA-256 of its bytes, hex.
+    pub digest: String,
+}
+
+/// A vector on its way in.
+pub struct Incoming {
+    header: Header,
+    worker: WorkerId,
+    held: Held,
+    object: Path,
+    upload: VectorUpload,
+}
+
+/// What became of a submission.
+enum Accepted {
+    New,
+    Repeated,
+    Closed,
+    Other,
+    NotYet,
+    Length(i64),
+    Unpaid,
+}
+
+/// Begins to take a vector: what can be refused before its bytes come is refused here.
+///
+/// # Errors
+/// `validation_failed` with every field at fault, `too_large`, `lease_lost`.
+pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
+    if header.length > MAX_LENGTH {
+        return Err(Error::problem(Code::TooLarge, format!("a vector has at most {MAX_LENGTH} numbers")));
+    }
+    let mut violations = Vec::new();
+    if header.length == 0 {
+        violations.push(Violation::new("length", "a vector has at least one number"));
+    }
+    if !object::is_digest(&header.digest) {
+        violations.push(Violation::new("digest", "give a SHA-256 as 64 hex digits"));
+    }
+    let (held, row) = lease::at_work(ctx.db.read(), worker, &header.lease).await?;
+    match contributes(&row, &held, &header.series)? {
+        None => violations.push(Violation::new("series", "this dataset contributes to no series of this name")),
+        Some(planned) if !(1..=planned.series.rounds).contains(&header.round) => {
+            violations.push(Violation::new("round", format!("the series has rounds 1 to {}", planned.series.rounds)));
+        }
+        Some(_) => {}
+    }
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    lease::extend(ctx, &held, &header.lease).await?;
+    let object = Path::from(format!(
+        "submissions/{}/{}/{}/{}-{}",
+        held.job,
+        header.series,
+        header.round,
+        held.dataset,
+        header.digest.to_ascii_lowercase()
+    ));
+    let upload = VectorUpload::begin(&ctx.store, &object, header.length, &header.digest).await.map_err(object_error)?;
+    Ok(Incoming { header, worker, held, object, upload })
+}
+
+impl Incoming {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// `bad_signature`, `too_large` or `validation_failed` when they are not what was announced.
+    pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.upload.write(data).await.map_err(object_error)
+    }
+
+    /// Counts what was paid and accepts the vector, in one transaction. True when it had been accepted before.
+    ///
+    /// # Errors
+    /// `round_closed` when it comes too late (its receipts are counted all the same), `already_exists` when another vector
+    /// was accepted for this round, `bad_signature` when no receipt pays for it.
+    pub async fn accept(self, ctx: &Ctx) -> Result<bool, Error> {
+        let Self { header, worker, held, object, upload } = self;
+        upload.finish().await.map_err(object_error)?;
+        let accepted =
+            ctx.db.write("accept submission", async |tx| accept(ctx, tx, worker, &header, &object).await).await?;
+        if !matches!(accepted, Accepted::New | Accepted::Repeated) {
+            object::remove(&ctx.store, &object).await.map_err(object_error)?;
+        }
+        match accepted {
+            Accepted::New => {
+                close::if_due(ctx, held.job, &header.series, header.round).await?;
+                ctx.wake().ring();
+                Ok(false)
+            }
+            Accepted::Repeated => {
+                let row = state::row(ctx.db.read(), held.job).await?;
+                let open = find(ctx.db.read(), &row, &header.series, header.round).await?;
+                // While the round is open the object is the one that will be averaged; afterwards nobody needs it.
+                if open.is_some_and(|open| open.closed_at.is_some()) {
+                    object::remove(&ctx.store, &object).await.map_err(object_error)?;
+                }
+                Ok(true)
+            }
+            Accepted::Closed => Err(Error::problem(
+                Code::RoundClosed,
+                format!("round {} of `{}` closed without this vector; it stays paid", header.round, header.series),
+            )),
+            Accepted::Other => Err(Error::problem(
+                Code::AlreadyExists,
+                format!(
+                    "another vector was accepted for round {} of `{}`: only one counts",
+                    header.round, header.series
+                ),
+            )),
+            Accepted::NotYet => Err(Error::problem(
+                Code::NotReady,
+                format!(
+                    "round {} of `{}` is not open yet: fetch the average before it first",
+                    header.round, header.series
+                ),
+            )),
+            Accepted::Length(length) => Err(Error::validation(vec![Violation::new(
+                "length",
+                format!("the other vectors of this round have {length} numbers, not {}", header.length),
+            )])),
+            Accepted::Unpaid => {
+                Err(Error::problem(Code::BadSignature, "no receipt pays for this vector: send the one that does"))
+            }
+        }
+    }
+}
+
+async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, header: &Header, object: &Path) -> Result<Accepted, Error> {
+    // The receipts are taken even when the vector is not: what was paid is counted. So from here on a refusal is a value.
+    receipt::accept(ctx, tx, worker, &header.receipts).await?;
+    let (held, row) = lease::at_work(tx, worker, &header.lease).await?;
+    let Some(planned) = contributes(&row, &held, &header.series)? else { return Ok(Accepted::Unpaid) };
+    let digest = header.digest.to_ascii_lowercase();
+    let key = (row.id, header.series.clone(), header.round as i32, held.dataset.0);
+    if let Some(before) = submission::Entity::find_by_id(key).one(tx).await? {
+        return Ok(if before.digest == digest { Accepted::Repeated } else { Accepted::Other });
+    }
+    let pays = receipt::pays_for(tx, held.job, held.dataset, &header.series, header.round).await?;
+    if planned.release_of(held.dataset).is_some() && !pays {
+        return Ok(Accepted::Unpaid);
+    }
+    let Some(open) = opened(ctx, tx, &row, &planned, header.round).await? else { return Ok(Accepted::NotYet) };
+    if open.closed_at.is_some() {
+        return Ok(Accepted::Closed);
+    }
+    match open.length {
+        Some(length) if length != header.length as i64 => return Ok(Accepted::Length(length)),
+        Some(_) => {}
+        None => {
+            let open = round::Model { length: Some(header.length as i64), ..open };
+            open.into_active_model().reset_all().update(tx).await?;
+        }
+    }
+    let row = submission::Model {
+        job_id: row.id,
+        series: header.series.clone(),
+        round: header.round as i32,
+        dataset_id: held.dataset.0,
+        digest,
+        object: object.to_string(),
+        length: header.length as i64,
+        counted: false,
+        accepted_at: ctx.now(),
+    };
+    row.into_active_model().insert(tx).await?;
+    Ok(Accepted::New)
+}
+
+/// The round's row; round 1 opens by being asked for, once every series before its own is over.
+async fn opened(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: &job::Model,
+    planned: &Planned,
+    number: u32,
+) -> Result<Option<round::Model>, Error> {
+    let series = &planned.series;
+    if let Some(found) = find(tx, row, &series.name, number).await? {
+        return Ok(Some(found));
+    }
+    if number != 1 {
+        return Ok(None);
+    }
+    let all: Vec<Planned> = from_json(&row.series)?;
+    for before in all.iter().take_while(|before| before.series.name != series.name) {
+        let last = find(tx, row, &before.series.name, before.series.rounds).await?;
+        if last.is_none_or(|last| last.closed_at.is_none()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(open(ctx, tx, row, planned, 1).await?))
+}
+
+/// Opens a round.
+async fn open(ctx: &Ctx, tx: &Tx, row: &job::Model, planned: &Planned, number: u32) -> Result<round::Model, Error> {
+    let now = ctx.now();
+    let open = round::Model {
+        job_id: row.id,
+        series: planned.series.name.clone(),
+        round: number as i32,
+        opened_at: now,
+        deadline: now + Duration::seconds(i64::from(planned.series.deadline_seconds)),
+        closed_at: None,
+        contributors: 0,
+        length: None,
+        digest: None,
+        object: None,
+    };
+    Ok(open.into_active_model().insert(tx).await?)
+}
+
+async fn find(
+    connection: &impl ConnectionTrait,
+    row: &job::Model,
+    series: &str,
+    number: u32,
+) -> Result<Option<round::Model>, Error> {
+    Ok(round::Entity::find_by_id((row.id, series.to_owned(), number as i32)).one(connection).await?)
+}
+
+/// The series, when the lease's dataset contributes to one of this name.
+fn contributes(row: &job::Model, held: &Held, series: &str) -> Result<Option<Planned>, Error> {
+    let planned: Vec<Planned> = from_json(&row.series)?;
+    Ok(planned.into_iter().find(|planned| planned.series.name == series && planned.weight_of(held.dataset).is_some()))
+}
+
+/// What the sender of bytes is told.
+pub(crate) fn object_error(error: ObjectError) -> Error {
+    match error {
+        ObjectError::Size { .. } | ObjectError::Digest => Error::problem(Code::BadSignature, error.to_string()),
+        ObjectError::NotFinite { .. } => Error::validation(vec![Violation::new("data", error.to_string())]),
+        ObjectError::Store(_) => Error::internal("keeping an object", error),
+    }
+}

@@ -1,0 +1,155 @@
+//! Closing a round: the mean is made outside any transaction, and counts only if nothing has changed meanwhile.
+
+use object_store::path::Path;
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use sha2::{Digest as _, Sha256};
+use undertone_api::id::JobId;
+
+use super::{find, object_error, open};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::exchange::average::{self, Part};
+use crate::exchange::object;
+use crate::service::code::from_json;
+use crate::service::entity::{job, participant, round, submission};
+use crate::service::job::series::Planned;
+use crate::service::job::state;
+
+/// One mean at a time in a process: it bounds what is read from the store at once, and whoever comes second to the same round
+/// finds it closed.
+static AT_WORK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// What a round would be closed with.
+#[derive(Debug, Clone, PartialEq)]
+struct Due {
+    submissions: Vec<submission::Model>,
+    parts: Vec<Part>,
+    length: u64,
+}
+
+/// Closes the round if it is due: all contributors have submitted, or the deadline has passed and the quorum is met.
+pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<(), Error> {
+    let _turn = AT_WORK.lock().await;
+    // Ends when the round is closed or not due; goes round again only when a submission came in between.
+    loop {
+        let row = state::row(ctx.db.read(), id).await?;
+        if state::of(&row)?.is_over() {
+            return Ok(());
+        }
+        let planned: Vec<Planned> = from_json(&row.series)?;
+        let Some(planned) = planned.into_iter().find(|planned| planned.series.name == series) else { return Ok(()) };
+        let Some(due) = due(ctx, ctx.db.read(), &row, &planned, number).await? else { return Ok(()) };
+        // The name follows from what goes in, so two replicas at the same work write the same bytes to the same place.
+        let object = Path::from(format!("averages/{id}/{series}/{number}-{}", name(&due)));
+        let digest = average::mean(&ctx.store, &due.parts, due.length, &object).await.map_err(object_error)?;
+        let closed = ctx
+            .db
+            .write("close round", async |tx| {
+                let row = state::row(tx, id).await?;
+                if self::due(ctx, tx, &row, &planned, number).await?.as_ref() != Some(&due) {
+                    return Ok(false);
+                }
+                close(ctx, tx, row, &planned, number, &due, &object, &digest).await?;
+                Ok(true)
+            })
+            .await?;
+        if closed {
+            tracing::info!(job.id = %id, series, round = number, contributors = due.parts.len(), "a round closed");
+            for submission in &due.submissions {
+                object::remove(&ctx.store, &Path::from(submission.object.clone())).await.map_err(object_error)?;
+            }
+            ctx.wake().ring();
+            return Ok(());
+        }
+    }
+}
+
+/// What the round is to be closed with now; nothing when it is closed, not open, or not due.
+async fn due(
+    ctx: &Ctx,
+    connection: &impl ConnectionTrait,
+    row: &job::Model,
+    planned: &Planned,
+    number: u32,
+) -> Result<Option<Due>, Error> {
+    let series = &planned.series;
+    let Some(open) = find(connection, row, &series.name, number).await?.filter(|open| open.closed_at.is_none()) else {
+        return Ok(None);
+    };
+    let found = submission::Entity::find()
+        .filter(submission::Column::JobId.eq(row.id))
+        .filter(submission::Column::Series.eq(&series.name))
+        .filter(submission::Column::Round.eq(number as i32))
+        .all(connection)
+        .await?;
+    let gone: Vec<_> = participant::Entity::find()
+        .filter(participant::Column::JobId.eq(row.id))
+        .filter(participant::Column::State.eq("failed"))
+        .all(connection)
+        .await?;
+    let awaited = series.weights.iter().any(|(dataset, _)| {
+        !found.iter().any(|submission| submission.dataset_id == dataset.0)
+            && !gone.iter().any(|part| part.dataset_id == dataset.0)
+    });
+    let quorum = found.len() >= series.quorum as usize;
+    if found.is_empty() || !quorum || (awaited && ctx.now() < open.deadline) {
+        return Ok(None);
+    }
+    // In the order of the spec, whatever the order of arrival: equal submissions give equal bits.
+    let (mut submissions, mut parts) = (Vec::new(), Vec::new());
+    for (dataset, weight) in &series.weights {
+        if let Some(submission) = found.iter().find(|submission| submission.dataset_id == dataset.0) {
+            parts.push(Part { path: Path::from(submission.object.clone()), weight: *weight });
+            submissions.push(submission.clone());
+        }
+    }
+    Ok(Some(Due { submissions, parts, length: open.length.unwrap_or(0).max(0) as u64 }))
+}
+
+#[expect(clippy::too_many_arguments, reason = "all that a closed round is made of, in its one place")]
+async fn close(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: job::Model,
+    planned: &Planned,
+    number: u32,
+    due: &Due,
+    object: &Path,
+    digest: &str,
+) -> Result<(), Error> {
+    let series = &planned.series;
+    for submission in &due.submissions {
+        let counted = submission::Model { counted: true, ..submission.clone() };
+        counted.into_active_model().reset_all().update(tx).await?;
+    }
+    if let Some(open) = find(tx, &row, &series.name, number).await? {
+        let closed = round::Model {
+            closed_at: Some(ctx.now()),
+            contributors: due.parts.len() as i32,
+            digest: Some(digest.to_owned()),
+            object: Some(object.to_string()),
+            ..open
+        };
+        closed.into_active_model().reset_all().update(tx).await?;
+    }
+    if number < series.rounds {
+        open(ctx, tx, &row, planned, number + 1).await?;
+    }
+    let rounds_done = row.rounds_done + 1;
+    let row = job::Model { rounds_done, ..row }.into_active_model().reset_all().update(tx).await?;
+    state::finish_if_done(ctx, tx, row).await?;
+    Ok(())
+}
+
+fn name(due: &Due) -> String {
+    let mut hasher = Sha256::new();
+    for (submission, part) in due.submissions.iter().zip(&due.parts) {
+        hasher.update(submission.dataset_id.as_bytes());
+        hasher.update(submission.digest.as_bytes());
+        hasher.update(part.weight.to_le_bytes());
+    }
+    hex::encode(&hasher.finalize()[..16])
+}

@@ -1,0 +1,79 @@
+//! Waiting for a round to close, and the mean it closed with.
+
+use std::time::Duration;
+
+use object_store::path::Path;
+use undertone_api::id::WorkerId;
+use undertone_api::problem::Violation;
+
+use super::{close, contributes, find};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::lease;
+
+/// Longest time that a worker may ask to wait, in seconds.
+const LONGEST_WAIT: u32 = 60;
+/// How often is looked again for what another replica, or the time, has changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The mean of a closed round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mean {
+    /// How many contributed.
+    pub contributors: u32,
+    /// Numbers in it.
+    pub length: u64,
+    /// SHA-256 of its bytes, hex.
+    pub digest: String,
+    /// Where it lies in the object store.
+    pub object: Path,
+}
+
+/// Waits up to `wait_seconds` for a round to close; `None` when it has not. Whoever waits also sees to it that a round whose
+/// deadline has passed is closed: where nobody waits, nothing needs closing.
+///
+/// # Errors
+/// `validation_failed` when the dataset contributes to no such round, `lease_lost` when the lease or the job has ended.
+pub async fn average(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    series: &str,
+    number: u32,
+    wait_seconds: u32,
+) -> Result<Option<Mean>, Error> {
+    let wait = Duration::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
+    let end = tokio::time::Instant::now() + wait;
+    let mut waiter = ctx.wake().listen();
+    loop {
+        let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
+        lease::extend(ctx, &held, token).await?;
+        let planned = contributes(&row, &held, series)?
+            .filter(|planned| (1..=planned.series.rounds).contains(&number))
+            .ok_or_else(|| {
+                Error::validation(vec![Violation::new("round", "this dataset takes part in no such round")])
+            })?;
+        let name = &planned.series.name;
+        if find(ctx.db.read(), &row, name, number).await?.is_some_and(|open| open.closed_at.is_none()) {
+            close::if_due(ctx, held.job, name, number).await?;
+        }
+        if let Some(closed) = find(ctx.db.read(), &row, name, number).await? {
+            if let (Some(digest), Some(object), Some(length)) = (closed.digest, closed.object, closed.length) {
+                return Ok(Some(Mean {
+                    contributors: closed.contributors as u32,
+                    length: length as u64,
+                    digest,
+                    object: Path::from(object),
+                }));
+            }
+        }
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        tokio::select! {
+            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = ctx.shutdown.cancelled() => return Ok(None),
+        }
+    }
+}

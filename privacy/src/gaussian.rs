@@ -3,11 +3,11 @@
 //! Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022. Everything is a function of μ = Δ/σ, and T-fold composition
 //! is exact: μ_total² = Σ μᵢ².
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
+use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 use libm::{erf, erfc, exp, log};
 
-use crate::special::{erfcx, erfcx_deficit};
+use crate::special::{erfcx, erfcx_fall};
 use crate::unit::{Delta, Epsilon};
 
 /// Why a Gaussian mechanism is not one.
@@ -39,6 +39,11 @@ impl GaussianProfile {
             }
         }
         Ok(Self { mu: if l2_sensitivity == 0.0 { 0.0 } else { l2_sensitivity / sigma } })
+    }
+
+    /// The profile of a given μ ≥ 0.
+    pub(crate) const fn of_mu(mu: f64) -> Self {
+        Self { mu }
     }
 
     /// μ.
@@ -144,29 +149,6 @@ impl GaussianProfile {
         }
         Self { mu: low }
     }
-}
-
-/// erfcx(x) − erfcx(x + width) for x ≥ −5 and a width below 0.25: the integral of −erfcx′ by five-point Gauss-Legendre,
-/// because the difference itself would cancel.
-fn erfcx_fall(x: f64, width: f64) -> f64 {
-    const NODES: [(f64, f64); 5] = [
-        (0.0, 0.568_888_888_888_888_9),
-        (0.538_469_310_105_683_1, 0.478_628_670_499_366_47),
-        (-0.538_469_310_105_683_1, 0.478_628_670_499_366_47),
-        (0.906_179_845_938_664, 0.236_926_885_056_189_08),
-        (-0.906_179_845_938_664, 0.236_926_885_056_189_08),
-    ];
-    let half = 0.5 * width;
-    NODES.iter().map(|(node, weight)| weight * erfcx_slope(x + half * (1.0 + node))).sum::<f64>() * half
-}
-
-/// −erfcx′(s) = 2/√π − 2 s erfcx(s), positive.
-fn erfcx_slope(s: f64) -> f64 {
-    if s < 25.0 {
-        return FRAC_2_SQRT_PI - 2.0 * s * erfcx(s);
-    }
-    let u = 1.0 / (s * s);
-    FRAC_2_SQRT_PI * u * erfcx_deficit(u)
 }
 
 /// σ of the classic calibration, Δ √(2 ln(1.25/δ)) / ε (Dwork and Roth 2014, Theorem A.1), rounded up. Proven for

@@ -14,6 +14,7 @@ pub mod gaussian;
 pub mod group;
 pub mod ledger;
 pub mod mechanism;
+pub mod pld;
 pub mod special;
 pub mod unit;
 

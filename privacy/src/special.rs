@@ -2,7 +2,7 @@
 //!
 //! Nothing here may call a transcendental function of the standard library: those differ between platforms.
 
-use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, PI};
 
 use libm::{erfc, exp, expm1, lgamma, log, log1p};
 
@@ -68,6 +68,29 @@ pub fn erfcx(t: f64) -> f64 {
 /// is below 1e-17 of the first.
 pub(crate) fn erfcx_deficit(s: f64) -> f64 {
     0.5 - s * (0.75 - s * (1.875 - s * (6.5625 - s * (29.531_25 - s * (162.421_875 - s * 1_055.742_187_5)))))
+}
+
+/// erfcx(x) − erfcx(x + width) for x ≥ −5 and a width below 0.25: the integral of −erfcx′ by five-point Gauss-Legendre,
+/// because the difference itself would cancel.
+pub(crate) fn erfcx_fall(x: f64, width: f64) -> f64 {
+    const NODES: [(f64, f64); 5] = [
+        (0.0, 0.568_888_888_888_888_9),
+        (0.538_469_310_105_683_1, 0.478_628_670_499_366_47),
+        (-0.538_469_310_105_683_1, 0.478_628_670_499_366_47),
+        (0.906_179_845_938_664, 0.236_926_885_056_189_08),
+        (-0.906_179_845_938_664, 0.236_926_885_056_189_08),
+    ];
+    let half = 0.5 * width;
+    NODES.iter().map(|(node, weight)| weight * erfcx_slope(x + half * (1.0 + node))).sum::<f64>() * half
+}
+
+/// −erfcx′(s) = 2/√π − 2 s erfcx(s), positive.
+fn erfcx_slope(s: f64) -> f64 {
+    if s < 25.0 {
+        return FRAC_2_SQRT_PI - 2.0 * s * erfcx(s);
+    }
+    let u = 1.0 / (s * s);
+    FRAC_2_SQRT_PI * u * erfcx_deficit(u)
 }
 
 /// ln erfc(t), for every t; no underflow.

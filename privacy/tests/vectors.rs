@@ -8,5 +8,7 @@ mod case;
 mod gaussian;
 #[path = "vectors/ledger.rs"]
 mod ledger;
+#[path = "vectors/pld.rs"]
+mod pld;
 #[path = "vectors/rdp.rs"]
 mod rdp;

@@ -1,0 +1,267 @@
+//! Privacy-loss distributions: the tight (ε, δ) of a closed plan, for reports and certificates.
+//!
+//! Valid for plans whose parameters are fixed before the first output (Zhu, Dong and Wang 2022); it must never decide the
+//! admission of the next, adaptively chosen job. Every answer is an upper bound: connect-the-dots dominates each step at
+//! both directions of the neighbouring relation, and round-off is counted as mass.
+//!
+//! `pair.rs` holds the single steps, `grid.rs` puts them on a grid, `tilt.rs` composes them, `fft.rs` transforms. To add a
+//! mechanism: its dominating pair there, its event in [`Plan::add`].
+
+mod fft;
+mod grid;
+#[cfg(test)]
+mod laws;
+mod pair;
+mod tilt;
+
+pub use pair::Pair;
+
+use libm::log;
+
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::gaussian::GaussianProfile;
+use crate::group;
+use crate::unit::{Delta, Epsilon};
+use grid::Part;
+use tilt::{Found, Window};
+
+/// Why a plan has no tight number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PldError {
+    /// The distribution does not fit into any sensible grid.
+    #[error("the plan's losses are spread too widely for a grid: report the Rényi bound")]
+    TooWide,
+}
+
+/// A closed plan: mechanisms with how often each is applied.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    pairs: Vec<(Pair, u64)>,
+    /// All plain Gaussians together: they compose exactly.
+    gaussian: f64,
+    /// Does something lose everything for certain?
+    leaks: bool,
+}
+
+impl Plan {
+    /// A plan of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The plan that an event describes.
+    pub fn of(event: &Event, adjacency: Adjacency) -> Self {
+        let mut plan = Self::new();
+        plan.add(event, adjacency, 1);
+        plan
+    }
+
+    /// Adds `count` of an event. Events state their guarantee or noise for one unit added or removed; see
+    /// [`crate::mechanism::curve`].
+    pub fn add(&mut self, event: &Event, adjacency: Adjacency, count: u64) {
+        let replaces = adjacency == Adjacency::ReplaceOne;
+        let changes = if replaces { 2.0 } else { 1.0 };
+        match event {
+            _ if count == 0 => {}
+            Event::Gaussian { noise_multiplier } => self.add_gaussian(noise_multiplier.get() / changes, count),
+            Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
+                let (q, z) = (sampling_rate.get(), noise_multiplier.get());
+                if q >= 1.0 {
+                    self.add_gaussian(z / changes, count);
+                } else if replaces {
+                    self.add_pair(Pair::sampled_gaussian_replacing(q, z), count);
+                } else {
+                    self.add_pair(Pair::sampled_gaussian(q, z), count);
+                }
+            }
+            Event::Laplace { epsilon } => self.add_pair(Pair::laplace(epsilon.get() * changes), count),
+            Event::Pure { epsilon } => self.add_pair(Pair::approximate(epsilon.get() * changes, 0.0), count),
+            Event::Approximate { epsilon, delta } => {
+                let delta = if replaces { group::pair_delta(*epsilon, *delta) } else { delta.get() };
+                self.add_pair(Pair::approximate(epsilon.get() * changes, delta), count);
+            }
+            Event::NonPrivate => self.leaks = true,
+            Event::Composed { events } => events.iter().for_each(|part| self.add(part, adjacency, count)),
+            Event::Repeated { count: times, of } => match count.checked_mul(*times) {
+                Some(count) => self.add(of, adjacency, count),
+                None => self.leaks = true,
+            },
+        }
+    }
+
+    /// Adds `count` plain Gaussians of noise multiplier z; 0 hides nothing.
+    pub fn add_gaussian(&mut self, z: f64, count: u64) {
+        if count > 0 {
+            self.gaussian = libm::hypot(self.gaussian, (count as f64).sqrt() / z);
+        }
+    }
+
+    /// Adds `count` mechanisms with this dominating pair.
+    pub fn add_pair(&mut self, pair: Pair, count: u64) {
+        if count == 0 {
+            return;
+        }
+        match self.pairs.iter_mut().find(|(known, _)| *known == pair) {
+            Some((_, known)) => *known = known.saturating_add(count),
+            None => self.pairs.push((pair, count)),
+        }
+    }
+
+    /// The least ε at δ, rounded up; `None` when there is no finite one.
+    ///
+    /// # Errors
+    /// [`PldError::TooWide`] when the losses do not fit into any sensible grid.
+    pub fn epsilon(&self, delta: Delta) -> Result<Option<Epsilon>, PldError> {
+        if self.leaks {
+            return Ok(None);
+        }
+        if self.pairs.is_empty() {
+            return Ok(self.gaussian_profile().epsilon(delta));
+        }
+        if delta.get() <= 0.0 {
+            return Ok(self.pure_epsilon());
+        }
+        let answer = self.refine(|step| self.epsilon_on(step, delta.get()))?;
+        Ok(answer.and_then(|epsilon| Epsilon::new(epsilon).ok()))
+    }
+
+    /// The least δ at ε, rounded up; 1 promises nothing.
+    ///
+    /// # Errors
+    /// [`PldError::TooWide`] when the losses do not fit into any sensible grid.
+    pub fn delta(&self, epsilon: Epsilon) -> Result<f64, PldError> {
+        if self.leaks {
+            return Ok(1.0);
+        }
+        if self.pairs.is_empty() {
+            return Ok((self.gaussian_profile().delta(epsilon) * (1.0 + 1e-11)).min(1.0));
+        }
+        if let ([(pair, 1)], true) = (self.pairs.as_slice(), self.gaussian == 0.0) {
+            // One step has its profile in closed form.
+            let worst = pair.directions.iter().map(|loss| loss.profile(epsilon.get()) + loss.infinite());
+            return Ok((worst.fold(0.0, f64::max) * (1.0 + 1e-11)).min(1.0));
+        }
+        let answer = self.refine(|step| Ok(Some(self.delta_on(step, epsilon.get())?)))?;
+        Ok(answer.unwrap_or(1.0))
+    }
+
+    fn gaussian_profile(&self) -> GaussianProfile {
+        GaussianProfile::of_mu(self.gaussian)
+    }
+
+    /// ε at δ = 0: finite only when every loss has an end.
+    fn pure_epsilon(&self) -> Option<Epsilon> {
+        if self.gaussian > 0.0 {
+            return None;
+        }
+        let directions = (0..2).map(|direction| {
+            self.pairs.iter().try_fold(0.0, |sum, (pair, count)| {
+                let loss = pair.directions.get(direction).unwrap_or(&pair.directions[0]);
+                let most = loss.range().1.filter(|_| loss.infinite() == 0.0)?;
+                Some(sum + (most * *count as f64).next_up())
+            })
+        });
+        let worst = directions.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max);
+        Epsilon::new(worst).ok()
+    }
+
+    /// Halves the grid until the answer no longer moves by a thousandth. Every answer is valid, so the last is kept even
+    /// when a finer grid would be too long.
+    fn refine(&self, answer: impl Fn(f64) -> Result<Option<f64>, PldError>) -> Result<Option<f64>, PldError> {
+        let mut step = self.first_step();
+        let mut best = loop {
+            match answer(step) {
+                Err(PldError::TooWide) if step < 4.0 => step *= 4.0,
+                other => break other?,
+            }
+        };
+        for _ in 0..12 {
+            step *= 0.5;
+            let Ok(finer) = answer(step) else { break };
+            let (Some(before), Some(after)) = (best, finer) else {
+                best = finer.or(best);
+                continue;
+            };
+            best = Some(before.min(after));
+            if before - after <= 1e-3 * after.max(1e-6) {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// A spacing to start from. Connect-the-dots adds about h²/6 to the variance of every step, so a tenth of the steps'
+    /// standard deviation costs a thousandth or so of ε, and the first halving a quarter of that.
+    fn first_step(&self) -> f64 {
+        let (mut variance, mut steps) = (0.0, 0.0);
+        for (pair, count) in &self.pairs {
+            let spread = pair.directions[0].spread();
+            variance += *count as f64 * spread * spread;
+            steps += *count as f64;
+        }
+        (0.1 * (variance / steps).sqrt()).clamp(1e-5, 0.25)
+    }
+
+    /// Every direction of the whole plan on one grid.
+    fn parts(&self, step: f64, delta: f64) -> Result<Vec<Vec<Part>>, PldError> {
+        let gaussian = (self.gaussian > 0.0).then(|| (Pair::sampled_gaussian(1.0, 1.0 / self.gaussian), 1));
+        let steps: u64 = self.pairs.iter().map(|(_, count)| *count).sum();
+        let tail = delta * 1e-6 / (steps as f64 + 1.0);
+        (0..2)
+            .map(|direction| {
+                let all = self.pairs.iter().chain(&gaussian);
+                let part = |(pair, count): &(Pair, u64)| {
+                    let loss = pair.directions.get(direction).unwrap_or(&pair.directions[0]);
+                    Part::new(loss, step, tail, *count).ok_or(PldError::TooWide)
+                };
+                all.map(part).collect()
+            })
+            .collect()
+    }
+
+    fn epsilon_on(&self, step: f64, delta: f64) -> Result<Option<f64>, PldError> {
+        let mut worst = 0.0f64;
+        for (direction, parts) in self.parts(step, delta)?.into_iter().enumerate() {
+            if direction > 0 && tilt::surely_meets(&parts, worst, delta) {
+                continue;
+            }
+            let Some(epsilon) = direction_epsilon(&parts, delta)? else { return Ok(None) };
+            worst = worst.max(epsilon);
+        }
+        Ok(Some(worst))
+    }
+
+    fn delta_on(&self, step: f64, epsilon: f64) -> Result<f64, PldError> {
+        let mut worst = 0.0f64;
+        for parts in self.parts(step, 1e-12)? {
+            let theta = tilt::tilt_for_epsilon(&parts, epsilon);
+            let window = Window::new(&parts, theta).ok_or(PldError::TooWide)?;
+            // Above the window there is nothing but what is infinite; below it the window says 1 at worst.
+            worst = worst.max(window.delta(epsilon).unwrap_or(1.0));
+        }
+        Ok(worst)
+    }
+}
+
+/// The ε at δ of one direction; `None` when the mass at infinity is above δ.
+fn direction_epsilon(parts: &[Part], delta: f64) -> Result<Option<f64>, PldError> {
+    let mut theta = tilt::tilt_for_delta(parts, log(delta));
+    let mut answer = Err(PldError::TooWide);
+    for _ in 0..4 {
+        let window = Window::new(parts, theta).ok_or(PldError::TooWide)?;
+        match window.epsilon(delta) {
+            Found::Never => return Ok(None),
+            Found::Below => theta *= 0.5,
+            Found::At(epsilon) => {
+                answer = Ok(Some(epsilon));
+                if epsilon <= 0.0 || window.holds(epsilon) {
+                    break;
+                }
+                // A window centred elsewhere loses digits, never validity: look again where the answer is.
+                theta = tilt::tilt_for_epsilon(parts, epsilon);
+            }
+        }
+    }
+    answer
+}

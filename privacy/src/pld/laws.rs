@@ -1,0 +1,111 @@
+//! Laws of the tight number: exact where there is a closed form, never below it, and never above the Rényi bound.
+
+#![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+use libm::{exp, expm1};
+use proptest::prelude::*;
+
+use super::{Pair, Plan};
+use crate::adjacency::Adjacency;
+use crate::convert;
+use crate::curve::OrderGrid;
+use crate::event::Event;
+use crate::gaussian::GaussianProfile;
+use crate::mechanism;
+use crate::special::ln_binomial;
+use crate::unit::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
+
+fn sampled(q: f64, z: f64) -> Event {
+    let (sampling_rate, noise_multiplier) = (SamplingRate::new(q).unwrap(), NoiseMultiplier::new(z).unwrap());
+    Event::PoissonSampledGaussian { sampling_rate, noise_multiplier }
+}
+
+fn epsilon(plan: &Plan, delta: f64) -> f64 {
+    plan.epsilon(Delta::new(delta).unwrap()).unwrap().map_or(f64::INFINITY, Epsilon::get)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn gaussians_on_the_grid_are_never_below_their_closed_form_and_near_it(
+        ln_z in -1.5f64..2.0, steps in 1u64..2000, ln_delta in -23.0f64..-3.0
+    ) {
+        let (z, delta) = (exp(ln_z), exp(ln_delta));
+        let mut plan = Plan::new();
+        plan.add_pair(Pair::sampled_gaussian(1.0, z), steps);
+        let exact = GaussianProfile::new(1.0, z).unwrap().times(steps).epsilon(Delta::new(delta).unwrap()).unwrap().get();
+        let got = epsilon(&plan, delta);
+        prop_assert!(got >= exact * (1.0 - 1e-9), "{} {}", got, exact);
+        prop_assert!(got <= exact * 1.002 + 1e-4, "{} {}", got, exact);
+    }
+
+    #[test]
+    fn randomized_response_is_its_binomial_sum(epsilon0 in 0.05f64..2.0, steps in 1u64..60, ln_delta in -20.0f64..-2.0) {
+        let mut plan = Plan::new();
+        plan.add_pair(Pair::approximate(epsilon0, 0.0), steps);
+        let got = epsilon(&plan, exp(ln_delta));
+        // δ(ε) = Σ_k C(T,k) p^k (1−p)^{T−k} (1 − e^{ε − (2k−T) ε₀})⁺ at the answer, and a little below it.
+        let delta = |epsilon: f64| -> f64 {
+            let t = steps as f64;
+            (0..=steps).map(|k| {
+                let k = k as f64;
+                let mass = exp(ln_binomial(t, k) - k * libm::log1p(exp(-epsilon0)) - (t - k) * libm::log1p(exp(epsilon0)));
+                mass * (-expm1(epsilon - (2.0 * k - t) * epsilon0)).max(0.0)
+            }).sum()
+        };
+        prop_assert!(delta(got * (1.0 + 1e-9)) <= exp(ln_delta), "{}", got);
+        prop_assert!(got <= 1e-9 || delta(got * 0.995 - 1e-3) > exp(ln_delta), "{}", got);
+    }
+
+    #[test]
+    fn the_tight_number_is_at_most_the_renyi_bound_and_moves_with_steps_and_noise(
+        ln_q in -6.0f64..-0.1, ln_z in -0.7f64..2.0, steps in 1u64..3000
+    ) {
+        let (q, z, delta) = (exp(ln_q), exp(ln_z), 1e-6);
+        let at = |z: f64, steps: u64| epsilon(&Plan::of(&sampled(q, z).times(steps), Adjacency::AddRemove), delta);
+        let got = at(z, steps);
+        let curve = mechanism::curve(&sampled(q, z).times(steps), Adjacency::AddRemove, &OrderGrid::reporting()).unwrap();
+        let renyi = convert::epsilon(&curve, Delta::new(delta).unwrap()).unwrap().get();
+        prop_assert!(got <= renyi * 1.001 + 1e-6, "{} {}", got, renyi);
+        prop_assert!(at(z * 1.1, steps) <= got * 1.001 + 1e-9);
+        prop_assert!(at(z, 2 * steps) >= got * 0.999);
+        let replaced = epsilon(&Plan::of(&sampled(q, z).times(steps), Adjacency::ReplaceOne), delta);
+        prop_assert!(replaced >= got * 0.999);
+    }
+
+    #[test]
+    fn epsilon_and_delta_keep_each_others_promise(ln_q in -4.0f64..-0.1, z in 0.6f64..4.0, steps in 2u64..500) {
+        let plan = Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove);
+        let got = epsilon(&plan, 1e-5);
+        let back = plan.delta(Epsilon::new(got).unwrap()).unwrap();
+        prop_assert!((0.95..=1.05).contains(&(back / 1e-5)) || got <= 0.0, "{} {:e}", got, back);
+    }
+}
+
+#[test]
+fn a_leak_has_no_epsilon_and_nothing_costs_nothing() {
+    let leak = Plan::of(&Event::NonPrivate.times(1), Adjacency::AddRemove);
+    assert_eq!(leak.epsilon(Delta::new(0.1).unwrap()), Ok(None));
+    assert_eq!(leak.delta(Epsilon::new(5.0).unwrap()), Ok(1.0));
+    for nothing in [Plan::new(), Plan::of(&Event::NonPrivate.times(0), Adjacency::AddRemove)] {
+        assert_eq!(nothing.epsilon(Delta::new(0.0).unwrap()), Ok(Epsilon::new(0.0).ok()));
+    }
+}
+
+#[test]
+fn pure_plans_have_an_epsilon_at_delta_zero_and_gaussian_ones_do_not() {
+    let laplace = Event::Laplace { epsilon: Epsilon::new(0.5).unwrap() };
+    let at_zero = |event: &Event| epsilon(&Plan::of(event, Adjacency::AddRemove), 0.0);
+    assert!((at_zero(&laplace.clone().times(4)) - 2.0).abs() < 1e-12);
+    let mixed = Event::Composed { events: vec![laplace, sampled(0.5, 1.0)] };
+    assert!(at_zero(&mixed).is_infinite());
+}
+
+#[test]
+fn a_side_mass_above_delta_leaves_no_epsilon() {
+    let event = Event::Approximate { epsilon: Epsilon::new(0.5).unwrap(), delta: Delta::new(1e-7).unwrap() }.times(20);
+    let plan = Plan::of(&event, Adjacency::AddRemove);
+    assert!(epsilon(&plan, 1e-6).is_infinite());
+    assert!(epsilon(&plan, 1e-5) < 10.0);
+}

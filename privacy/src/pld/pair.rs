@@ -1,0 +1,321 @@
+//! Single steps: the exact hockey-stick profile of each mechanism's dominating pair, in both directions.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use libm::{asinh, exp, expm1, log, log1p, sinh};
+
+use crate::special::{erfcx, erfcx_fall, ln_binomial, log_add, normal_tail};
+
+/// One direction of a dominating pair (P, Q): how the loss ln P/Q is distributed under P.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Loss {
+    /// P = (1−q) N(0, z²) + q N(1, z²) against Q = N(0, z²).
+    Remove { q: f64, z: f64 },
+    /// The same pair, the other way round.
+    Add { q: f64, z: f64 },
+    /// P = (1−q) N(0) + q N(1) against Q = (1−q) N(0) + q N(−1); its own reverse.
+    Replace { q: f64, z: f64 },
+    /// P = Σ wₖ N(k, z²) against Q = N(0, z²): several units, each sampled by itself.
+    RemoveGroup { weights: Vec<f64>, z: f64 },
+    /// Laplace of scale 1/ε; its own reverse.
+    Laplace { epsilon: f64 },
+    /// Finitely many losses with their masses, and the mass at infinity.
+    Finite { atoms: Vec<(f64, f64)>, infinite: f64 },
+}
+
+/// A mechanism's dominating pair. Costs of whole plans are the larger of both directions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    pub(super) directions: Vec<Loss>,
+}
+
+impl Pair {
+    /// One Gaussian release of a Poisson(q) sample, one unit added or removed (or zeroed); q = 1 is the plain Gaussian.
+    pub fn sampled_gaussian(q: f64, z: f64) -> Self {
+        Self { directions: vec![Loss::Remove { q, z }, Loss::Add { q, z }] }
+    }
+
+    /// The same, one unit replaced by another; z is still relative to the clip.
+    pub fn sampled_gaussian_replacing(q: f64, z: f64) -> Self {
+        Self { directions: vec![Loss::Replace { q, z }; 2] }
+    }
+
+    /// The same for `size` units removed together, each sampled by itself (Ganesh 2024). The removal only: it dominates.
+    pub fn sampled_gaussian_group(q: f64, z: f64, size: u32) -> Self {
+        let g = f64::from(size);
+        let weight = |k: u32| {
+            let k = f64::from(k);
+            // At q = 1 all the weight is on the whole group.
+            let rest = if q < 1.0 {
+                (g - k) * log1p(-q)
+            } else if k < g {
+                f64::NEG_INFINITY
+            } else {
+                0.0
+            };
+            exp(ln_binomial(g, k) + k * log(q) + rest)
+        };
+        let loss = Loss::RemoveGroup { weights: (0..=size).map(weight).collect(), z };
+        Self { directions: vec![loss] }
+    }
+
+    /// The Laplace mechanism of scale Δ₁/ε.
+    pub fn laplace(epsilon: f64) -> Self {
+        Self { directions: vec![Loss::Laplace { epsilon }; 2] }
+    }
+
+    /// Any (ε, δ)-DP mechanism: with probability δ everything, else binary randomized response (Kairouz, Oh and
+    /// Viswanath 2015).
+    pub fn approximate(epsilon: f64, delta: f64) -> Self {
+        let up = (1.0 - delta) / (1.0 + exp(-epsilon));
+        let down = (1.0 - delta) / (1.0 + exp(epsilon));
+        let atoms = vec![(-epsilon, down), (epsilon, up)];
+        Self { directions: vec![Loss::Finite { atoms, infinite: delta }; 2] }
+    }
+
+    /// A mechanism with finitely many outcomes, given as (P, Q) for each; the reverse direction is added. Probabilities
+    /// that are left out of P, or have no counterpart in Q, lose everything.
+    pub fn finite(outcomes: &[(f64, f64)]) -> Self {
+        let direction = |outcomes: &mut dyn Iterator<Item = (f64, f64)>| {
+            let (mut atoms, mut infinite, mut left) = (Vec::new(), 0.0, 1.0);
+            for (p, q) in outcomes {
+                left -= p;
+                if p > 0.0 && q > 0.0 {
+                    atoms.push((log(p) - log(q), p));
+                } else {
+                    infinite += p;
+                }
+            }
+            Loss::Finite { atoms, infinite: infinite + if left > 1e-12 { left } else { 0.0 } }
+        };
+        let there = direction(&mut outcomes.iter().copied());
+        let back = direction(&mut outcomes.iter().map(|&(p, q)| (q, p)));
+        Self { directions: vec![there, back] }
+    }
+}
+
+/// How far a normal variable goes, in standard deviations, before what is beyond cannot matter (2e-24).
+const REACH: f64 = 10.2;
+
+impl Loss {
+    /// The mass at infinity.
+    pub(super) fn infinite(&self) -> f64 {
+        if let Self::Finite { infinite, .. } = self { *infinite } else { 0.0 }
+    }
+
+    /// Losses below this have no mass worth telling apart (below 1e-18), and the greatest loss, if there is one.
+    pub(super) fn range(&self) -> (f64, Option<f64>) {
+        match self {
+            Self::Remove { q, z } => (sampled_loss(*q, *z, -REACH * z), None),
+            Self::Add { q, z } => (-sampled_loss(*q, *z, REACH * z), (*q < 1.0).then(|| -log1p(-q))),
+            Self::Replace { q, z } => {
+                let x = -REACH * z;
+                (sampled_loss(*q, *z, x) - sampled_loss(*q, *z, -x), None)
+            }
+            Self::RemoveGroup { weights, z } => (group_loss(weights, *z, -REACH * z), None),
+            Self::Laplace { epsilon } => (-epsilon, Some(*epsilon)),
+            Self::Finite { atoms, .. } => {
+                let losses = || atoms.iter().map(|atom| atom.0);
+                (losses().fold(f64::INFINITY, f64::min), Some(losses().fold(f64::NEG_INFINITY, f64::max)))
+            }
+        }
+    }
+
+    /// Roughly the standard deviation of the loss, to choose a grid by. Losses with an end ask for a finer grid: their few
+    /// values do not smooth out.
+    pub(super) fn spread(&self) -> f64 {
+        match self {
+            // With much noise a step's loss is q times the Gaussian's; with little it is that of the rare sampled ones.
+            Self::Remove { q, z } | Self::Add { q, z } | Self::Replace { q, z } => {
+                (q * expm1(1.0 / (z * z)).sqrt()).min(q.sqrt() / z)
+            }
+            Self::RemoveGroup { weights, z } => {
+                let mean: f64 = weights.iter().enumerate().map(|(k, weight)| k as f64 * weight).sum();
+                mean / z
+            }
+            Self::Laplace { epsilon } => 0.02 * epsilon,
+            Self::Finite { atoms, .. } => {
+                0.02 * atoms.iter().map(|(loss, mass)| mass * loss * loss).sum::<f64>().sqrt()
+            }
+        }
+    }
+
+    /// δ(ε) = Σ max(P − e^ε Q, 0) without the mass at infinity, at any real ε; relative error about 1e-13.
+    pub(super) fn profile(&self, epsilon: f64) -> f64 {
+        match self {
+            Self::Remove { q, z } => {
+                let excess = expm1(epsilon) + q;
+                if excess <= 0.0 {
+                    return -expm1(epsilon);
+                }
+                // The outcome at which the loss is ε.
+                let x = z * z * (log(excess) - log(*q)) + 0.5;
+                q * tail_gap((x - 1.0) / z, 1.0 / z)
+            }
+            Self::Add { q, z } => {
+                let excess = expm1(-epsilon) + q;
+                if excess <= 0.0 {
+                    return 0.0;
+                }
+                let y = z * z * (log(excess) - log(*q)) + 0.5;
+                // Mirrored: e^ε q φ((1−y)/z) [m(−y/z) − m((1−y)/z)].
+                let (near, width) = (-y / z, 1.0 / z);
+                mirrored_gap(*q, epsilon, excess, near, width)
+            }
+            Self::Replace { q, z } => {
+                let k = log(*q) - 0.5 / (z * z);
+                let scaled = sinh(0.5 * epsilon) * (1.0 - q);
+                // asinh(s/e^k) for e^k that may underflow.
+                let ln_scaled = log(scaled.abs()) - k;
+                let turn = if ln_scaled > 40.0 {
+                    (ln_scaled + std::f64::consts::LN_2) * scaled.signum()
+                } else {
+                    asinh(scaled * exp(-k))
+                };
+                let turn = if scaled == 0.0 { 0.0 } else { turn };
+                let x = z * z * (0.5 * epsilon + turn);
+                q * tail_gap((x - 1.0) / z, 1.0 / z) + q * exp(epsilon) * reflected_tail_gap(x / z, 1.0 / z)
+            }
+            Self::RemoveGroup { weights, z } => {
+                if epsilon <= log(weights[0]) {
+                    return -expm1(epsilon);
+                }
+                let x = group_outcome(weights, *z, epsilon);
+                let gap = |(k, weight): (usize, &f64)| {
+                    if *weight == 0.0 { 0.0 } else { weight * tail_gap((x - k as f64) / z, k as f64 / z) }
+                };
+                weights.iter().enumerate().skip(1).map(gap).sum()
+            }
+            Self::Laplace { epsilon: most } => {
+                if epsilon >= *most {
+                    0.0
+                } else if epsilon <= -most {
+                    -expm1(epsilon)
+                } else {
+                    -expm1(0.5 * (epsilon - most))
+                }
+            }
+            Self::Finite { atoms, .. } => {
+                let above = |&&(loss, _): &&(f64, f64)| loss > epsilon;
+                atoms.iter().filter(above).map(|(loss, mass)| mass * -expm1(epsilon - loss)).sum()
+            }
+        }
+    }
+}
+
+/// ln(1 − q + q e^{(2x−1)/(2z²)}).
+fn sampled_loss(q: f64, z: f64, x: f64) -> f64 {
+    let t = (x - 0.5) / (z * z);
+    if q >= 1.0 { t } else { log_add(log1p(-q), log(q) + t) }
+}
+
+/// φ(v) [m(v) − m(v + w)], with Mills' ratio m = Φc/φ and w > 0: P's tail less e^ε times Q's, without cancellation.
+fn tail_gap(v: f64, w: f64) -> f64 {
+    let density = exp(-0.5 * v * v) / (2.0 * PI).sqrt();
+    if v < -7.0 {
+        // φ(v)/φ(v+w) = e^{w(v + w/2)}.
+        return normal_tail(v) - exp(w * (v + 0.5 * w)) * normal_tail(v + w);
+    }
+    density * mills_fall(v, w)
+}
+
+/// φ(v + w) [m(v) − m(v + w)].
+fn reflected_tail_gap(v: f64, w: f64) -> f64 {
+    let far = v + w;
+    if v < -7.0 {
+        return exp(-w * (v + 0.5 * w)) * normal_tail(v) - normal_tail(far);
+    }
+    exp(-0.5 * far * far) / (2.0 * PI).sqrt() * mills_fall(v, w)
+}
+
+/// m(v) − m(v + w) for v ≥ −7.
+fn mills_fall(v: f64, w: f64) -> f64 {
+    let (low, width) = (v * FRAC_1_SQRT_2, w * FRAC_1_SQRT_2);
+    let fall = if width < 0.25 { erfcx_fall(low, width) } else { erfcx(low) - erfcx(low + width) };
+    (0.5 * PI).sqrt() * fall
+}
+
+/// δ of the add direction: e^ε q φ(v + w) [m(v) − m(v + w)] at v = −y/z. Far out, where the ratio overflows, directly:
+/// (1 − e^ε(1−q)) Φ(y/z) − e^ε q Φ((y−1)/z), and 1 − e^ε(1−q) = e^ε · excess.
+fn mirrored_gap(q: f64, epsilon: f64, excess: f64, v: f64, w: f64) -> f64 {
+    if v < -7.0 {
+        return exp(epsilon) * (excess * normal_tail(v) - q * normal_tail(v + w));
+    }
+    exp(epsilon) * q * reflected_tail_gap(v, w)
+}
+
+/// ln Σ wₖ e^{(2kx − k²)/(2z²)}, and its slope in x.
+fn group_parts(weights: &[f64], z: f64, x: f64) -> (f64, f64) {
+    let unit = 1.0 / (z * z);
+    let term = |(k, weight): (usize, &f64)| {
+        let k = k as f64;
+        (log(*weight) + (k * x - 0.5 * k * k) * unit, k * unit)
+    };
+    let terms: Vec<(f64, f64)> = weights.iter().enumerate().map(term).collect();
+    let greatest = terms.iter().map(|term| term.0).fold(f64::NEG_INFINITY, f64::max);
+    let (mut sum, mut slope) = (0.0, 0.0);
+    for (ln_term, rate) in terms {
+        let share = exp(ln_term - greatest);
+        sum += share;
+        slope += share * rate;
+    }
+    (greatest + log(sum), slope / sum)
+}
+
+fn group_loss(weights: &[f64], z: f64, x: f64) -> f64 {
+    group_parts(weights, z, x).0
+}
+
+/// The outcome at which the group's loss is ε: the loss is convex and rises in x, so Newton from the right converges.
+fn group_outcome(weights: &[f64], z: f64, epsilon: f64) -> f64 {
+    let mut x = 1.0;
+    while group_loss(weights, z, x) < epsilon {
+        x = 2.0 * x + z;
+    }
+    for _ in 0..200 {
+        let (loss, slope) = group_parts(weights, z, x);
+        let next = x - (loss - epsilon) / slope;
+        if (next - x).abs() <= 1e-15 * x.abs().max(z) || !next.is_finite() {
+            break;
+        }
+        x = next;
+    }
+    x
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_reflect_into_each_other() {
+        // δ of (P, Q) at −ε is 1 − e^{−ε} + e^{−ε} δ of (Q, P) at ε.
+        let pairs = [
+            Pair::sampled_gaussian(0.1, 0.7),
+            Pair::sampled_gaussian(0.9, 5.0),
+            Pair::sampled_gaussian(1.0, 2.0),
+            Pair::sampled_gaussian_replacing(0.3, 1.5),
+            Pair::laplace(0.8),
+        ];
+        for pair in pairs {
+            for epsilon in [1e-6, 0.01, 0.09, 0.5, 2.0, 7.0] {
+                for (there, back) in [(0, 1), (1, 0)] {
+                    let got = pair.directions[there].profile(-epsilon);
+                    let expected = -expm1(-epsilon) + exp(-epsilon) * pair.directions[back].profile(epsilon);
+                    assert!((got / expected - 1.0).abs() < 1e-9, "{pair:?} {epsilon} {there}: {got:e} {expected:e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_of_one_is_one_unit() {
+        for (q, z) in [(0.1, 0.7), (0.5, 3.0)] {
+            let (one, group) = (Pair::sampled_gaussian(q, z), Pair::sampled_gaussian_group(q, z, 1));
+            for epsilon in [-0.5, 0.0, 0.1, 1.0, 4.0] {
+                let (a, b) = (one.directions[0].profile(epsilon), group.directions[0].profile(epsilon));
+                assert!((a - b).abs() <= 1e-11 * a, "{epsilon}: {a:e} {b:e}");
+            }
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
 use crate::tls::{TlsError, TlsIdentity};
-use crate::{keys, rest};
+use crate::{grpc, keys, rest};
 
 /// How long requests may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -102,7 +102,7 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
         throttle: Throttle::default(),
         shutdown: CancellationToken::new(),
     });
-    let router = rest::router(&ctx);
+    let router = rest::outside(&ctx, rest::router(&ctx));
     Ok(App { ctx, router, http, grpc })
 }
 
@@ -127,8 +127,8 @@ impl App {
     /// [`StartError::Serve`] when a face ends by itself.
     pub async fn serve(self) -> Result<(), StartError> {
         tracing::info!(http = self.ctx.addresses.http, grpc = self.ctx.addresses.grpc, "serving");
-        let Self { ctx, router, http, grpc } = self;
-        let both = tokio::try_join!(serve_http(&ctx, router, http), serve_grpc(&ctx, grpc));
+        let Self { ctx, router, http, grpc: workers } = self;
+        let both = tokio::try_join!(serve_http(&ctx, router, http), grpc::serve(&ctx, workers));
         ctx.shutdown.cancel();
         both.map_err(StartError::Serve)?;
         tracing::info!("stopped");
@@ -154,10 +154,4 @@ async fn serve_http(ctx: &Ctx, router: Router, listener: TcpListener) -> io::Res
     };
     stopper.abort();
     served
-}
-
-async fn serve_grpc(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
-    let _listener = listener;
-    ctx.shutdown.cancelled().await;
-    Ok(())
 }

@@ -27,6 +27,9 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The dashboard's files as `make` bundles them; without it there is no dashboard, only REST and gRPC.
     pub dist: Option<PathBuf>,
+    /// Whether something before the server sets `X-Forwarded-For`; its last address is then the caller's. Leave it off
+    /// otherwise: anybody could claim any address.
+    pub behind_proxy: bool,
     /// Transport security.
     pub tls: TlsConfig,
     /// Minutes for which an access token holds: 1 to 60.
@@ -90,6 +93,7 @@ impl Default for Config {
             database_url: None,
             data_dir: PathBuf::from("undertone-data"),
             dist: None,
+            behind_proxy: false,
             tls: TlsConfig::default(),
             access_minutes: 15,
             session_days: 30,
@@ -175,7 +179,7 @@ struct Known(config::Map<String, config::Value>);
 
 impl Known {
     fn of(environment: &config::Environment) -> Result<Self, config::ConfigError> {
-        const KEYS: [&str; 11] = [
+        const KEYS: [&str; 12] = [
             "http",
             "grpc",
             "public_url",
@@ -183,6 +187,7 @@ impl Known {
             "database_url",
             "data_dir",
             "dist",
+            "behind_proxy",
             "tls",
             "access_minutes",
             "session_days",

@@ -9,6 +9,7 @@ pub mod ctx;
 pub mod db;
 pub mod error;
 pub mod exchange;
+pub mod grpc;
 pub mod keys;
 pub mod rest;
 pub mod service;

@@ -3,3 +3,27 @@
 
 mod code;
 mod entity;
+mod receipt;
+
+pub mod approval;
+pub mod budget;
+pub mod consortium;
+pub mod dataset;
+pub mod finish;
+pub mod invitation;
+pub mod job;
+pub mod lease;
+pub mod ledger;
+pub mod measurement;
+pub mod member;
+pub mod model;
+pub mod offer;
+pub mod organization;
+pub mod plan;
+pub mod presence;
+pub mod round;
+pub mod session;
+pub mod setup;
+pub mod worker;
+#[cfg(test)]
+pub(crate) mod world;

@@ -3,6 +3,8 @@
 //! [`on_both!`] runs one claim on SQLite and, when `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a database
 //! of its own there, which is dropped in the end whatever happens.
 
+mod people;
+
 use axum_test::TestServer;
 use sea_orm::{ConnectionTrait as _, Database};
 use tempfile::TempDir;
@@ -54,6 +56,11 @@ impl TestApp {
         let App { ctx, router, .. } = build(config, clock.clock(), Random::seeded(1)).await.expect("the server starts");
         let server = TestServer::new(router);
         Self { ctx, clock, server, dir, database }
+    }
+
+    /// A second server on the same data, as after a restart: nothing that was only in memory is left.
+    pub(crate) async fn restarted(&self) -> App {
+        build(self.ctx.config.clone(), self.clock.clock(), Random::seeded(2)).await.expect("the server starts again")
     }
 
     /// The data folder.
@@ -119,3 +126,5 @@ macro_rules! on_both {
 }
 
 pub(crate) use on_both;
+
+pub(crate) use people::{Founded, HERE, PASSWORD, Person, newcomer};

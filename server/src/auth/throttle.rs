@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use time::{Duration, OffsetDateTime};
 
 /// Wrong attempts for one e-mail in a window.
-pub const BY_EMAIL: u32 = 10;
+pub(super) const BY_EMAIL: u32 = 10;
 /// Wrong attempts from one address in a window.
-pub const BY_ADDRESS: u32 = 50;
+pub(super) const BY_ADDRESS: u32 = 50;
 /// Length of a window.
-pub const WINDOW: Duration = Duration::minutes(15);
+pub(super) const WINDOW: Duration = Duration::minutes(15);
 /// Windows remembered at most; the oldest are forgotten first.
 const REMEMBERED: usize = 20_000;
 

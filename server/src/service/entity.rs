@@ -1,5 +1,7 @@
 //! The rows of the tables, private to `service`: no face can name a table. The schema itself comes from `migrations`.
 
+#![expect(unreachable_pub, reason = "the derives make their items public; this module keeps them private")]
+
 pub(super) mod account;
 pub(super) mod artifact;
 pub(super) mod budget;

@@ -1,18 +1,97 @@
-use super::{Operation, Standing};
+use undertone_api::id::{ConsortiumId, MemberId, OrganizationId, SessionId};
+use undertone_api::member::{Grant, Member, Role, Scope};
+use undertone_api::problem::Code;
+use uuid::Uuid;
+
+use super::{Operation, Place, Standing, check};
+use crate::auth::Actor;
 
 /// The whole policy, as a table that a person can read.
 #[test]
 fn the_matrix_is_what_was_agreed() {
-    let mut table = format!("{:<18}", "");
-    for standing in Standing::ALL {
-        table.push_str(&format!(" {:<18}", format!("{standing:?}")));
-    }
+    let line = |first: String, cells: Vec<String>| {
+        let cells: Vec<String> = [first].into_iter().chain(cells).map(|cell| format!("{cell:<18}")).collect();
+        cells.join(" ").trim_end().to_owned()
+    };
+    let mut table = vec![line(String::new(), Standing::ALL.iter().map(|standing| format!("{standing:?}")).collect())];
     for operation in Operation::ALL {
-        table.push_str(&format!("\n{:<18}", format!("{operation:?}")));
-        for standing in Standing::ALL {
-            table.push_str(&format!(" {:<18}", if operation.allowed().contains(standing) { "yes" } else { "-" }));
+        let cell = |standing| if operation.allowed().contains(standing) { "yes" } else { "-" }.to_owned();
+        table.push(line(format!("{operation:?}"), Standing::ALL.iter().map(cell).collect()));
+    }
+    insta::assert_snapshot!(table.join("\n"));
+}
+
+/// The text of every file of the service layer, but its tests.
+fn service() -> Vec<(String, String)> {
+    fn read(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).expect("the sources are there") {
+            let path = entry.expect("an entry").path();
+            let name = path.display().to_string();
+            if path.is_dir() {
+                read(&path, found);
+            } else if !name.ends_with("tests.rs") {
+                found.push((name, std::fs::read_to_string(&path).expect("text")));
+            }
         }
     }
-    let table: Vec<&str> = table.lines().map(str::trim_end).collect();
-    insta::assert_snapshot!(table.join("\n"));
+    let mut found = Vec::new();
+    read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/service"), &mut found);
+    found
+}
+
+#[test]
+fn every_row_of_the_table_is_asked_by_some_operation() {
+    let sources = service();
+    for operation in Operation::ALL {
+        let asked = format!("Operation::{operation:?}");
+        let boundary = |text: &str| {
+            text.match_indices(&asked)
+                .any(|(at, _)| !text[at + asked.len()..].starts_with(|next: char| next.is_alphanumeric()))
+        };
+        assert!(sources.iter().any(|(_, text)| boundary(text)), "{asked} is asked nowhere");
+    }
+}
+
+/// Operations that reach the policy through another one, which is named.
+const THROUGH: [&str; 5] =
+    ["readable(ctx, actor", "dataset::get(ctx, actor", "answer(ctx, actor", "wanted(", "policy::check("];
+
+#[test]
+fn every_operation_of_a_member_asks_the_policy() {
+    let mut operations = 0;
+    for (name, text) in service() {
+        for body in text.split("\npub async fn ").skip(1) {
+            let body = body.split("\n}\n").next().unwrap_or_default();
+            if body.contains("actor: &Actor") {
+                operations += 1;
+                let function = body.split('(').next().unwrap_or_default();
+                assert!(THROUGH.iter().any(|way| body.contains(way)), "{function} in {name} does not ask the policy");
+            }
+        }
+    }
+    assert!(operations > 25, "only {operations} operations were found: has the layout changed?");
+}
+
+#[test]
+fn what_a_place_hides_is_a_404_and_what_a_role_lacks_a_403() {
+    let (here, there) = (ConsortiumId(Uuid::from_u128(1)), ConsortiumId(Uuid::from_u128(2)));
+    let organization = OrganizationId(Uuid::from_u128(3));
+    let actor = Actor {
+        member: Member {
+            id: MemberId(Uuid::nil()),
+            name: String::new(),
+            email: String::new(),
+            operator: false,
+            grants: vec![Grant { scope: Scope::Organization(organization), role: Role::Researcher }],
+            created_at: time::OffsetDateTime::UNIX_EPOCH,
+        },
+        session: SessionId(Uuid::nil()),
+        consortia: [(here, vec![organization])].into(),
+    };
+    let code = |operation, place| check(&actor, operation, place).err().map(|error| error.code());
+    assert_eq!(code(Operation::ProposeJob, Place::Consortium(here)), None);
+    assert_eq!(code(Operation::InviteOrganization, Place::Consortium(here)), Some(Code::Forbidden));
+    assert_eq!(code(Operation::ProposeJob, Place::Consortium(there)), Some(Code::NotFound));
+    assert_eq!(code(Operation::SetBudget, Place::Organization(organization)), Some(Code::Forbidden));
+    assert_eq!(code(Operation::FoundConsortium, Place::Server), Some(Code::Forbidden));
 }

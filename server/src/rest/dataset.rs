@@ -1,0 +1,22 @@
+//! `/datasets`: what may be known of them outside their site.
+
+use axum::extract::State;
+use undertone_api::dataset::Dataset;
+use undertone_api::id::DatasetId;
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::dataset;
+
+/// See a dataset and its accounts
+#[utoipa::path(get, path = "/datasets/{id}", tag = "datasets", params(("id" = DatasetId, Path)),
+    responses((status = 200, body = Dataset), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+) -> Result<Json<Dataset>, Rejection> {
+    Ok(Json(dataset::get(&ctx, &actor, id).await?))
+}

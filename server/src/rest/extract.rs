@@ -1,0 +1,174 @@
+//! What handlers take out of a request; what cannot be taken is a problem document like every other.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody, JsonRejection};
+use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Request};
+use axum::http::header;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::{Code, Violation};
+use uuid::Uuid;
+
+use super::problem::Rejection;
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::session;
+
+/// Who is calling: by bearer token, or by the cookies that [`super::cookie::identify`] has read.
+#[derive(Debug, Clone)]
+pub struct Caller(pub Actor);
+
+impl<S> FromRequestParts<S> for Caller
+where
+    Ctx: FromRef<S>,
+    S: Send + Sync,
+{
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
+        let ctx = Ctx::from_ref(state);
+        if let Some(value) = parts.headers.get(header::AUTHORIZATION) {
+            let text = value.to_str().unwrap_or_default();
+            let token = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+            let (_, token) = token.ok_or_else(|| {
+                Rejection::new(Code::Unauthenticated, "send the access token as `Authorization: Bearer`")
+            })?;
+            return Ok(Self(session::authenticate(&ctx, token.trim()).await?));
+        }
+        let known = parts.extensions.get::<Actor>().cloned();
+        known.map(Self).ok_or_else(|| Rejection::new(Code::Unauthenticated, "send an access token"))
+    }
+}
+
+/// From which address the request comes.
+#[derive(Debug, Clone, Copy)]
+pub struct From(pub IpAddr);
+
+impl<S> FromRequestParts<S> for From
+where
+    Ctx: FromRef<S>,
+    S: Send + Sync,
+{
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        Ok(Self(address(&Ctx::from_ref(state), parts)))
+    }
+}
+
+/// The peer's address; behind a proxy, the one that the proxy saw.
+pub fn address(ctx: &Ctx, parts: &Parts) -> IpAddr {
+    let forwarded = || {
+        let header = parts.headers.get_all("x-forwarded-for").iter().next_back()?;
+        header.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
+    };
+    let peer = || parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+    let proxied = if ctx.config.behind_proxy { forwarded() } else { None };
+    proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// A JSON body, in and out.
+#[derive(Debug, Clone)]
+pub struct Json<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {
+        match axum::Json::<T>::from_request(request, state).await {
+            Ok(axum::Json(value)) => Ok(Self(value)),
+            Err(JsonRejection::BytesRejection(BytesRejection::FailedToBufferBody(
+                FailedToBufferBody::LengthLimitError(_),
+            ))) => {
+                Err(Rejection::new(Code::TooLarge, format!("a body has at most {} bytes", super::wrap::LARGEST_BODY)))
+            }
+            Err(rejection) => Err(Rejection::new(Code::Malformed, rejection.body_text())),
+        }
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        ([(header::CACHE_CONTROL, "no-store")], axum::Json(self.0)).into_response()
+    }
+}
+
+/// The parts of the address; one that cannot be read is the address of nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Path<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
+        let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        path.map(|path| Self(path.0)).map_err(|_| Error::not_found("address").into())
+    }
+}
+
+/// What stands after the `?`.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
+        query.map(|query| Self(query.0)).map_err(|rejection| Rejection::new(Code::Malformed, rejection.body_text()))
+    }
+}
+
+/// A page of a list that is short enough to be read whole; the cursor is the id of the last item before it.
+///
+/// # Errors
+/// `validation_failed` for a cursor that is no item's.
+pub fn cut<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) -> Result<Page<T>, Rejection> {
+    let start = match &page.cursor {
+        None => 0,
+        Some(cursor) => {
+            let last = items.iter().position(|item| id(item).to_string() == *cursor);
+            let wrong = || Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]);
+            last.ok_or_else(wrong)? + 1
+        }
+    };
+    let (size, total) = (page.size() as usize, items.len());
+    let items: Vec<T> = items.into_iter().skip(start).take(size).collect();
+    let next = if start + items.len() < total { items.last().map(|item| id(item).to_string()) } else { None };
+    Ok(Page { items, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::page::PageQuery;
+    use uuid::Uuid;
+
+    use super::cut;
+
+    #[test]
+    fn the_pages_of_a_list_are_the_list() {
+        let all: Vec<Uuid> = (1..=7).map(Uuid::from_u128).collect();
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = cut(all.clone(), &PageQuery { cursor, limit: Some(3) }, |id| *id).expect("a good cursor");
+            seen.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, all);
+    }
+
+    #[test]
+    fn a_strange_cursor_is_refused() {
+        let query = PageQuery { cursor: Some("x".to_owned()), limit: None };
+        assert!(cut(vec![Uuid::nil()], &query, |id| *id).is_err());
+    }
+}

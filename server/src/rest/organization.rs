@@ -1,0 +1,94 @@
+//! `/organizations`: owners of datasets and workers.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::id::OrganizationId;
+use undertone_api::member::Member;
+use undertone_api::organization::{Invitation, Organization, Purpose};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Problem;
+use undertone_api::worker::{Enrolment, NewEnrolment, Worker};
+
+use super::extract::{Caller, Json, Path, Query, cut};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::{invitation, member, organization, worker};
+
+/// List the organizations one may see, by name
+#[utoipa::path(get, path = "/organizations", tag = "organizations", params(PageQuery),
+    responses((status = 200, body = Page<Organization>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Organization>>, Rejection> {
+    let all = organization::list(&ctx, &actor).await?;
+    Ok(Json(cut(all, &page, |item| item.id.0)?))
+}
+
+/// See an organization
+#[utoipa::path(get, path = "/organizations/{id}", tag = "organizations", params(("id" = OrganizationId, Path)),
+    responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+) -> Result<Json<Organization>, Rejection> {
+    Ok(Json(organization::get(&ctx, &actor, id).await?))
+}
+
+/// List who works there, by name
+///
+/// E-mail addresses are empty for all but its admins.
+#[utoipa::path(get, path = "/organizations/{id}/members", tag = "organizations", params(("id" = OrganizationId, Path), PageQuery),
+    responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn members(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Member>>, Rejection> {
+    let all = member::list(&ctx, &actor, id).await?;
+    Ok(Json(cut(all, &page, |item| item.id.0)?))
+}
+
+/// List the links that bring members in, newest first
+#[utoipa::path(get, path = "/organizations/{id}/invitations", tag = "organizations", params(("id" = OrganizationId, Path), PageQuery),
+    responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn invitations(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Invitation>>, Rejection> {
+    let purpose = Purpose::Member { organization: id, roles: Vec::new() };
+    let all = invitation::list(&ctx, &actor, &purpose).await?;
+    Ok(Json(cut(all, &page, |item| item.id.0)?))
+}
+
+/// List its workers, by name
+#[utoipa::path(get, path = "/organizations/{id}/workers", tag = "organizations", params(("id" = OrganizationId, Path), PageQuery),
+    responses((status = 200, body = Page<Worker>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn workers(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Worker>>, Rejection> {
+    let all = worker::list(&ctx, &actor, id).await?;
+    Ok(Json(cut(all, &page, |item| item.id.0)?))
+}
+
+/// Make a token by which a worker enrols
+///
+/// The token is in this answer only. It works once, for 24 hours: `undertone-worker enroll <token>`.
+#[utoipa::path(post, path = "/organizations/{id}/workers", tag = "organizations", params(("id" = OrganizationId, Path)), request_body = NewEnrolment,
+    responses((status = 201, body = Enrolment), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn enrol(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+    Json(new): Json<NewEnrolment>,
+) -> Result<(StatusCode, Json<Enrolment>), Rejection> {
+    Ok((StatusCode::CREATED, Json(worker::invite(&ctx, &actor, id, &new).await?)))
+}

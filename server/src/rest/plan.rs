@@ -1,0 +1,21 @@
+//! `/plans`: what a job would cost. Nothing is changed.
+
+use axum::extract::State;
+use undertone_api::plan::{NewPlan, Plan};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::plan;
+
+/// Ask what a job would cost each owner, and whether the budgets admit it
+#[utoipa::path(post, path = "/plans", tag = "jobs", request_body = NewPlan,
+    responses((status = 200, body = Plan), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn plan(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(new): Json<NewPlan>,
+) -> Result<Json<Plan>, Rejection> {
+    Ok(Json(plan::plan(&ctx, &actor, &new).await?))
+}

@@ -1,0 +1,154 @@
+use axum::http::{HeaderName, StatusCode, header};
+use axum_test::TestResponse;
+use serde_json::{Value, json};
+use time::Duration;
+use undertone_api::problem::{Code, Problem};
+
+use crate::testing::{PASSWORD, on_both};
+
+/// Whatever fails, fails as a problem document of this code.
+fn problem(response: &TestResponse, code: Code) -> Problem {
+    assert_eq!(response.header(header::CONTENT_TYPE), "application/problem+json", "{}", response.text());
+    let problem: Problem = response.json();
+    assert_eq!(problem.code, code, "{problem:?}");
+    assert_eq!(response.status_code().as_u16(), code.http_status());
+    problem
+}
+
+#[test]
+fn the_description_is_what_was_agreed() {
+    let text = super::openapi::document().to_pretty_json().expect("JSON");
+    assert!(text.contains("\"openapi\": \"3.1.0\""));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn every_operation_says_how_it_fails() {
+    let document = serde_json::to_value(super::openapi::document()).expect("JSON");
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            assert!(operation["responses"]["default"].is_object(), "{method} {path}");
+            assert!(operation["summary"].is_string(), "{method} {path}");
+        }
+    }
+}
+
+on_both! {
+    async fn a_member_signs_in_looks_around_and_signs_out(app: &TestApp) {
+        app.operator().await;
+        let credentials = json!({ "email": "operator@example.org", "password": PASSWORD });
+        let session: Value = app.server.post("/api/v1/session").json(&credentials).await.json();
+        let bearer = format!("Bearer {}", session["access_token"].as_str().expect("a token"));
+        let me: Value = app.server.get("/api/v1/me").add_header(header::AUTHORIZATION, &bearer).await.json();
+        assert_eq!(me["operator"], true);
+        let new = json!({ "name": "Speech", "organization_name": "Centre" });
+        let made = app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await;
+        made.assert_status(StatusCode::CREATED);
+        let refresh = json!({ "refresh_token": session["refresh_token"] });
+        app.server.post("/api/v1/session/refresh").json(&refresh).await.assert_status_ok();
+        let out = app.server.delete("/api/v1/session").add_header(header::AUTHORIZATION, &bearer).await;
+        out.assert_status(StatusCode::NO_CONTENT);
+        let after = app.server.get("/api/v1/me").add_header(header::AUTHORIZATION, &bearer).await;
+        problem(&after, Code::Unauthenticated);
+    }
+
+    async fn an_invitation_is_looked_at_and_accepted(app: &TestApp) {
+        let operator = app.operator().await;
+        let bearer = operator.bearer();
+        let new = json!({ "name": "Speech" });
+        let made: Value =
+            app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await.json();
+        let invite = json!({ "purpose": "organization", "consortium": made["id"], "label": "North" });
+        let invited: Value =
+            app.server.post("/api/v1/invitations").add_header(header::AUTHORIZATION, &bearer).json(&invite).await.json();
+        let secret = invited["link"].as_str().and_then(|link| link.rsplit('/').next()).expect("a link").to_owned();
+        let preview: Value = app.server.get(&format!("/api/v1/invitations/{secret}")).await.json();
+        assert_eq!((&preview["purpose"], &preview["from"]), (&json!("organization"), &json!("Speech")));
+        let me = json!({ "name": "N", "email": "n@example.org", "password": PASSWORD, "organization": "North" });
+        let accepted = app.server.post(&format!("/api/v1/invitations/{secret}/accept")).json(&me).await;
+        accepted.assert_status(StatusCode::CREATED);
+        let again = app.server.post(&format!("/api/v1/invitations/{secret}/accept")).json(&me).await;
+        problem(&again, Code::LinkSpent);
+        let list: Value =
+            app.server.get("/api/v1/organizations").add_header(header::AUTHORIZATION, &bearer).await.json();
+        assert_eq!(list["items"][0]["name"], "North");
+    }
+
+    async fn whatever_fails_is_a_problem_document(app: &TestApp) {
+        problem(&app.server.get("/api/v1/me").await, Code::Unauthenticated);
+        problem(&app.server.get("/api/v1/nothing").await, Code::NotFound);
+        let wrong = app.server.put("/api/v1/me").await;
+        problem(&wrong, Code::MethodNotAllowed);
+        assert!(!wrong.header(header::ALLOW).is_empty());
+        problem(&app.server.post("/api/v1/session").text("{").content_type("application/json").await, Code::Malformed);
+        problem(&app.server.post("/api/v1/session").text("{}").await, Code::Malformed);
+        let huge = json!({ "email": "x".repeat(1 << 20), "password": "x" });
+        problem(&app.server.post("/api/v1/session").json(&huge).await, Code::TooLarge);
+        let basic = app.server.get("/api/v1/me").add_header(header::AUTHORIZATION, "Basic eDp4").await;
+        problem(&basic, Code::Unauthenticated);
+        let bearer = app.operator().await.bearer();
+        let strange = app.server.get("/api/v1/consortia/not-an-id").add_header(header::AUTHORIZATION, &bearer).await;
+        problem(&strange, Code::NotFound);
+        let cursor = app.server.get("/api/v1/consortia?cursor=x").add_header(header::AUTHORIZATION, &bearer).await;
+        assert_eq!(problem(&cursor, Code::ValidationFailed).violations[0].field, "cursor");
+    }
+
+    async fn a_request_from_another_site_is_refused(app: &TestApp) {
+        let body = json!({ "email": "x", "password": "x" });
+        let fetch_site = HeaderName::from_static("sec-fetch-site");
+        let forged = app.server.post("/api/v1/session").add_header(fetch_site.clone(), "cross-site").json(&body).await;
+        problem(&forged, Code::Forbidden);
+        let own = app.server.post("/api/v1/session").add_header(fetch_site, "same-origin").json(&body).await;
+        problem(&own, Code::WrongCredentials);
+        let origin = app.server.post("/api/v1/session").add_header(header::ORIGIN, "https://evil.example").json(&body).await;
+        problem(&origin, Code::Forbidden);
+    }
+
+    async fn every_answer_has_an_id_and_takes_powers_away(app: &TestApp) {
+        for path in ["/health/live", "/api/v1/me", "/api/v1/openapi.json"] {
+            let response = app.server.get(path).await;
+            assert_eq!(response.header("x-content-type-options"), "nosniff", "{path}");
+            assert_eq!(response.header("x-frame-options"), "DENY", "{path}");
+            assert!(response.header(header::CONTENT_SECURITY_POLICY).to_str().is_ok_and(|csp| csp.contains("'none'")));
+            assert!(!response.header("x-request-id").is_empty(), "{path}");
+        }
+    }
+
+    async fn a_server_that_stops_is_not_ready(app: &TestApp) {
+        app.server.get("/health/ready").await.assert_status(StatusCode::NO_CONTENT);
+        app.ctx.shutdown.cancel();
+        problem(&app.server.get("/health/ready").await, Code::Unavailable);
+        app.server.get("/health/live").await.assert_status(StatusCode::NO_CONTENT);
+    }
+
+    async fn cookies_sign_in_and_are_renewed_without_a_word(app: &TestApp) {
+        let tokens = app.operator().await.session.tokens;
+        let jar = super::jar(&crate::rest::cookie::set(&app.ctx, &tokens));
+        let me = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
+        me.assert_status_ok();
+        assert!(me.maybe_header(header::SET_COOKIE).is_none(), "nothing to renew");
+        app.clock.advance(Duration::minutes(16));
+        let me = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
+        me.assert_status_ok();
+        let renewed: Vec<String> =
+            me.iter_headers_by_name(header::SET_COOKIE).map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
+        assert_eq!(renewed.len(), 2);
+        assert!(renewed.iter().all(|cookie| cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax")));
+        // A request that was on its way with the old cookies is answered, and changes nothing.
+        let late = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
+        late.assert_status_ok();
+        assert!(late.maybe_header(header::SET_COOKIE).is_none());
+        // Later, the old ones are a thief's.
+        app.clock.advance(Duration::minutes(1));
+        let old = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
+        problem(&old, Code::Unauthenticated);
+        let thief = super::jar(&renewed);
+        problem(&app.server.get("/api/v1/me").add_header(header::COOKIE, &thief).await, Code::Unauthenticated);
+    }
+}
+
+/// The `Cookie` header that a browser makes of `Set-Cookie` headers.
+fn jar(set: &[String]) -> String {
+    let pairs: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
+    pairs.join("; ")
+}

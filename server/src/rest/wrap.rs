@@ -1,0 +1,114 @@
+//! What is around every request: an id, a log line, limits, protection against forged requests, security headers.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use tower::ServiceBuilder;
+use tower_http::csrf::{CsrfLayer, ProtectionError};
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::timeout::TimeoutLayer;
+use tower_http::trace::{DefaultOnResponse, TraceLayer};
+use tracing::{Level, Span};
+use undertone_api::problem::Code;
+
+use super::cookie;
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+
+/// Largest body of a request, in bytes: 1 MiB.
+pub(super) const LARGEST_BODY: usize = 1 << 20;
+/// How long a request may take until its answer begins.
+const LONGEST: Duration = Duration::from_secs(30);
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Around `/api/v1`: cookies are read, and whatever fails leaves as a problem document.
+pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
+    router
+        .fallback(async || Rejection::new(Code::NotFound, "there is no such address"))
+        .method_not_allowed_fallback(async || Rejection::new(Code::MethodNotAllowed, "look at the `Allow` header"))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(from_fn_with_state(ctx.clone(), cookie::identify))
+        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, LONGEST))
+        .layer(map_response(as_problem))
+}
+
+/// Around everything, dashboard included.
+pub fn outside(ctx: &Ctx, router: Router) -> Router {
+    let mut forged = CsrfLayer::new();
+    // Behind a proxy that changes `Host`, this is what pages are loaded from. An address that is no origin trusts nobody.
+    if let Ok(layer) = forged.clone().add_trusted_origin(&ctx.addresses.http) {
+        forged = layer;
+    }
+    let trace = TraceLayer::new_for_http()
+        .make_span_with(span)
+        .on_request(())
+        .on_response(DefaultOnResponse::new().level(Level::DEBUG))
+        .on_failure(());
+    let secure = cookie::secure(ctx);
+    router.layer(
+        ServiceBuilder::new()
+            .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
+            .layer(trace)
+            .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+            .layer(from_fn(move |request: Request, next: axum::middleware::Next| async move {
+                guard(next.run(request).await, secure)
+            }))
+            .layer(forged.with_rejection_response(|_: ProtectionError| {
+                Rejection::new(Code::Forbidden, "the request comes from another site").into_response()
+            })),
+    )
+}
+
+/// Addresses hold one-time secrets, so only the pattern that matched is logged.
+fn span<B>(request: &axum::http::Request<B>) -> Span {
+    let path = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
+    let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("-");
+    tracing::info_span!("request", request.id = id, http.method = %request.method(), http.path = path)
+}
+
+/// A failure that a layer or axum itself made, as a problem document.
+async fn as_problem(response: Response) -> Response {
+    let told = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/problem+json");
+    if told || !(response.status().is_client_error() || response.status().is_server_error()) {
+        return response;
+    }
+    let (code, detail) = match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => (Code::TooLarge, "the body is too large"),
+        StatusCode::SERVICE_UNAVAILABLE => (Code::Unavailable, "the answer took too long; try again in a moment"),
+        StatusCode::NOT_FOUND => (Code::NotFound, "there is no such address"),
+        status if status.is_client_error() => (Code::Malformed, "the request could not be read"),
+        _ => (Code::Internal, "the failure is in the server's log under this request's id"),
+    };
+    let mut problem = Rejection::new(code, detail).into_response();
+    if let Some(allow) = response.headers().get(header::ALLOW) {
+        problem.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    problem
+}
+
+/// Headers that take powers away from whatever the answer is shown as. Pages bring their own policy with their nonce.
+fn guard(mut response: Response, secure: bool) -> Response {
+    const ALWAYS: [(&str, &str); 6] = [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("permissions-policy", "camera=(), microphone=(), geolocation=(), interest-cohort=()"),
+    ];
+    let headers = response.headers_mut();
+    for (name, value) in ALWAYS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
+    if secure {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
+    response
+}

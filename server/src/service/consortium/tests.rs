@@ -1,0 +1,81 @@
+use undertone_api::consortium::NewConsortium;
+use undertone_api::id::ConsortiumId;
+use undertone_api::member::Role;
+use undertone_api::problem::Code;
+use uuid::Uuid;
+
+use super::{found, get, list};
+use crate::service::{member, organization};
+use crate::testing::on_both;
+
+fn new(name: &str) -> NewConsortium {
+    NewConsortium { name: name.to_owned(), description: String::new(), organization: None, organization_name: None }
+}
+
+on_both! {
+    async fn only_the_operator_founds(app: &TestApp) {
+        let founded = app.founded().await;
+        let refused = found(&app.ctx, &founded.north.1.actor(app).await, &new("Mine")).await;
+        assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
+    }
+
+    async fn a_founder_with_data_of_their_own_gets_an_organization(app: &TestApp) {
+        let operator = app.operator().await;
+        let mut new = new("Speech");
+        new.organization_name = Some("Centre".to_owned());
+        let made = found(&app.ctx, &operator.actor(app).await, &new).await.expect("founded");
+        let actor = operator.actor(app).await;
+        assert_eq!(made.organizations, actor.organizations());
+        assert!(actor.roles_in(made.organizations[0]).any(|role| role == Role::DataSteward));
+        assert!(actor.roles_over(made.id).any(|role| role == Role::ConsortiumAdmin));
+    }
+
+    async fn a_name_is_taken_once(app: &TestApp) {
+        let founded = app.founded().await;
+        let taken = found(&app.ctx, &founded.operator.actor(app).await, &new(" Speech ")).await;
+        assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
+    }
+
+    async fn a_stranger_does_not_learn_that_it_exists(app: &TestApp) {
+        let founded = app.founded().await;
+        let operator = founded.operator.actor(app).await;
+        let other = found(&app.ctx, &operator, &new("Other")).await.expect("founded").id;
+        let (_, stranger) = app.organization(&founded.operator, other, "East").await;
+        let actor = stranger.actor(app).await;
+        let theirs = get(&app.ctx, &actor, founded.consortium).await.expect_err("hidden").into_problem();
+        let nothing = get(&app.ctx, &actor, ConsortiumId(Uuid::from_u128(1))).await.expect_err("none").into_problem();
+        assert_eq!(theirs, nothing, "what is hidden looks like what is not");
+        assert_eq!(theirs.code, Code::NotFound);
+        let seen = list(&app.ctx, &actor).await.expect("listed");
+        assert_eq!(seen.iter().map(|one| one.id).collect::<Vec<_>>(), [other]);
+        assert_eq!(organization::list(&app.ctx, &actor).await.expect("listed").len(), 1);
+    }
+
+    async fn peers_see_each_others_organization_but_not_who_works_there(app: &TestApp) {
+        let founded = app.founded().await;
+        let actor = founded.south.1.actor(app).await;
+        let north = organization::get(&app.ctx, &actor, founded.north.0).await.expect("seen");
+        assert_eq!((north.name.as_str(), north.members), ("North", 1));
+        let members = member::list(&app.ctx, &actor, founded.north.0).await;
+        assert_eq!(members.expect_err("no").code(), Code::Forbidden);
+    }
+
+    async fn email_addresses_are_for_admins_and_oneself(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let auditor = app.joins(admin, *north, "Auditor", &[Role::Auditor]).await;
+        let seen = member::list(&app.ctx, &auditor.actor(app).await, *north).await.expect("listed");
+        let emails: Vec<&str> = seen.iter().map(|member| member.email.as_str()).collect();
+        assert_eq!(emails, ["auditor@example.org", ""]);
+        let seen = member::list(&app.ctx, &admin.actor(app).await, *north).await.expect("listed");
+        assert!(seen.iter().all(|member| !member.email.is_empty()));
+    }
+
+    async fn an_organization_joins_by_its_own_admin_only(app: &TestApp) {
+        let founded = app.founded().await;
+        let mut new = new("Second");
+        new.organization = Some(founded.north.0);
+        let refused = found(&app.ctx, &founded.operator.actor(app).await, &new).await;
+        assert_eq!(refused.expect_err("not theirs").into_problem().violations[0].field, "organization");
+    }
+}

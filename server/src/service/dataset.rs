@@ -1,0 +1,92 @@
+//! Datasets: the coarse facts that their sites tell, for everybody in a consortium with the owner to see.
+//!
+//! A dataset is one name at one organization. Registered again, it keeps its id; its lineage decides which accounts it is
+//! charged to, so a new version of the same people continues the accounts.
+
+mod register;
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
+use undertone_api::dataset::{Dataset, SizeClass};
+use undertone_api::id::{ConsortiumId, DatasetId};
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::from_word;
+use crate::service::entity::{dataset, membership};
+use crate::service::{budget, organization};
+
+pub use register::register;
+
+/// The datasets of a consortium, by organization and name.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Dataset>, Error> {
+    policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
+    in_consortium(ctx.db.read(), consortium).await
+}
+
+/// One dataset.
+///
+/// # Errors
+/// 404 when the caller may not know it.
+pub async fn get(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Dataset, Error> {
+    let row = dataset::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.ok_or_else(|| Error::not_found("dataset"))?;
+    let place = Place::Organization(row.organization_id.into());
+    // That there is a dataset is as little for a stranger to know as that there is its organization.
+    policy::check(actor, Operation::ReadDataset, place).map_err(|_| Error::not_found("dataset"))?;
+    shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
+}
+
+/// The datasets of a consortium, for rules that have asked the policy already.
+pub(crate) async fn in_consortium(
+    connection: &impl ConnectionTrait,
+    consortium: ConsortiumId,
+) -> Result<Vec<Dataset>, Error> {
+    let joined =
+        membership::Entity::find().filter(membership::Column::ConsortiumId.eq(consortium.0)).all(connection).await?;
+    let rows = dataset::Entity::find()
+        .filter(dataset::Column::OrganizationId.is_in(joined.into_iter().map(|row| row.organization_id)))
+        .order_by_asc(dataset::Column::OrganizationId)
+        .order_by_asc(dataset::Column::Name)
+        .all(connection)
+        .await?;
+    shown(connection, rows).await
+}
+
+pub(super) async fn shown(connection: &impl ConnectionTrait, rows: Vec<dataset::Model>) -> Result<Vec<Dataset>, Error> {
+    let names = organization::names(connection, rows.iter().map(|row| row.organization_id)).await?;
+    let accounts = budget::of_lineages(connection, rows.iter().map(|row| row.lineage_id.into()).collect()).await?;
+    let mut datasets = Vec::with_capacity(rows.len());
+    for row in rows {
+        let key = (row.organization_id.into(), row.lineage_id.into());
+        datasets.push(Dataset {
+            id: row.id.into(),
+            lineage: row.lineage_id.into(),
+            organization: row.organization_id.into(),
+            organization_name: names.get(&row.organization_id).cloned().unwrap_or_default(),
+            worker: row.worker_id.into(),
+            name: row.name,
+            visibility: from_word(&row.visibility)?,
+            inputs: count(row.inputs)?,
+            classes: count(row.classes)?,
+            records: SizeClass(count(row.records)?),
+            speakers: SizeClass(count(row.speakers)?),
+            test_records: count(row.test_records)?,
+            accounts: accounts.get(&key).cloned().unwrap_or_default(),
+            created_at: row.created_at,
+        });
+    }
+    Ok(datasets)
+}
+
+fn count<S, T: TryFrom<S>>(stored: S) -> Result<T, Error>
+where
+    T::Error: std::error::Error + Send + Sync + 'static,
+{
+    T::try_from(stored).map_err(|error| Error::internal("reading a count", error))
+}

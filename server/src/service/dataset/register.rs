@@ -1,0 +1,128 @@
+//! What a site tells of its datasets when its worker connects.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use undertone_api::dataset::{Dataset, Registration, SizeClass, Visibility};
+use undertone_api::id::{DatasetId, WorkerId};
+use undertone_api::job::State;
+use undertone_api::member::check_name;
+use undertone_api::problem::Violation;
+
+use super::shown;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_word, word};
+use crate::service::entity::{dataset, job, participant, worker};
+
+/// Most coefficients in a frame, and most classes.
+const WIDEST: u32 = 1_000_000;
+
+/// Registers a dataset that `worker` holds, or takes the new facts of one that is known by its name. The caller is the
+/// worker itself, proven by its key: no member's role is asked.
+///
+/// # Errors
+/// `validation_failed` with every violation; `wrong_state` when the lineage of a name would change, or while data that was
+/// not public would become so.
+pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Dataset, Error> {
+    let violations = violations(told);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let row = ctx
+        .db
+        .write("register dataset", async |tx| {
+            let worker = worker::Entity::find_by_id(worker.0).one(tx).await?;
+            let worker = worker.ok_or_else(|| Error::not_found("worker"))?;
+            let known = dataset::Entity::find()
+                .filter(dataset::Column::OrganizationId.eq(worker.organization_id))
+                .filter(dataset::Column::Name.eq(told.name.trim()))
+                .one(tx)
+                .await?;
+            let Some(known) = known else {
+                let row = row(ctx, &worker, ctx.id(), ctx.now(), told)?;
+                return Ok(row.into_active_model().insert(tx).await?);
+            };
+            if known.worker_id != worker.id {
+                return Err(Error::wrong_state(format!(
+                    "another worker of your organization registered a dataset named {:?}: choose another name",
+                    told.name.trim()
+                )));
+            }
+            agrees(tx, &known, told).await?;
+            let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
+            Ok(row.into_active_model().reset_all().update(tx).await?)
+        })
+        .await?;
+    tracing::info!(dataset.id = %row.id, worker.id = %worker, "a dataset was registered");
+    shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
+}
+
+/// Whether the new facts may stand for the old ones.
+async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told: &Registration) -> Result<(), Error> {
+    if known.lineage_id != told.lineage.0 {
+        return Err(Error::wrong_state(
+            "the name is another line of versions: what was spent on it stays spent. Register other people's data under \
+             another name",
+        ));
+    }
+    // Jobs under way were approved for what the data was.
+    if from_word::<Visibility>(&known.visibility)? != told.visibility {
+        let parts =
+            participant::Entity::find().filter(participant::Column::DatasetId.eq(known.id)).all(connection).await?;
+        let under_way = [word(&State::Proposed)?, word(&State::Queued)?, word(&State::Running)?];
+        let busy = job::Entity::find()
+            .filter(job::Column::Id.is_in(parts.into_iter().map(|part| part.job_id)))
+            .filter(job::Column::State.is_in(under_way))
+            .one(connection)
+            .await?;
+        if busy.is_some() {
+            return Err(Error::wrong_state("the dataset is in a job: change its visibility when the job is over"));
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    ctx: &Ctx,
+    worker: &worker::Model,
+    id: DatasetId,
+    created_at: time::OffsetDateTime,
+    told: &Registration,
+) -> Result<dataset::Model, Error> {
+    let too_many = |error| Error::internal("storing a count", error);
+    Ok(dataset::Model {
+        id: id.0,
+        organization_id: worker.organization_id,
+        worker_id: worker.id,
+        lineage_id: told.lineage.0,
+        name: told.name.trim().to_owned(),
+        visibility: word(&told.visibility)?,
+        inputs: i32::try_from(told.inputs).map_err(too_many)?,
+        classes: i32::try_from(told.classes).map_err(too_many)?,
+        records: i64::try_from(told.records.0).map_err(too_many)?,
+        speakers: i64::try_from(told.speakers.0).map_err(too_many)?,
+        test_records: i64::try_from(told.test_records).map_err(too_many)?,
+        created_at,
+        updated_at: ctx.now(),
+    })
+}
+
+fn violations(told: &Registration) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    check_name("name", &told.name, &mut violations);
+    for (field, count) in [("inputs", told.inputs), ("classes", told.classes)] {
+        if !(1..=WIDEST).contains(&count) {
+            violations.push(Violation::new(field, format!("use 1 to {WIDEST}, not {count}")));
+        }
+    }
+    for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)] {
+        if size == 0 || SizeClass::of(size).0 != size {
+            violations.push(Violation::new(field, "tell sizes roughly: 1, 2 or 5 times a power of ten"));
+        }
+    }
+    if told.test_records != 0 && SizeClass::of(told.test_records).0 != told.test_records {
+        violations.push(Violation::new("test_records", "tell sizes roughly: 0, or 1, 2 or 5 times a power of ten"));
+    }
+    violations
+}

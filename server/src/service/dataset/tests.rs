@@ -1,0 +1,102 @@
+use ed25519_dalek::SigningKey;
+use undertone_api::dataset::{Registration, SizeClass, Visibility};
+use undertone_api::id::{LineageId, OrganizationId, WorkerId};
+use undertone_api::problem::Code;
+use uuid::Uuid;
+
+use super::{get, list, register};
+use crate::service::worker;
+use crate::testing::{Person, TestApp, on_both};
+
+fn registration() -> Registration {
+    Registration {
+        name: "calls".to_owned(),
+        lineage: LineageId(Uuid::from_u128(7)),
+        visibility: Visibility::Private,
+        inputs: 13,
+        classes: 40,
+        records: SizeClass(500),
+        speakers: SizeClass(20),
+        test_records: 0,
+    }
+}
+
+async fn worker_of(app: &TestApp, organization: OrganizationId, admin: &Person, seed: u8) -> WorkerId {
+    let new = undertone_api::worker::NewEnrolment { name: "site".to_owned() };
+    worker::invite(&app.ctx, &admin.actor(app).await, organization, &new).await.expect("may enrol");
+    let key = hex::encode(SigningKey::from_bytes(&[seed; 32]).verifying_key().to_bytes());
+    let row = crate::service::entity::worker::Model {
+        id: app.ctx.id(),
+        organization_id: organization.0,
+        name: "site".to_owned(),
+        public_key: key,
+        version: String::new(),
+        kinds: "[]".to_owned(),
+        created_at: app.ctx.now(),
+        last_seen_at: None,
+    };
+    use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+    let row = app.ctx.db.write("worker", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await;
+    row.expect("inserted").id.into()
+}
+
+on_both! {
+    async fn a_dataset_that_is_told_again_keeps_its_id_and_takes_the_new_facts(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let first = register(&app.ctx, site, &registration()).await.expect("registered");
+        let second = Registration { records: SizeClass(1000), ..registration() };
+        let second = register(&app.ctx, site, &second).await.expect("registered");
+        assert_eq!((second.id, second.records), (first.id, SizeClass(1000)));
+        assert_eq!(second.organization_name, "North");
+    }
+
+    async fn a_name_cannot_leave_its_lineage(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        register(&app.ctx, site, &registration()).await.expect("registered");
+        let fresh = Registration { lineage: LineageId(Uuid::from_u128(8)), ..registration() };
+        let refused = register(&app.ctx, site, &fresh).await;
+        assert_eq!(refused.expect_err("spent stays spent").code(), Code::WrongState);
+    }
+
+    async fn a_name_is_one_workers(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        register(&app.ctx, site, &registration()).await.expect("registered");
+        let other = worker_of(app, founded.north.0, &founded.north.1, 2).await;
+        let refused = register(&app.ctx, other, &registration()).await;
+        assert_eq!(refused.expect_err("another worker's").code(), Code::WrongState);
+        let elsewhere = worker_of(app, founded.south.0, &founded.south.1, 3).await;
+        register(&app.ctx, elsewhere, &registration()).await.expect("names are by organization");
+    }
+
+    async fn an_exact_size_is_refused(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let exact = Registration { records: SizeClass(948), speakers: SizeClass(0), test_records: 3, ..registration() };
+        let problem = register(&app.ctx, site, &exact).await.expect_err("exact").into_problem();
+        let fields: Vec<&str> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
+        assert_eq!(fields, ["records", "speakers", "test_records"]);
+    }
+
+    async fn the_consortium_sees_it_and_strangers_do_not(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let made = register(&app.ctx, site, &registration()).await.expect("registered");
+        let peer = founded.south.1.actor(app).await;
+        assert_eq!(list(&app.ctx, &peer, founded.consortium).await.expect("listed"), vec![made.clone()]);
+        assert_eq!(get(&app.ctx, &peer, made.id).await.expect("seen"), made);
+        let new = undertone_api::consortium::NewConsortium {
+            name: "Other".to_owned(),
+            description: String::new(),
+            organization: None,
+            organization_name: None,
+        };
+        let operator = founded.operator.actor(app).await;
+        let other = crate::service::consortium::found(&app.ctx, &operator, &new).await.expect("founded").id;
+        let (_, stranger) = app.organization(&founded.operator, other, "East").await;
+        let hidden = get(&app.ctx, &stranger.actor(app).await, made.id).await;
+        assert_eq!(hidden.expect_err("hidden").code(), Code::NotFound);
+    }
+}

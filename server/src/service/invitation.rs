@@ -1,0 +1,191 @@
+//! One-time links: how people and organizations come in. A link holds for 7 days and works once; the server keeps only
+//! the hash of its secret.
+
+mod accept;
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use time::Duration;
+use undertone_api::id::{InvitationId, MemberId};
+use undertone_api::member::{Role, check_name};
+use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Purpose};
+use undertone_api::problem::{Code, Violation};
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::{Ctx, fingerprint};
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::{consortium, invitation, organization};
+
+pub use accept::accept;
+pub(super) use accept::found;
+
+/// How long a link holds.
+pub const LIFETIME: Duration = Duration::days(7);
+
+/// Makes a link that brings an organization into a consortium, or a member into an organization.
+///
+/// # Errors
+/// 404 and 403 as usual; `validation_failed` for roles that an organization does not give.
+pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Invitation, Error> {
+    let (operation, place) = wanted(&new.purpose)?;
+    policy::check(actor, operation, place)?;
+    let mut violations = Vec::new();
+    check_name("label", &new.label, &mut violations);
+    if let Purpose::Member { roles, .. } = &new.purpose {
+        if roles.is_empty() {
+            violations.push(Violation::new("roles", "name at least one role"));
+        }
+        for (index, role) in roles.iter().enumerate() {
+            if *role == Role::ConsortiumAdmin {
+                violations.push(Violation::new(format!("roles.{index}"), "an organization cannot give this role"));
+            }
+        }
+    }
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let secret = ctx.random.secret();
+    let row = ctx
+        .db
+        .write("invite", async |tx| {
+            exists(tx, &new.purpose).await?;
+            insert(ctx, tx, &new.purpose, new.label.trim(), Some(actor.id()), &secret).await
+        })
+        .await?;
+    let link = Some(link(ctx, &secret));
+    Ok(Invitation { link, ..shown(row)? })
+}
+
+/// The links into a place that still work or were used, newest first.
+///
+/// # Errors
+/// 404 and 403 as usual.
+pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &Purpose) -> Result<Vec<Invitation>, Error> {
+    let (operation, place) = wanted(purpose)?;
+    policy::check(actor, operation, place)?;
+    let (word, scope) = columns(purpose);
+    let rows = invitation::Entity::find()
+        .filter(invitation::Column::Purpose.eq(word))
+        .filter(invitation::Column::ScopeId.eq(scope))
+        .order_by_desc(invitation::Column::Id)
+        .all(ctx.db.read())
+        .await?;
+    rows.into_iter().map(shown).collect()
+}
+
+/// What a link is for, for whoever bears it.
+///
+/// # Errors
+/// `link_spent` when it was used, is over, or never was: which of these is not told.
+pub async fn preview(ctx: &Ctx, secret: &str) -> Result<InvitationPreview, Error> {
+    let row = open(ctx, ctx.db.read(), secret).await?;
+    let purpose = purpose(&row)?;
+    let from = match &purpose {
+        Purpose::Operator => None,
+        Purpose::Organization { consortium } => {
+            consortium::Entity::find_by_id(consortium.0).one(ctx.db.read()).await?.map(|row| row.name)
+        }
+        Purpose::Member { organization, .. } => {
+            organization::Entity::find_by_id(organization.0).one(ctx.db.read()).await?.map(|row| row.name)
+        }
+    };
+    Ok(InvitationPreview { purpose, from })
+}
+
+/// The row of a link that still works.
+pub(super) async fn open(
+    ctx: &Ctx,
+    connection: &impl ConnectionTrait,
+    secret: &str,
+) -> Result<invitation::Model, Error> {
+    let row = invitation::Entity::find()
+        .filter(invitation::Column::SecretHash.eq(fingerprint(secret)))
+        .one(connection)
+        .await?;
+    row.filter(|row| row.used_at.is_none() && row.expires_at > ctx.now())
+        .ok_or_else(|| Error::problem(Code::LinkSpent, "ask whoever sent you the link for a new one"))
+}
+
+/// Stores a new link.
+pub(super) async fn insert(
+    ctx: &Ctx,
+    tx: &Tx,
+    purpose: &Purpose,
+    label: &str,
+    by: Option<MemberId>,
+    secret: &str,
+) -> Result<invitation::Model, Error> {
+    let (word, scope_id) = columns(purpose);
+    let roles: &[Role] = if let Purpose::Member { roles, .. } = purpose { roles } else { &[] };
+    let row = invitation::Model {
+        id: ctx.id::<InvitationId>().0,
+        secret_hash: fingerprint(secret),
+        purpose: word.to_owned(),
+        scope_id,
+        roles: to_json(&roles)?,
+        label: label.to_owned(),
+        invited_by: by.map(|member| member.0),
+        created_at: ctx.now(),
+        expires_at: ctx.now() + LIFETIME,
+        used_at: None,
+    };
+    Ok(row.into_active_model().insert(tx).await?)
+}
+
+/// The address of a link, as the dashboard answers it.
+pub(super) fn link(ctx: &Ctx, secret: &str) -> String {
+    format!("{}/accept/{secret}", ctx.addresses.http)
+}
+
+fn wanted(purpose: &Purpose) -> Result<(Operation, Place), Error> {
+    match purpose {
+        Purpose::Operator => Err(Error::forbidden("an operator's link is printed by the server at its first start")),
+        Purpose::Organization { consortium } => Ok((Operation::InviteOrganization, Place::Consortium(*consortium))),
+        Purpose::Member { organization, .. } => Ok((Operation::InviteMember, Place::Organization(*organization))),
+    }
+}
+
+async fn exists(tx: &Tx, purpose: &Purpose) -> Result<(), Error> {
+    let there = match purpose {
+        Purpose::Operator => true,
+        Purpose::Organization { consortium } => consortium::Entity::find_by_id(consortium.0).one(tx).await?.is_some(),
+        Purpose::Member { organization, .. } => {
+            organization::Entity::find_by_id(organization.0).one(tx).await?.is_some()
+        }
+    };
+    if there { Ok(()) } else { Err(Error::not_found("place")) }
+}
+
+const fn columns(purpose: &Purpose) -> (&'static str, Option<uuid::Uuid>) {
+    match purpose {
+        Purpose::Operator => ("operator", None),
+        Purpose::Organization { consortium } => ("organization", Some(consortium.0)),
+        Purpose::Member { organization, .. } => ("member", Some(organization.0)),
+    }
+}
+
+pub(super) fn purpose(row: &invitation::Model) -> Result<Purpose, Error> {
+    match (row.purpose.as_str(), row.scope_id) {
+        ("operator", _) => Ok(Purpose::Operator),
+        ("organization", Some(id)) => Ok(Purpose::Organization { consortium: id.into() }),
+        ("member", Some(id)) => Ok(Purpose::Member { organization: id.into(), roles: from_json(&row.roles)? }),
+        (other, _) => Err(Error::internal("reading an invitation's purpose", format!("{other:?} is none"))),
+    }
+}
+
+fn shown(row: invitation::Model) -> Result<Invitation, Error> {
+    Ok(Invitation {
+        id: row.id.into(),
+        purpose: purpose(&row)?,
+        label: row.label,
+        link: None,
+        expires_at: row.expires_at,
+        used: row.used_at.is_some(),
+    })
+}

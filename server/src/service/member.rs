@@ -1,0 +1,147 @@
+//! Members: people, with the roles that they have and where.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
+use undertone_api::member::{Grant, Member, Role, Scope};
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_word, word};
+use crate::service::entity::{member, membership, role};
+
+/// The caller's own account.
+///
+/// # Errors
+/// Never for a signed-in member.
+pub async fn me(_ctx: &Ctx, actor: &Actor) -> Result<Member, Error> {
+    policy::check(actor, Operation::ReadSelf, Place::Server)?;
+    Ok(actor.member.clone())
+}
+
+/// Who works at an organization, by name, with the roles there. E-mail addresses are told to its admins only, and to each
+/// member their own.
+///
+/// # Errors
+/// 404 when the caller may not know the organization, 403 when they may not know its members.
+pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Result<Vec<Member>, Error> {
+    let place = Place::Organization(organization);
+    policy::check(actor, Operation::ListMembers, place)?;
+    let admin = policy::allows(actor, Operation::InviteMember, place);
+    let scope = Scope::Organization(organization);
+    let grants = role::Entity::find()
+        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::ScopeId.eq(organization.0))
+        .all(ctx.db.read())
+        .await?;
+    let mut by_member: HashMap<Uuid, Vec<Grant>> = HashMap::new();
+    for row in grants {
+        by_member.entry(row.member_id).or_default().push(Grant { scope, role: from_word(&row.role)? });
+    }
+    let rows = member::Entity::find()
+        .filter(member::Column::Id.is_in(by_member.keys().copied()))
+        .order_by_asc(member::Column::Name)
+        .order_by_asc(member::Column::Id)
+        .all(ctx.db.read())
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let grants = by_member.remove(&row.id).unwrap_or_default();
+            let told = admin || row.id == actor.id().0;
+            let email = if told { row.email.clone() } else { String::new() };
+            Member { email, ..shown(row, grants) }
+        })
+        .collect())
+}
+
+/// The e-mail as it is stored and compared.
+pub(super) fn normal_email(email: &str) -> String {
+    email.trim().to_lowercase()
+}
+
+/// The row with this e-mail (in any case).
+pub(super) async fn by_email(connection: &impl ConnectionTrait, email: &str) -> Result<Option<member::Model>, Error> {
+    Ok(member::Entity::find().filter(member::Column::Email.eq(normal_email(email))).one(connection).await?)
+}
+
+/// A member with all their roles.
+pub(super) async fn with_grants(connection: &impl ConnectionTrait, row: member::Model) -> Result<Member, Error> {
+    let rows = role::Entity::find()
+        .filter(role::Column::MemberId.eq(row.id))
+        .order_by_asc(role::Column::ScopeId)
+        .order_by_asc(role::Column::Role)
+        .all(connection)
+        .await?;
+    let mut grants = Vec::with_capacity(rows.len());
+    for row in rows {
+        let scope = match row.scope.as_str() {
+            "consortium" => Scope::Consortium(row.scope_id.into()),
+            "organization" => Scope::Organization(row.scope_id.into()),
+            other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
+        };
+        grants.push(Grant { scope, role: from_word(&row.role)? });
+    }
+    Ok(shown(row, grants))
+}
+
+/// Every consortium in which these roles let one stand, with its organizations.
+pub(super) async fn consortia_of(
+    connection: &impl ConnectionTrait,
+    grants: &[Grant],
+) -> Result<BTreeMap<ConsortiumId, Vec<OrganizationId>>, Error> {
+    let (mut own, mut found) = (Vec::new(), BTreeMap::new());
+    for grant in grants {
+        match grant.scope {
+            Scope::Organization(id) => own.push(id.0),
+            Scope::Consortium(id) => {
+                found.insert(id, Vec::new());
+            }
+        }
+    }
+    let joined = membership::Entity::find().filter(membership::Column::OrganizationId.is_in(own));
+    for row in joined.all(connection).await? {
+        found.insert(ConsortiumId(row.consortium_id), Vec::new());
+    }
+    let all = membership::Entity::find()
+        .filter(membership::Column::ConsortiumId.is_in(found.keys().map(|id| id.0)))
+        .order_by_asc(membership::Column::OrganizationId)
+        .all(connection)
+        .await?;
+    for row in all {
+        found.entry(row.consortium_id.into()).or_default().push(row.organization_id.into());
+    }
+    Ok(found)
+}
+
+/// Gives a role; one that is held already stays.
+pub(super) async fn grant(tx: &Tx, member: MemberId, scope: Scope, role: Role) -> Result<(), Error> {
+    let (scope, scope_id) = match scope {
+        Scope::Consortium(id) => ("consortium", id.0),
+        Scope::Organization(id) => ("organization", id.0),
+    };
+    let row = role::Model { member_id: member.0, scope: scope.to_owned(), scope_id, role: word(&role)? };
+    let key = (row.member_id, row.scope.clone(), row.scope_id, row.role.clone());
+    if role::Entity::find_by_id(key).one(tx).await?.is_none() {
+        row.into_active_model().insert(tx).await?;
+    }
+    Ok(())
+}
+
+fn shown(row: member::Model, grants: Vec<Grant>) -> Member {
+    Member {
+        id: row.id.into(),
+        name: row.name,
+        email: row.email,
+        operator: row.operator,
+        grants,
+        created_at: row.created_at,
+    }
+}

@@ -1,0 +1,118 @@
+//! Organizations: owners of datasets and workers.
+
+use std::collections::HashMap;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use undertone_api::id::{ConsortiumId, OrganizationId};
+use undertone_api::organization::Organization;
+use undertone_api::problem::Code;
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::entity::{dataset, membership, organization, role};
+use crate::service::worker;
+
+/// Every organization that the caller may see, by name; all of them for the operator.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Organization>, Error> {
+    policy::check(actor, Operation::ListOrganizations, Place::Server)?;
+    let mut query = organization::Entity::find();
+    if !actor.member.operator {
+        let peers = actor.consortia.values().flatten().copied();
+        let seen = actor.organizations().into_iter().chain(peers).map(|id| id.0);
+        query = query.filter(organization::Column::Id.is_in(seen));
+    }
+    shown(ctx, query.order_by_asc(organization::Column::Name).all(ctx.db.read()).await?).await
+}
+
+/// The organizations of a consortium, by name.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn in_consortium(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Vec<Organization>, Error> {
+    policy::check(actor, Operation::ReadConsortium, Place::Consortium(id))?;
+    let joined =
+        membership::Entity::find().filter(membership::Column::ConsortiumId.eq(id.0)).all(ctx.db.read()).await?;
+    let rows = organization::Entity::find()
+        .filter(organization::Column::Id.is_in(joined.into_iter().map(|row| row.organization_id)))
+        .order_by_asc(organization::Column::Name)
+        .all(ctx.db.read())
+        .await?;
+    shown(ctx, rows).await
+}
+
+/// One organization.
+///
+/// # Errors
+/// 404 when the caller may not know it.
+pub async fn get(ctx: &Ctx, actor: &Actor, id: OrganizationId) -> Result<Organization, Error> {
+    policy::check(actor, Operation::ReadOrganization, Place::Organization(id))?;
+    let row = organization::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.ok_or_else(|| Error::not_found("organization"))?;
+    shown(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))
+}
+
+/// Makes an organization.
+///
+/// # Errors
+/// `already_exists` when the name is taken.
+pub(super) async fn insert(ctx: &Ctx, tx: &Tx, name: &str) -> Result<OrganizationId, Error> {
+    let name = name.trim();
+    if organization::Entity::find().filter(organization::Column::Name.eq(name)).one(tx).await?.is_some() {
+        return Err(Error::problem(Code::AlreadyExists, "an organization of this name exists: choose another name"));
+    }
+    let id = ctx.id::<OrganizationId>();
+    let row = organization::Model { id: id.0, name: name.to_owned(), created_at: ctx.now() };
+    row.into_active_model().insert(tx).await?;
+    Ok(id)
+}
+
+/// The names of organizations.
+pub(super) async fn names(
+    connection: &impl ConnectionTrait,
+    ids: impl IntoIterator<Item = Uuid>,
+) -> Result<HashMap<Uuid, String>, Error> {
+    let rows = organization::Entity::find().filter(organization::Column::Id.is_in(ids)).all(connection).await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+}
+
+async fn shown(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organization>, Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let mut members: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
+    let grants = role::Entity::find()
+        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::ScopeId.is_in(ids.clone()));
+    for row in grants.all(ctx.db.read()).await? {
+        members.entry(row.scope_id).or_default().push(row.member_id);
+    }
+    let mut datasets: HashMap<Uuid, u32> = HashMap::new();
+    let held = dataset::Entity::find().filter(dataset::Column::OrganizationId.is_in(ids.clone()));
+    for row in held.all(ctx.db.read()).await? {
+        *datasets.entry(row.organization_id).or_default() += 1;
+    }
+    let mut workers = worker::of_organizations(ctx, &ids).await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let mut people = members.remove(&row.id).unwrap_or_default();
+            people.sort_unstable();
+            people.dedup();
+            Organization {
+                id: row.id.into(),
+                members: people.len() as u32,
+                datasets: datasets.remove(&row.id).unwrap_or_default(),
+                workers: workers.remove(&row.id).unwrap_or_default(),
+                name: row.name,
+                created_at: row.created_at,
+            }
+        })
+        .collect())
+}

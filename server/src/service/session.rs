@@ -1,0 +1,200 @@
+//! Sessions: signing in, staying signed in, signing out.
+//!
+//! A session has one refresh token that works. Using it makes the next one; using an old one again means that somebody
+//! has a copy, and ends the session for everybody. The bearer of the token *just* replaced gets half a minute in which a
+//! request that was already under way is still answered, without new tokens ([`Renewed::Late`]).
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use subtle::ConstantTimeEq as _;
+use time::Duration;
+use undertone_api::id::{MemberId, SessionId};
+use undertone_api::problem::Code;
+use undertone_api::session::{Session, SignIn, Tokens};
+use uuid::Uuid;
+
+use crate::auth::{Access, Actor, Operation, Place, policy};
+use crate::ctx::{Ctx, fingerprint};
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::entity::{member, session};
+use crate::service::member as members;
+
+/// How long a request with the token just replaced is still answered.
+const LATE: Duration = Duration::seconds(30);
+
+/// What using a refresh token gives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Renewed {
+    /// The next pair.
+    Pair(SessionId, Tokens),
+    /// The token was replaced a moment ago, by a request that ran beside this one.
+    Late(SessionId),
+}
+
+/// Signs in. Whether the e-mail or the password is wrong is not told, not even by the time it takes.
+///
+/// # Errors
+/// `wrong_credentials`; `rate_limited` after too many of those (see [`crate::auth::Throttle`]).
+pub async fn sign_in(ctx: &Ctx, from: IpAddr, credentials: &SignIn) -> Result<Session, Error> {
+    let row = members::by_email(ctx.db.read(), &credentials.email).await?;
+    prove(ctx, from, &credentials.email, &credentials.password, row.as_ref()).await?;
+    let row = row.ok_or_else(|| Error::problem(Code::WrongCredentials, "check e-mail and password"))?;
+    let id = MemberId(row.id);
+    let tokens = ctx.db.write("sign in", async |tx| begin(ctx, tx, id).await).await?;
+    let member = members::with_grants(ctx.db.read(), row).await?;
+    tracing::info!(member.id = %id, "a member signed in");
+    Ok(Session { member, tokens })
+}
+
+/// Checks a password, slowly and not too often.
+pub(super) async fn prove(
+    ctx: &Ctx,
+    from: IpAddr,
+    email: &str,
+    password: &str,
+    row: Option<&member::Model>,
+) -> Result<(), Error> {
+    let email = members::normal_email(email);
+    if !ctx.throttle.admits(&email, from, ctx.now()) {
+        return Err(Error::problem(Code::RateLimited, "too many wrong sign-ins; wait 15 minutes"));
+    }
+    // A password longer than any account's is wrong without being hashed.
+    let right =
+        password.len() <= 800 && ctx.passwords.verify(password, row.map(|row| row.password_hash.as_str())).await?;
+    if !right {
+        return Err(Error::problem(Code::WrongCredentials, "check e-mail and password"));
+    }
+    ctx.throttle.forgive(&email, from);
+    Ok(())
+}
+
+/// A new session of a member whose identity was proven.
+pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<Tokens, Error> {
+    let (id, secret, now) = (ctx.id::<SessionId>(), ctx.random.secret(), ctx.now());
+    let row = session::Model {
+        id: id.0,
+        member_id: member.0,
+        current: fingerprint(&secret),
+        previous: None,
+        created_at: now,
+        rotated_at: now,
+        expires_at: now + lifetime(ctx),
+        ended_at: None,
+    };
+    row.into_active_model().insert(tx).await?;
+    tokens(ctx, member, id, &secret)
+}
+
+/// Uses a refresh token.
+///
+/// # Errors
+/// `unauthenticated` when it does not hold. When it once held, the whole session ends.
+pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
+    let (id, secret) = token.split_once('.').ok_or_else(over)?;
+    let id = SessionId(Uuid::parse_str(id).map_err(|_| over())?);
+    let used = fingerprint(secret);
+    let next = ctx.random.secret();
+    let renewed = ctx
+        .db
+        .write("refresh session", async |tx| {
+            let row = session::Entity::find_by_id(id.0).one(tx).await?.ok_or_else(over)?;
+            let now = ctx.now();
+            if row.ended_at.is_some() || row.expires_at <= now {
+                return Err(over());
+            }
+            if same(&row.current, &used) {
+                let member = MemberId(row.member_id);
+                let row = session::Model {
+                    previous: Some(used.clone()),
+                    current: fingerprint(&next),
+                    rotated_at: now,
+                    expires_at: now + lifetime(ctx),
+                    ..row
+                };
+                row.into_active_model().reset_all().update(tx).await?;
+                return Ok(Some(Renewed::Pair(id, tokens(ctx, member, id, &next)?)));
+            }
+            if row.previous.as_deref().is_some_and(|previous| same(previous, &used)) && now - row.rotated_at < LATE {
+                return Ok(Some(Renewed::Late(id)));
+            }
+            let row = session::Model { ended_at: Some(now), ..row };
+            row.into_active_model().reset_all().update(tx).await?;
+            Ok(None)
+        })
+        .await?;
+    renewed.ok_or_else(|| {
+        tracing::warn!(session.id = %id, "an old refresh token was used again; the session was ended");
+        over()
+    })
+}
+
+/// Ends the caller's session: its tokens hold no longer, from this moment on.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
+    policy::check(actor, Operation::ReadSelf, Place::Server)?;
+    ctx.db
+        .write("sign out", async |tx| {
+            if let Some(row) = session::Entity::find_by_id(actor.session.0).one(tx).await? {
+                let row = session::Model { ended_at: Some(ctx.now()), ..row };
+                row.into_active_model().reset_all().update(tx).await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Who is calling, by an access token.
+///
+/// # Errors
+/// `unauthenticated` when it does not hold or its session is over.
+pub async fn authenticate(ctx: &Ctx, access_token: &str) -> Result<Actor, Error> {
+    let access = Access::open(access_token, &ctx.token_key, ctx.now())
+        .map_err(|error| Error::problem(Code::Unauthenticated, error.to_string()))?;
+    actor_of(ctx, access.session).await
+}
+
+/// Who is calling, by a session that was proven.
+///
+/// # Errors
+/// `unauthenticated` when it is over.
+pub async fn actor_of(ctx: &Ctx, id: SessionId) -> Result<Actor, Error> {
+    let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(over)?;
+    if row.ended_at.is_some() || row.expires_at <= ctx.now() {
+        return Err(over());
+    }
+    let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?.ok_or_else(over)?;
+    let member = members::with_grants(ctx.db.read(), member).await?;
+    let consortia = members::consortia_of(ctx.db.read(), &member.grants).await?;
+    Ok(Actor { member, session: id, consortia })
+}
+
+fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Result<Tokens, Error> {
+    let now = ctx.now();
+    let until = now + Duration::minutes(i64::from(ctx.config.access_minutes));
+    let expires_at = until.replace_nanosecond(0).unwrap_or(until);
+    let access = Access { member, session, expires_at };
+    Ok(Tokens {
+        access_token: access.sign(&ctx.token_key, now)?,
+        access_expires_at: expires_at,
+        refresh_token: format!("{session}.{secret}"),
+    })
+}
+
+fn lifetime(ctx: &Ctx) -> Duration {
+    Duration::days(i64::from(ctx.config.session_days))
+}
+
+fn same(stored: &str, used: &str) -> bool {
+    stored.as_bytes().ct_eq(used.as_bytes()).into()
+}
+
+fn over() -> Error {
+    Error::problem(Code::Unauthenticated, "the session is over: sign in again")
+}

@@ -1,0 +1,34 @@
+//! The first start: while nobody runs the server, each start makes a one-time link for its operator and withdraws the one
+//! before. Only its hash is kept, so it can be read off the terminal and nowhere else.
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _};
+use undertone_api::organization::Purpose;
+
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::entity::{invitation, member};
+use crate::service::invitation as invitations;
+
+/// The link by which the operator comes in; `None` when there is an operator.
+///
+/// # Errors
+/// When the database fails.
+pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
+    let secret = ctx.random.secret();
+    let made = ctx
+        .db
+        .write("operator link", async |tx| {
+            if member::Entity::find().filter(member::Column::Operator.eq(true)).count(tx).await? > 0 {
+                return Ok(false);
+            }
+            invitation::Entity::delete_many()
+                .filter(invitation::Column::Purpose.eq("operator"))
+                .filter(invitation::Column::UsedAt.is_null())
+                .exec(tx)
+                .await?;
+            invitations::insert(ctx, tx, &Purpose::Operator, "operator", None, &secret).await?;
+            Ok(true)
+        })
+        .await?;
+    Ok(made.then(|| invitations::link(ctx, &secret)))
+}

@@ -1,0 +1,167 @@
+//! Workers: how they enrol, and how each organization's stand. What they do is decided elsewhere.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+};
+use time::Duration;
+use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::member::check_name;
+use undertone_api::problem::{Code, Violation};
+use undertone_api::signed::public_key;
+use undertone_api::worker::{Enrolment, EnrolmentToken, NewEnrolment, Worker};
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::{Ctx, fingerprint};
+use crate::error::Error;
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::{enrolment, worker};
+
+/// How long an enrolment token holds.
+pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
+/// A worker that was heard of within this time is online.
+pub const ONLINE: Duration = Duration::seconds(60);
+/// What stands before an enrolment token.
+const PREFIX: &str = "ute1.";
+
+/// Makes a one-time token by which one worker of the organization enrols.
+///
+/// # Errors
+/// 404 and 403 as usual, `validation_failed` for the name.
+pub async fn invite(
+    ctx: &Ctx,
+    actor: &Actor,
+    organization: OrganizationId,
+    new: &NewEnrolment,
+) -> Result<Enrolment, Error> {
+    policy::check(actor, Operation::EnrolWorker, Place::Organization(organization))?;
+    let mut violations = Vec::new();
+    check_name("name", &new.name, &mut violations);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let secret = ctx.random.secret();
+    let expires_at = ctx.now() + TOKEN_LIFETIME;
+    ctx.db
+        .write("invite worker", async |tx| {
+            let row = enrolment::Model {
+                id: ctx.id(),
+                organization_id: organization.0,
+                name: new.name.trim().to_owned(),
+                secret_hash: fingerprint(&secret),
+                created_by: actor.id().0,
+                created_at: ctx.now(),
+                expires_at,
+                used_at: None,
+            };
+            Ok(row.into_active_model().insert(tx).await?)
+        })
+        .await?;
+    let token = EnrolmentToken {
+        server: ctx.addresses.grpc.clone(),
+        certificate: ctx.tls.as_ref().map(|identity| identity.fingerprint.clone()),
+        server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
+        secret,
+    };
+    Ok(Enrolment { token: format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(to_json(&token)?)), expires_at })
+}
+
+/// Enrols the worker that bears the secret of a token and holds the key `public` (hex). A worker that lost the answer may
+/// ask again with the same key.
+///
+/// # Errors
+/// `link_spent` when the token was used by another key or is over, `already_exists` when the key is another worker's,
+/// `validation_failed` when it is no key.
+pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: &[String]) -> Result<Worker, Error> {
+    public_key(public)
+        .map_err(|_| Error::validation(vec![Violation::new("public_key", "give an Ed25519 public key, hex")]))?;
+    let public = public.to_ascii_lowercase();
+    let (row, new) = ctx
+        .db
+        .write("enrol worker", async |tx| {
+            let token =
+                enrolment::Entity::find().filter(enrolment::Column::SecretHash.eq(fingerprint(secret))).one(tx).await?;
+            let token = token.filter(|token| token.expires_at > ctx.now()).ok_or_else(spent)?;
+            let known = worker::Entity::find().filter(worker::Column::PublicKey.eq(&public)).one(tx).await?;
+            match (known, token.used_at) {
+                (Some(row), Some(_)) if row.organization_id == token.organization_id && row.name == token.name => {
+                    return Ok((row, false));
+                }
+                (Some(_), None) => {
+                    return Err(Error::problem(Code::AlreadyExists, "a worker with this key is enrolled already"));
+                }
+                (_, Some(_)) => return Err(spent()),
+                (None, None) => {}
+            }
+            let row = worker::Model {
+                id: ctx.id::<WorkerId>().0,
+                organization_id: token.organization_id,
+                name: token.name.clone(),
+                public_key: public.clone(),
+                version: version.to_owned(),
+                kinds: to_json(&kinds)?,
+                created_at: ctx.now(),
+                last_seen_at: None,
+            };
+            let row = row.into_active_model().insert(tx).await?;
+            let used = enrolment::Model { used_at: Some(ctx.now()), ..token };
+            used.into_active_model().reset_all().update(tx).await?;
+            Ok((row, true))
+        })
+        .await?;
+    if new {
+        tracing::info!(worker.id = %row.id, organization.id = %row.organization_id, "a worker enrolled");
+    }
+    shown(ctx, row)
+}
+
+/// The workers of an organization, by name.
+///
+/// # Errors
+/// 404 when the caller may not know the organization.
+pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Result<Vec<Worker>, Error> {
+    policy::check(actor, Operation::ReadOrganization, Place::Organization(organization))?;
+    Ok(of_organizations(ctx, &[organization.0]).await?.remove(&organization.0).unwrap_or_default())
+}
+
+/// The workers of some organizations, by name.
+pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<Worker>>, Error> {
+    let rows = worker::Entity::find()
+        .filter(worker::Column::OrganizationId.is_in(ids.iter().copied()))
+        .order_by_asc(worker::Column::Name)
+        .order_by_asc(worker::Column::Id)
+        .all(ctx.db.read())
+        .await?;
+    let mut found: HashMap<Uuid, Vec<Worker>> = HashMap::new();
+    for row in rows {
+        found.entry(row.organization_id).or_default().push(shown(ctx, row)?);
+    }
+    Ok(found)
+}
+
+fn shown(ctx: &Ctx, row: worker::Model) -> Result<Worker, Error> {
+    Ok(Worker {
+        id: row.id.into(),
+        organization: row.organization_id.into(),
+        name: row.name,
+        public_key: row.public_key,
+        version: row.version,
+        kinds: from_json(&row.kinds)?,
+        online: row.last_seen_at.is_some_and(|at| ctx.now() - at <= ONLINE),
+        last_seen_at: row.last_seen_at,
+    })
+}
+
+fn spent() -> Error {
+    Error::problem(
+        Code::LinkSpent,
+        "the enrolment token was used or is over: ask your organization's admin for a new one",
+    )
+}

@@ -5,6 +5,7 @@
 //! The formulas cite their papers; rounding is toward safety: costs up, budgets down.
 
 pub mod adjacency;
+pub mod audit;
 pub mod calibrate;
 pub mod convert;
 pub mod curve;

@@ -89,5 +89,8 @@ pub fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Cu
 /// ρ(α) = α / (2 z²) of the Gaussian mechanism, and of the discrete Gaussian with integer sensitivity (Mironov 2017;
 /// Canonne, Kamath and Steinke 2020). z = 0 is infinite.
 pub fn gaussian(z: f64, order: f64) -> f64 {
-    if z <= 0.0 { f64::INFINITY } else { order / z / z / 2.0 }
+    if z <= 0.0 { f64::INFINITY } else { (order / z / z / 2.0).max(LEAST_LOSS) }
 }
+
+/// A release is never free: what underflows costs this, which is charged as one unit.
+const LEAST_LOSS: f64 = f64::MIN_POSITIVE;

@@ -2,6 +2,8 @@
 //!
 //! The folder is named by `UNDERTONE_VECTORS` (default `../shared/vectors`, from the root of the workspace).
 
+#[path = "vectors/audit.rs"]
+mod audit;
 #[path = "vectors/case.rs"]
 mod case;
 #[path = "vectors/gaussian.rs"]

@@ -14,7 +14,7 @@ pub enum Refusal {
     #[error("the account has no budget: set one before asking for a release")]
     NoBudget,
     /// The cost, or what it would come to, is infinite at some order.
-    #[error("a release without noise needs a dataset that is marked public or open")]
+    #[error("the cost is infinite: a release without noise needs a dataset that is marked public or open")]
     Infinite,
     /// No order has room.
     #[error("the budget has no room: {0}; ask for fewer releases or more noise")]

@@ -215,6 +215,22 @@ fn what_has_no_formula_is_an_error_and_not_free() {
 }
 
 #[test]
+fn no_noise_is_so_loud_and_no_sample_so_small_that_a_release_is_free() {
+    let (loud, tiny) = (NoiseMultiplier::new(1e200).expect("finite"), Epsilon::new(1e-300).expect("finite"));
+    let sampling_rate = SamplingRate::new(1e-12).expect("positive");
+    for event in [
+        Event::Gaussian { noise_multiplier: loud },
+        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: loud },
+        Event::Laplace { epsilon: tiny },
+        Event::Pure { epsilon: tiny },
+        Event::Approximate { epsilon: tiny, delta: Delta::new(1e-300).expect("below 1") },
+    ] {
+        let cost = price(&event, Adjacency::AddRemove).expect("priced");
+        assert!(cost.losses().all(|(_, loss)| loss.units() >= 1), "{event:?}");
+    }
+}
+
+#[test]
 fn a_side_mass_adds_up_and_is_taken_from_delta() {
     let event = Event::Approximate {
         epsilon: Epsilon::new(0.5).expect("in range"),
@@ -226,3 +242,42 @@ fn a_side_mass_adds_up_and_is_taken_from_delta() {
     assert_eq!(at(8.9e-7), None);
     assert!(at(1e-6).is_some_and(|epsilon| epsilon.get() > at(1e-5).map_or(f64::INFINITY, Epsilon::get)));
 }
+
+/// Stored accounts were charged these very units. A change here needs a new [`super::EVALUATOR_VERSION`], with the old
+/// evaluator kept; a machine on which this fails must not keep a ledger.
+#[test]
+fn prices_are_the_same_bits_everywhere_and_under_one_version_forever() {
+    let grid = OrderGrid::new([1.031_25, 1.5, 2.0, 8.0, 64.0].into_iter().filter_map(|a| Order::new(a).ok()).collect());
+    let grid = grid.expect("increasing orders");
+    let (z, epsilon) = (NoiseMultiplier::new(1.1).expect("in range"), Epsilon::new(0.3).expect("in range"));
+    let sampling_rate = SamplingRate::new(0.01).expect("in range");
+    let events = [
+        Event::Gaussian { noise_multiplier: z },
+        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: z },
+        Event::Laplace { epsilon },
+        Event::Pure { epsilon },
+    ];
+    let units: Vec<Vec<String>> = events
+        .iter()
+        .map(|event| {
+            let curve = curve(event, Adjacency::AddRemove, &grid).expect("priced");
+            curve.losses().map(|(_, loss)| loss.to_string()).collect()
+        })
+        .collect();
+    assert_eq!(super::EVALUATOR_VERSION, "rdp-1");
+    assert_eq!(units, GOLDEN);
+}
+
+/// Units of 2⁻⁶⁴ nat, by event and order.
+const GOLDEN: [[&str; 5]; 4] = [
+    [
+        "7860828440508377088",
+        "11433932277103095808",
+        "15245243036137459712",
+        "60980972144549838848",
+        "487847777156398710784",
+    ],
+    ["1202050105378630", "1762499436409242", "2370592590679440", "10774196021998386", "401548962355437174784"],
+    ["776166721570299264", "1118552856631435264", "1468177599879706624", "3902974690911592960", "5333362467231137792"],
+    ["849274995862581632", "1222381096744449280", "1601152118421900800", "4102272593714316288", "5371704978933153792"],
+];

@@ -15,7 +15,7 @@ pub fn laplace(epsilon: f64, order: f64) -> f64 {
         return small_laplace(epsilon, order);
     }
     let inner = above * expm1(-span * epsilon) / span;
-    (epsilon + log1p(inner) / above).clamp(0.0, epsilon)
+    (epsilon + log1p(inner) / above).clamp(super::LEAST_LOSS.min(epsilon), epsilon)
 }
 
 /// The same for (2α−1) ε < 0.05, where the two terms above cancel: ln of 1 + y with y the power series of
@@ -31,7 +31,7 @@ fn small_laplace(epsilon: f64, order: f64) -> f64 {
         down_power *= down / n;
         sum += order * up_power + above * down_power;
     }
-    log1p(sum / span) / above
+    (log1p(sum / span) / above).max(super::LEAST_LOSS.min(epsilon))
 }
 
 /// ρ(α) of any ε-DP mechanism: that of binary randomized response, the worst of them (Kairouz, Oh and Viswanath 2015).
@@ -52,7 +52,7 @@ pub fn pure(epsilon: f64, order: f64) -> f64 {
         // ln cosh x = |x| − ln 2 + ln(1 + e^{−2|x|}); wide − narrow = (α−1) ε exactly.
         epsilon + (softplus(-2.0 * wide) - softplus(-2.0 * narrow)) / above
     };
-    loss.clamp(0.0, epsilon)
+    loss.clamp(super::LEAST_LOSS.min(epsilon), epsilon)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub fn poisson_sampled_gaussian(q: f64, z: f64, order: f64) -> f64 {
         fractional(q, z, order)
     };
     // Sampling never costs more than not sampling.
-    (softplus(ln_excess) / (order - 1.0)).min(gaussian)
+    (softplus(ln_excess) / (order - 1.0)).clamp(super::LEAST_LOSS, gaussian)
 }
 
 /// Below this noise the quadrature needs more points than its answer is worth.

@@ -25,7 +25,7 @@ fn epsilon(plan: &Plan, delta: f64) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn gaussians_on_the_grid_are_never_below_their_closed_form_and_near_it(

@@ -75,13 +75,13 @@ fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
         .chain(spec.tests.iter().map(|test| test.dataset))
         .filter_map(|id| datasets.iter().find(|dataset| dataset.id == id))
         .collect();
-    if let Some(first) = used.first() {
-        if let Some(other) = used.iter().find(|dataset| dataset.inputs != first.inputs) {
-            say(
-                "participants",
-                format!("`{}` has {} inputs, `{}` has {}", first.name, first.inputs, other.name, other.inputs),
-            );
-        }
+    if let Some(first) = used.first()
+        && let Some(other) = used.iter().find(|dataset| dataset.inputs != first.inputs)
+    {
+        say(
+            "participants",
+            format!("`{}` has {} inputs, `{}` has {}", first.name, first.inputs, other.name, other.inputs),
+        );
     }
     let most = used.iter().map(|dataset| dataset.classes).max().unwrap_or(1);
     match spec.model.classes {

@@ -4,7 +4,7 @@
 //!
 //! [`sampler::Sampler`] draws a [`sampler::Batch`] (Poisson; an empty one is legal and still pays) →
 //! [`per_unit::PerUnit`] gradients → [`per_unit::PerUnit::clip`] → [`clip::ClippedSum`] → [`clip::ClippedSum::release`],
-//! which asks for [`crate::site::clearance::Spent`] → [`release::Release`] → [`release::Outgoing`], the only thing a site
+//! which asks for a [`crate::site::clearance::Clearance`] → [`release::Release`] → [`release::Outgoing`], the only thing a site
 //! can send. An unclipped, unpaid or noiseless update of private data cannot be written down.
 //!
 //! This room knows vectors, not speech: the model is in [`crate::speech::model`], the rounds are in [`crate::run`]. It must

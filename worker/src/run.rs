@@ -72,6 +72,16 @@ pub trait Exchange {
     /// [`RunError::Failed`] when the site's disk cannot be read.
     fn past(&self, series: &str, round: u32) -> Result<Past, RunError>;
 
+    /// Whether the server has closed this round already, so that nothing more can be added to it and nothing should be paid
+    /// for it: after a long absence. An exchange that cannot know says no.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the job or the lease ends.
+    fn closed(&mut self, series: &str, round: u32) -> Result<bool, RunError> {
+        let _ = (series, round);
+        Ok(false)
+    }
+
     /// Asks the site for permission to send one vector: pays for it in the site's ledger (durable when this returns), or
     /// finds that the site's policy marks the data as public.
     ///

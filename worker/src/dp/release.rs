@@ -7,7 +7,7 @@ use undertone_privacy::Event;
 use super::clip::{ClippedSum, STRIDE};
 use super::noise::DiscreteGaussian;
 use super::randomness::Randomness;
-use crate::site::clearance::{Clearance, Spent};
+use crate::site::clearance::Clearance;
 
 /// Why nothing is released.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -28,28 +28,38 @@ pub enum ReleaseError {
     NotExact(Box<Event>),
 }
 
-/// A differentially private mean gradient that was paid for.
+/// A differentially private mean gradient, cleared to leave.
 #[derive(Debug)]
 #[must_use = "it was paid for"]
 pub struct Release {
     vector: Vec<f32>,
-    receipt: Signed,
+    receipt: Option<Signed>,
 }
 
 impl ClippedSum {
     /// Adds discrete Gaussian noise, once, and divides by the *expected* batch q·n, never by the one drawn:
-    /// g̃ = (Σ clip(gᵢ) + N_ℤ(0, σ²)) / (q n) (`privacy.md`, 1.4 and 11.2). The payment is used up.
+    /// g̃ = (Σ clip(gᵢ) + N_ℤ(0, σ²)) / (q n) (`privacy.md`, 1.4 and 11.2). The permission is used up: a payment for exactly
+    /// this event, or the site's word that the data are public.
     ///
     /// # Errors
     /// [`ReleaseError`] when the payment is for another event, or there is nothing to divide by; the payment is lost then,
     /// as it would be by a crash.
-    pub fn release(self, expected_batch: f64, spent: Spent, randomness: &Randomness) -> Result<Release, ReleaseError> {
+    pub fn release(
+        self,
+        expected_batch: f64,
+        clearance: Clearance,
+        randomness: &Randomness,
+    ) -> Result<Release, ReleaseError> {
         let (clip, sampling_rate, sum) = self.into_parts();
         let made = Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: clip.noise_multiplier() };
-        if *spent.event() != made {
-            let paid = Box::new(spent.event().clone());
-            return Err(ReleaseError::WrongEvent { paid, made: Box::new(made) });
-        }
+        let receipt = match clearance {
+            Clearance::Public(_) => None,
+            Clearance::Paid(spent) if *spent.event() == made => Some(spent.receipt().clone()),
+            Clearance::Paid(spent) => {
+                let paid = Box::new(spent.event().clone());
+                return Err(ReleaseError::WrongEvent { paid, made: Box::new(made) });
+            }
+        };
         if !(expected_batch.is_finite() && expected_batch > 0.0) {
             return Err(ReleaseError::ExpectedBatch(expected_batch));
         }
@@ -63,7 +73,7 @@ impl ClippedSum {
                 *value = ((sum + noise.sample(&mut rng)) as f64 * worth) as f32;
             }
         });
-        Ok(Release { vector, receipt: spent.receipt().clone() })
+        Ok(Release { vector, receipt })
     }
 }
 
@@ -96,10 +106,10 @@ impl Release {
 ///
 /// ```compile_fail,E0382
 /// use undertone_worker::dp::{clip::ClippedSum, randomness::Randomness};
-/// use undertone_worker::site::clearance::Spent;
-/// fn twice(one: ClippedSum, two: ClippedSum, spent: Spent, randomness: &Randomness) {
-///     let _ = one.release(1.0, spent, randomness);
-///     let _ = two.release(1.0, spent, randomness);
+/// use undertone_worker::site::clearance::Clearance;
+/// fn twice(one: ClippedSum, two: ClippedSum, paid: Clearance, randomness: &Randomness) {
+///     let _ = one.release(1.0, paid, randomness);
+///     let _ = two.release(1.0, paid, randomness);
 /// }
 /// ```
 #[derive(Debug)]
@@ -111,7 +121,7 @@ pub struct Outgoing {
 
 impl From<Release> for Outgoing {
     fn from(release: Release) -> Self {
-        Self { vector: release.vector, receipt: Some(release.receipt) }
+        Self { vector: release.vector, receipt: release.receipt }
     }
 }
 

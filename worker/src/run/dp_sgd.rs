@@ -1,11 +1,130 @@
-//! `dp_sgd` at a site.
+//! `dp_sgd` at a site, from the warm start to the report.
+//!
+//! All participants walk the same road: the lead trains on its public data and shares the result; then, arm by arm, each
+//! starts again from that model, sends one vector a round, and applies the server's average with the same optimizer, so
+//! that all hold the same parameters bit for bit. The lead alone measures, on public test sets, and reports.
+//!
+//! A site that is killed goes on from its last checkpoint: closed rounds are replayed from the server's averages, and a
+//! vector that was paid for is sent again, never drawn again. Nothing here may log who was in a batch, a norm, or a loss of
+//! anything but public data.
 
-use undertone_api::job::dp_sgd::Spec;
+mod checkpoint;
+mod exam;
+mod series;
+mod site;
+mod warm;
 
+use undertone_api::job::dp_sgd::{Arm, ArmResult, Report, Spec};
+use undertone_api::job::{Measurement, Report as AnyReport};
+
+use self::exam::Exam;
+use self::site::Site;
 use super::{Exchange, Run, RunError};
+use crate::speech::model::gradient::Engine;
+use crate::speech::model::{Model, ModelError};
 
-impl Run for Spec {
-    fn run(&self, _: &mut dyn Exchange) -> Result<(), RunError> {
-        Err(RunError::Failed("this build of the worker cannot train yet".to_owned()))
+/// The artifact with which all arms begin.
+const WARM_START: &str = "warm_start.safetensors";
+/// The artifact of the best protected arm that ran.
+const MODEL: &str = "model.safetensors";
+
+impl From<ModelError> for RunError {
+    fn from(error: ModelError) -> Self {
+        Self::Failed(error.to_string())
     }
 }
+
+impl Run for Spec {
+    fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError> {
+        let site = Site::open(self, exchange)?;
+        let mut engine = Engine::new();
+        if site.leads(self) {
+            lead(self, &site, &mut engine, exchange)
+        } else {
+            follow(self, &site, &mut engine, exchange)
+        }
+    }
+}
+
+/// The part of every participant but the first.
+fn follow(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
+    let start = Model::from_safetensors(&exchange.get(WARM_START)?)?;
+    site.check_model(&start)?;
+    for arm in [Arm::Open, Arm::Private] {
+        if let Some(rounds) = spec.rounds(arm) {
+            series::run(spec, arm, rounds, site, engine, exchange, start.clone(), None)?;
+        }
+    }
+    Ok(())
+}
+
+/// The part of the first participant, whose data are public.
+fn lead(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
+    let exam = Exam::open(spec, exchange)?;
+    let classes = exam.classes().max(site.classes());
+    let warm = warm::train(spec, site, classes, engine, exchange, &exam)?;
+    let file = warm.model.to_safetensors()?;
+    exchange.put(WARM_START, file.clone())?;
+    let mut arms = vec![finish(Arm::Public, spec.warm_start.epochs, &warm, engine, exchange, &exam)?];
+    let mut best = file;
+    for arm in [Arm::Open, Arm::Private] {
+        if let Some(rounds) = spec.rounds(arm) {
+            let trained = series::run(spec, arm, rounds, site, engine, exchange, warm.model.clone(), Some(&exam))?;
+            arms.push(finish(arm, rounds.rounds, &trained, engine, exchange, &exam)?);
+            best = trained.model.to_safetensors()?;
+        }
+    }
+    exchange.put(MODEL, best)?;
+    let parameters = warm.model.parameters().len() as u64;
+    exchange.report(AnyReport::DpSgd(Report { arms, parameters }))
+}
+
+/// A model and the time it took.
+struct Trained {
+    model: Model,
+    seconds: f64,
+}
+
+/// Hands in an arm's model and measures it for the report.
+fn finish(
+    arm: Arm,
+    rounds: u32,
+    trained: &Trained,
+    engine: &mut Engine,
+    exchange: &mut dyn Exchange,
+    exam: &Exam,
+) -> Result<ArmResult, RunError> {
+    exchange.put(&format!("model-{}.safetensors", arm.series()), trained.model.to_safetensors()?)?;
+    let tests = exam.measure(&trained.model, engine, exchange)?;
+    Ok(ArmResult { arm, rounds, seconds: trained.seconds, tests })
+}
+
+/// Measures a model and tells the server.
+fn tell(
+    arm: Arm,
+    round: u32,
+    model: &Model,
+    engine: &mut Engine,
+    exchange: &mut dyn Exchange,
+    exam: &Exam,
+) -> Result<(), RunError> {
+    for result in exam.measure(model, engine, exchange)? {
+        exchange.measure(Measurement {
+            series: arm.series().to_owned(),
+            round,
+            test: result.test,
+            frames: result.frames,
+            accuracy: result.accuracy,
+            loss: result.loss,
+        })?;
+    }
+    Ok(())
+}
+
+/// Ends the run when the exchange says so.
+fn go_on(exchange: &dyn Exchange) -> Result<(), RunError> {
+    if exchange.stopped() { Err(RunError::Stopped("the worker was asked to stop".to_owned())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -69,23 +69,15 @@ pub struct Normalizer {
 }
 
 impl Normalizer {
-    /// Of all frames of some `[frames, inputs]` features.
-    pub fn of<'a>(inputs: usize, features: impl Iterator<Item = &'a [f32]>) -> Self {
-        let (mut count, mut sum, mut squares) = (0.0_f64, vec![0.0_f64; inputs], vec![0.0_f64; inputs]);
-        for frame in features.flat_map(|features| features.chunks_exact(inputs)) {
-            count += 1.0;
-            for ((value, sum), squares) in frame.iter().zip(&mut sum).zip(&mut squares) {
-                *sum += f64::from(*value);
-                *squares += f64::from(*value) * f64::from(*value);
+    /// From the moments of public data. A coefficient that hardly changes says nothing and must not be blown up: its
+    /// deviation counts as 1.
+    pub fn new(mean: Vec<f32>, mut deviation: Vec<f32>) -> Self {
+        for deviation in &mut deviation {
+            if *deviation < 1e-3 {
+                *deviation = 1.0;
             }
         }
-        let count = count.max(1.0);
-        let mean: Vec<f64> = sum.iter().map(|sum| sum / count).collect();
-        let deviation =
-            squares.iter().zip(&mean).map(|(squares, mean)| (squares / count - mean * mean).max(0.0).sqrt());
-        // A coefficient that never changes says nothing; it must not be blown up either.
-        let deviation = deviation.map(|deviation| if deviation < 1e-3 { 1.0 } else { deviation as f32 }).collect();
-        Self { mean: mean.iter().map(|mean| *mean as f32).collect(), deviation }
+        Self { mean, deviation }
     }
 }
 

@@ -46,12 +46,8 @@ impl Model {
         for (name, dimensions, data) in &parts {
             views.push((*name, TensorView::new(Dtype::F32, dimensions.clone(), data)?));
         }
-        let about = HashMap::from([
-            ("format".to_owned(), "undertone-senone-lstm/1".to_owned()),
-            ("lstm.rows".to_owned(), "inputs, bias, previous outputs".to_owned()),
-            ("lstm.columns".to_owned(), "input, forget, candidate, output gates".to_owned()),
-            ("linear.rows".to_owned(), "outputs of the LSTM, bias".to_owned()),
-        ]);
+        // One entry only: a map of several has no order, and the same model must be the same bytes.
+        let about = HashMap::from([("format".to_owned(), "undertone-senone-lstm/1".to_owned())]);
         Ok(safetensors::serialize(views, Some(about))?)
     }
 

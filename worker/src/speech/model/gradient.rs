@@ -73,10 +73,19 @@ fn pieces<'s, 'a>(examples: &'s [Example<'a>]) -> impl Iterator<Item = &'s [Exam
     })
 }
 
-/// One part of a pass: frames that share a weight and a gradient.
+/// One part of a pass: frames that share a weight.
 struct Part<'s, 'a> {
     examples: &'s [Example<'a>],
     weight: f32,
+}
+
+/// Where the gradients of the parts of a pass go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// Each part's to a row of its own.
+    OneEach,
+    /// All to the same.
+    Shared,
 }
 
 /// Computes gradients and scores; holds the buffers.
@@ -119,13 +128,14 @@ impl Engine {
                         model,
                         &[Part { examples, weight }],
                         &mut gradients[start * length..(start + 1) * length],
+                        Rows::OneEach,
                     );
                 }
                 start += 1;
             } else {
                 let together = &units[start..start + count];
                 let parts: Vec<_> = together.iter().map(|unit| Part { examples: unit, weight: weigh(unit) }).collect();
-                self.pass(model, &parts, &mut gradients[start * length..(start + count) * length]);
+                self.pass(model, &parts, &mut gradients[start * length..(start + count) * length], Rows::OneEach);
                 start += count;
             }
         }
@@ -150,8 +160,33 @@ impl Engine {
         gradient: &mut [f32],
     ) -> Score {
         pieces(examples).fold(Score::default(), |score, examples| {
-            score.plus(self.pass(model, &[Part { examples, weight }], gradient))
+            score.plus(self.pass(model, &[Part { examples, weight }], gradient, Rows::Shared))
         })
+    }
+
+    /// Adds `weight` times the sum of the gradients of the units to `gradient`: each the gradient of the mean cross-entropy
+    /// over its unit's frames, as in [`Engine::per_unit`], but neither kept apart nor clipped. Without protection: for data
+    /// that are public or opened by their owner.
+    ///
+    /// # Panics
+    /// If a label is not below the model's classes, or the gradient has another length than the parameters.
+    pub fn add_units(&mut self, model: &Model, units: &[Unit<'_>], weight: f32, gradient: &mut [f32]) {
+        let mut parts = Vec::new();
+        let mut frames = 0;
+        for unit in units {
+            let weight = weight / frames_of(unit) as f32;
+            for examples in pieces(unit) {
+                if frames + frames_of(examples) > FRAMES && !parts.is_empty() {
+                    self.pass(model, &std::mem::take(&mut parts), gradient, Rows::Shared);
+                    frames = 0;
+                }
+                frames += frames_of(examples);
+                parts.push(Part { examples, weight });
+            }
+        }
+        if !parts.is_empty() {
+            self.pass(model, &parts, gradient, Rows::Shared);
+        }
     }
 
     /// Classifies examples and compares with their labels.
@@ -181,8 +216,8 @@ impl Engine {
         lstm.forward(&model.parameters()[model.shape().recurrent()], &mut self.trace);
     }
 
-    /// Forward and backward over some parts; adds each part's gradient to its own row of `gradients`.
-    fn pass(&mut self, model: &Model, parts: &[Part<'_, '_>], gradients: &mut [f32]) -> Score {
+    /// Forward and backward over some parts; adds their gradients to their rows of `gradients`.
+    fn pass(&mut self, model: &Model, parts: &[Part<'_, '_>], gradients: &mut [f32], target: Rows) -> Score {
         let shape = *model.shape();
         let (lstm, linear, split) = (shape.lstm(), shape.linear(), shape.recurrent().end);
         let (recurrent, outer) = model.parameters().split_at(split);
@@ -192,9 +227,12 @@ impl Engine {
 
         let mut score = Score::default();
         let mut start = 0;
-        let rows = |start: usize, part: &Part<'_, '_>| start..start + frames_of(part.examples);
-        for (part, gradient) in parts.iter().zip(gradients.chunks_exact_mut(shape.parameters())) {
-            let rows = rows(start, part);
+        let length = shape.parameters();
+        let row = |index: usize| if target == Rows::Shared { 0..length } else { index * length..(index + 1) * length };
+        let frames = |start: usize, part: &Part<'_, '_>| start..start + frames_of(part.examples);
+        for (index, part) in parts.iter().enumerate() {
+            let gradient = &mut gradients[row(index)];
+            let rows = frames(start, part);
             start = rows.end;
             let labels: Vec<u16> = part.examples.iter().flat_map(|example| example.labels).copied().collect();
             score = score.plus(linear.backward(
@@ -209,8 +247,9 @@ impl Engine {
         }
         lstm.backward(recurrent, trace, backward);
         start = 0;
-        for (part, gradient) in parts.iter().zip(gradients.chunks_exact_mut(shape.parameters())) {
-            let rows = rows(start, part);
+        for (index, part) in parts.iter().enumerate() {
+            let gradient = &mut gradients[row(index)];
+            let rows = frames(start, part);
             start = rows.end;
             let (width, gates) = (lstm.width(), 4 * shape.hidden);
             let inputs = View::new(&trace.inputs[rows.start * width..rows.end * width], rows.len(), width);

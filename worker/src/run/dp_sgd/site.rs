@@ -1,0 +1,139 @@
+//! What this participant brings: its data, its units, its terms.
+
+use undertone_api::job::dp_sgd::{Arm, Party, Spec};
+
+use crate::dp::clip::Clip;
+use crate::dp::sampler::Sampler;
+use crate::run::{Exchange, RunError};
+use crate::speech::dataset::{Dataset, DatasetError, Split};
+use crate::speech::model::Model;
+use crate::speech::model::gradient::{Example, Unit};
+
+impl From<DatasetError> for RunError {
+    fn from(error: DatasetError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// How a participant contributes to an arm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Part {
+    /// Exact mean gradients, if the site allows.
+    Exact,
+    /// Clipped and with noise.
+    Noisy(Clip),
+    /// Not at all.
+    None,
+}
+
+/// One participant's side.
+pub(super) struct Site {
+    dataset: Dataset,
+    units: Vec<Vec<usize>>,
+    party: Party,
+    clip: Option<Clip>,
+    /// n of the manifest.
+    size: u64,
+    /// Whether the manifest charges it: then only noisy or opened gradients leave.
+    charged: bool,
+}
+
+impl Site {
+    /// Opens the participant's dataset and checks what the spec says of it.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] in words for the site's people.
+    pub(super) fn open(spec: &Spec, exchange: &dyn Exchange) -> Result<Self, RunError> {
+        let own = exchange.own();
+        let failed = |text: String| Err(RunError::Failed(text));
+        let Some(party) = spec.party(own.dataset).copied() else {
+            return failed(format!("`{}` does not take part in this job; only participants run it", own.dataset_name));
+        };
+        let clip = match party.noise.map(|noise| Clip::new(noise.clip, noise.noise_multiplier)).transpose() {
+            Ok(clip) => clip,
+            Err(error) => return failed(format!("noise of `{}`: {error}", own.dataset_name)),
+        };
+        if own.units == 0 {
+            return failed(format!("the manifest gives `{}` no units to divide by", own.dataset_name));
+        }
+        let dataset = Dataset::open(&exchange.dataset(own.dataset)?)?;
+        let units = dataset.units(spec.unit, Split::Train)?;
+        if units.is_empty() {
+            return failed(format!("`{}` holds no utterance to train on: all are held out", own.dataset_name));
+        }
+        Ok(Self { dataset, units, party, clip, size: own.units, charged: own.charge.is_some() })
+    }
+
+    /// Whether it is the first participant.
+    pub(super) fn leads(&self, spec: &Spec) -> bool {
+        spec.participants.first().is_some_and(|first| first.dataset == self.party.dataset)
+    }
+
+    /// Its data.
+    pub(super) const fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// Classes of its labels.
+    pub(super) fn classes(&self) -> usize {
+        self.dataset.meta().classes
+    }
+
+    /// Its part in an arm.
+    pub(super) const fn part(&self, arm: Arm) -> Part {
+        match (arm, self.clip) {
+            (Arm::Public, _) => Part::None,
+            (Arm::Open, _) => Part::Exact,
+            (Arm::Private, Some(clip)) => Part::Noisy(clip),
+            (Arm::Private, None) if self.charged => Part::None,
+            (Arm::Private, None) => Part::Exact,
+        }
+    }
+
+    /// Draws its units by its sampling rate.
+    pub(super) const fn sampler(&self) -> Sampler {
+        Sampler::new(self.units.len(), self.party.sampling_rate)
+    }
+
+    /// q n: what every sum is divided by.
+    pub(super) fn expected_batch(&self) -> f64 {
+        self.party.sampling_rate.get() * self.size as f64
+    }
+
+    /// The utterances of some units.
+    pub(super) fn units(&self, numbers: &[usize]) -> Vec<Unit<'_>> {
+        numbers.iter().map(|unit| self.units[*unit].iter().map(|i| example(&self.dataset, *i)).collect()).collect()
+    }
+
+    /// That the shared model can read and name everything in the data.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] saying what does not fit.
+    pub(super) fn check_model(&self, model: &Model) -> Result<(), RunError> {
+        check_model(&self.dataset, model.shape().inputs, model.shape().classes)
+    }
+}
+
+/// That a model of so many inputs and classes fits a dataset.
+pub(super) fn check_model(dataset: &Dataset, inputs: usize, classes: usize) -> Result<(), RunError> {
+    let meta = dataset.meta();
+    if meta.inputs != inputs {
+        return Err(RunError::Failed(format!(
+            "`{}` has {} coefficients a frame, the model takes {inputs}: prepare it with the same features",
+            meta.name, meta.inputs
+        )));
+    }
+    if meta.classes > classes {
+        return Err(RunError::Failed(format!(
+            "`{}` has {} classes, the model only {classes}: propose the job with `model.classes` of at least {}",
+            meta.name, meta.classes, meta.classes
+        )));
+    }
+    Ok(())
+}
+
+/// One utterance as an example.
+pub(super) fn example(dataset: &Dataset, i: usize) -> Example<'_> {
+    let utterance = dataset.utterance(i);
+    Example { features: utterance.features, labels: utterance.labels }
+}

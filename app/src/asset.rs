@@ -1,0 +1,72 @@
+//! Files that pages need besides the bundle: the style sheet, the fonts, the mark. Compiled in, so a server is one file.
+
+/// A file and where it is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asset {
+    /// Its address, from the root.
+    pub path: &'static str,
+    /// Its media type.
+    pub content_type: &'static str,
+    /// Its content.
+    pub bytes: &'static [u8],
+}
+
+/// The style sheet's address.
+pub const STYLE: &str = "/assets/undertone.css";
+/// The mark's address.
+pub const MARK: &str = "/assets/undertone.svg";
+
+/// Every file. They change only with the program: revalidate by digest or version, they need no session.
+pub const fn assets() -> &'static [Asset] {
+    &[
+        Asset { path: STYLE, content_type: "text/css; charset=utf-8", bytes: include_bytes!("style/undertone.css") },
+        Asset { path: MARK, content_type: "image/svg+xml", bytes: include_bytes!("../assets/undertone.svg") },
+        Asset {
+            path: "/assets/source-sans-3-latin.woff2",
+            content_type: "font/woff2",
+            bytes: include_bytes!("../assets/source-sans-3-latin.woff2"),
+        },
+        Asset {
+            path: "/assets/source-sans-3-greek.woff2",
+            content_type: "font/woff2",
+            bytes: include_bytes!("../assets/source-sans-3-greek.woff2"),
+        },
+        Asset {
+            path: "/assets/jetbrains-mono-latin.woff2",
+            content_type: "font/woff2",
+            bytes: include_bytes!("../assets/jetbrains-mono-latin.woff2"),
+        },
+        Asset {
+            path: "/assets/source-sans-3.OFL.txt",
+            content_type: "text/plain; charset=utf-8",
+            bytes: include_bytes!("../assets/source-sans-3.OFL.txt"),
+        },
+        Asset {
+            path: "/assets/jetbrains-mono.OFL.txt",
+            content_type: "text/plain; charset=utf-8",
+            bytes: include_bytes!("../assets/jetbrains-mono.OFL.txt"),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::assets;
+
+    #[test]
+    fn every_file_the_style_sheet_names_is_served() {
+        let style = assets().iter().find(|asset| asset.path == super::STYLE).expect("there is a style sheet");
+        let text = std::str::from_utf8(style.bytes).expect("the style sheet is text");
+        let named: Vec<_> = text.split("url(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(!named.is_empty());
+        for name in named {
+            assert!(assets().iter().any(|asset| asset.path == name), "{name} is not served");
+        }
+    }
+
+    #[test]
+    fn fonts_stay_small() {
+        let total: usize = assets().iter().filter(|a| a.content_type == "font/woff2").map(|a| a.bytes.len()).sum();
+        assert!(total < 120_000, "{total} bytes of fonts");
+    }
+}

@@ -1,0 +1,260 @@
+//! What a browser may ask of the server directly: server functions under `/ui`.
+//!
+//! Those that change something are plain forms' targets: they answer with a redirect and leave word for the next page
+//! (see `native`). The few that islands call answer with values. Each translates and delegates; none decides.
+
+#![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
+
+#[cfg(feature = "ssr")]
+pub(crate) mod native;
+
+use leptos::prelude::*;
+use leptos::server_fn::codec::{GetUrl, JsonEncoding};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::job::{Progress, Report};
+use undertone_api::problem::{Code, Problem};
+
+/// A problem on its way to the browser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{0}")]
+#[serde(transparent)]
+pub struct Fault(pub Problem);
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl FromServerFnError for Fault {
+    type Encoder = JsonEncoding;
+
+    fn from_server_fn_error(error: ServerFnErrorErr) -> Self {
+        let code = match error {
+            ServerFnErrorErr::Request(_) | ServerFnErrorErr::Response(_) => Code::Unavailable,
+            ServerFnErrorErr::Args(_) | ServerFnErrorErr::MissingArg(_) | ServerFnErrorErr::Deserialization(_) => {
+                Code::Malformed
+            }
+            _ => Code::Internal,
+        };
+        Self(Problem::new(code, error.to_string()))
+    }
+}
+
+/// A job at one moment, as its page shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// The server's clock when it answered.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// How it stands.
+    pub progress: Progress,
+    /// When the first worker began.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub started_at: Option<OffsetDateTime>,
+    /// When it was over.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub finished_at: Option<OffsetDateTime>,
+    /// Why it was refused or failed.
+    pub reason: Option<String>,
+    /// The result.
+    pub report: Option<Report>,
+    /// What can be taken away.
+    pub files: Vec<File>,
+}
+
+/// A file of a job with its address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256, hex.
+    pub digest: String,
+    /// Where it is.
+    pub href: String,
+}
+
+/// How a job stands now.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "watch", input = GetUrl)]
+pub async fn watch(job: JobId) -> Result<Live, Fault> {
+    Ok(native::live(crate::backend::backend()?.as_ref(), job).await?)
+}
+
+/// Signs in and goes on to `to`.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "sign-in")]
+pub async fn sign_in(email: String, password: String, #[server(default)] to: String) -> Result<(), Fault> {
+    let credentials = undertone_api::session::SignIn { email, password };
+    let answer = crate::backend::backend()?.sign_in(credentials).await;
+    native::land(answer.map(native::keep), |()| native::own_address(&to), None)
+}
+
+/// Signs out.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "sign-out")]
+pub async fn sign_out() -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.sign_out().await;
+    native::land(answer.map(native::keep), |()| crate::path::SIGN_IN.to_owned(), None)
+}
+
+/// Accepts a one-time link.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "accept")]
+pub async fn accept(
+    secret: String,
+    name: String,
+    email: String,
+    password: String,
+    #[server(default)] organization: String,
+) -> Result<(), Fault> {
+    let organization = Some(organization).filter(|name| !name.trim().is_empty());
+    let member = undertone_api::member::NewMember { name, email, password, organization };
+    let answer = crate::backend::backend()?.accept(&secret, member).await;
+    native::land(answer.map(native::keep), |()| "/".to_owned(), Some("Welcome. You are signed in.".to_owned()))
+}
+
+/// Founds a consortium.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "found")]
+pub async fn found(name: String, #[server(default)] description: String, organization: String) -> Result<(), Fault> {
+    // An organization is named by its id when it exists already, and by a new name otherwise.
+    let existing = organization.parse().ok();
+    let consortium = undertone_api::consortium::NewConsortium {
+        name,
+        description,
+        organization: existing,
+        organization_name: existing.is_none().then_some(organization),
+    };
+    let answer = crate::backend::backend()?.found(consortium).await;
+    native::land(answer, |made| crate::path::overview(made.id), Some("The consortium is founded.".to_owned()))
+}
+
+/// Makes a link by which an organization joins.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "invite-organization")]
+pub async fn invite_organization(consortium: ConsortiumId, label: String) -> Result<(), Fault> {
+    let purpose = undertone_api::organization::Purpose::Organization { consortium };
+    let invitation = undertone_api::organization::NewInvitation { purpose, label };
+    let answer = crate::backend::backend()?.invite(invitation).await;
+    native::land(answer.map(native::show_link), |()| crate::path::organizations(consortium), None)
+}
+
+/// Makes a link by which a person joins an organization.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "invite-member")]
+pub async fn invite_member(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    label: String,
+    #[server(default)] admin: bool,
+    #[server(default)] steward: bool,
+    #[server(default)] researcher: bool,
+    #[server(default)] auditor: bool,
+) -> Result<(), Fault> {
+    use undertone_api::member::Role;
+    let chosen = [
+        (admin, Role::OrganizationAdmin),
+        (steward, Role::DataSteward),
+        (researcher, Role::Researcher),
+        (auditor, Role::Auditor),
+    ];
+    let roles = chosen.into_iter().filter_map(|(wanted, role)| wanted.then_some(role)).collect();
+    let purpose = undertone_api::organization::Purpose::Member { organization, roles };
+    let invitation = undertone_api::organization::NewInvitation { purpose, label };
+    let answer = crate::backend::backend()?.invite(invitation).await;
+    native::land(answer.map(native::show_link), |()| crate::path::organization(consortium, organization), None)
+}
+
+/// Makes an enrolment token for a worker.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "enrol")]
+pub async fn enrol(consortium: ConsortiumId, organization: OrganizationId, name: String) -> Result<(), Fault> {
+    let worker = undertone_api::worker::NewEnrolment { name: name.clone() };
+    let answer = crate::backend::backend()?.enrol(organization, worker).await;
+    let shown = answer.map(|enrolment| native::show_token(name, enrolment));
+    native::land(shown, |()| crate::path::organization(consortium, organization), None)
+}
+
+/// Sets or raises a lifetime limit.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "set-budget")]
+pub async fn set_budget(
+    consortium: ConsortiumId,
+    dataset: DatasetId,
+    unit: undertone_privacy::PrivacyUnit,
+    epsilon: f64,
+    delta: f64,
+) -> Result<(), Fault> {
+    let budget = native::budget(unit, epsilon, delta)?;
+    let answer = crate::backend::backend()?.set_budget(dataset, budget).await;
+    let said = format!(
+        "The lifetime limit for each {} is now ε {} at δ {}.",
+        crate::words::unit(unit),
+        crate::words::limit(epsilon),
+        crate::words::delta(delta)
+    );
+    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said))
+}
+
+/// Agrees to what a job does with a dataset.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "approve")]
+pub async fn approve(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.approve(job, dataset).await;
+    native::land(answer, |_| crate::path::job(consortium, job), Some("You approved the job.".to_owned()))
+}
+
+/// Refuses what a job would do with a dataset.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "refuse")]
+pub async fn refuse(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.refuse(job, dataset, undertone_api::job::Refuse { reason }).await;
+    native::land(answer, |_| crate::path::job(consortium, job), Some("You refused the job.".to_owned()))
+}
+
+/// Ends a job.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "cancel")]
+pub async fn cancel(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.cancel(job).await;
+    native::land(answer, |_| crate::path::job(consortium, job), Some("The job is cancelled.".to_owned()))
+}
+
+/// Chooses light, dark, or what the system says.
+///
+/// # Errors
+/// None of its own.
+#[server(prefix = "/ui", endpoint = "theme")]
+pub async fn theme(theme: String) -> Result<(), Fault> {
+    native::keep_theme(&theme)?;
+    native::land(Ok(()), |()| native::came_from(), None)
+}

@@ -1,0 +1,253 @@
+//! How server functions speak to a browser that posts plain forms: cookies, redirects, and word left for the next page.
+//!
+//! Word for the next page (a notice, a problem, a one-time secret that must not stand in an address) travels in a cookie
+//! that no script can read, lives for a minute, and is deleted by the page that shows it.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{ACCEPT, COOKIE, HeaderName, HeaderValue, REFERER, SET_COOKIE};
+use http::request::Parts;
+use leptos::prelude::use_context;
+use leptos_axum::ResponseOptions;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_api::budget::NewBudget;
+use undertone_api::id::JobId;
+use undertone_api::organization::Invitation;
+use undertone_api::problem::{Problem, Violation};
+use undertone_api::worker::Enrolment;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use super::{Fault, File, Live};
+use crate::backend::{Answer, Backend, Cookies, backend};
+
+const WORD: &str = "undertone-word";
+const THEME: &str = "undertone-theme";
+/// Browsers keep cookies of up to 4,096 bytes.
+const MOST: usize = 3500;
+
+/// What the next page is to say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Word {
+    /// It was done.
+    Done(String),
+    /// It was not done, and why.
+    Problem(Problem),
+    /// An invitation's link, shown once.
+    Link {
+        label: String,
+        link: String,
+        #[serde(with = "time::serde::rfc3339")]
+        expires_at: OffsetDateTime,
+    },
+    /// A worker's enrolment token, shown once.
+    Token {
+        name: String,
+        token: String,
+        #[serde(with = "time::serde::rfc3339")]
+        expires_at: OffsetDateTime,
+    },
+}
+
+impl Word {
+    /// The word as a cookie's value. A problem too long for a cookie loses its figures, never its sentence.
+    fn encode(&self) -> String {
+        let encode = |word: &Self| URL_SAFE_NO_PAD.encode(serde_json::to_vec(word).unwrap_or_default());
+        let text = encode(self);
+        match self {
+            Self::Problem(problem) if text.len() > MOST => {
+                let detail = problem.detail.chars().take(1000).collect::<String>();
+                encode(&Self::Problem(Problem::new(problem.code, detail)))
+            }
+            _ => text,
+        }
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
+    }
+}
+
+/// Ends a posted form: goes to `to` when it worked, and back to where it came from with the problem when it did not. An
+/// island, which does not ask for HTML, gets the problem itself.
+pub(crate) fn land<T>(answer: Answer<T>, to: impl FnOnce(&T) -> String, said: Option<String>) -> Result<(), Fault> {
+    match answer {
+        Ok(value) => {
+            if let Some(said) = said {
+                leave(&Word::Done(said));
+            }
+            leptos_axum::redirect(&to(&value));
+            Ok(())
+        }
+        Err(problem) if wants_html() => {
+            leave(&Word::Problem(problem));
+            leptos_axum::redirect(&came_from());
+            Ok(())
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// Whether the caller is a browser that follows a form.
+pub(crate) fn wants_html() -> bool {
+    header(&ACCEPT).is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// Leaves word for the next page.
+pub(crate) fn leave(word: &Word) {
+    set_cookie(&format!("{WORD}={}; Path=/; Max-Age=60; HttpOnly; SameSite=Lax{}", word.encode(), secure()));
+}
+
+/// The word that was left for this page; taking it deletes it.
+pub(crate) fn take() -> Option<Word> {
+    let word = Word::decode(&cookie(WORD)?);
+    set_cookie(&format!("{WORD}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax{}", secure()));
+    word
+}
+
+/// Passes the session's cookies on.
+pub(crate) fn keep(cookies: Cookies) {
+    for cookie in cookies {
+        set_cookie(&cookie);
+    }
+}
+
+/// Shows an invitation's link on the next page.
+pub(crate) fn show_link(invitation: Invitation) {
+    if let Some(link) = invitation.link {
+        leave(&Word::Link { label: invitation.label, link, expires_at: invitation.expires_at });
+    }
+}
+
+/// Shows an enrolment token on the next page.
+pub(crate) fn show_token(name: String, enrolment: Enrolment) {
+    leave(&Word::Token { name, token: enrolment.token, expires_at: enrolment.expires_at });
+}
+
+/// The chosen theme: `light`, `dark`, or nothing for the system's.
+pub(crate) fn theme() -> Option<&'static str> {
+    match cookie(THEME)?.as_str() {
+        "light" => Some("light"),
+        "dark" => Some("dark"),
+        _ => None,
+    }
+}
+
+/// Remembers the theme for a year.
+pub(crate) fn keep_theme(theme: &str) -> Result<(), Fault> {
+    if !["light", "dark", "system"].contains(&theme) {
+        return Err(Problem::validation(vec![Violation::new("theme", "use `light`, `dark` or `system`")]).into());
+    }
+    set_cookie(&format!("{THEME}={theme}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax{}", secure()));
+    Ok(())
+}
+
+/// The page the form stood on, without its host, so that no one can be sent elsewhere.
+pub(crate) fn came_from() -> String {
+    let referer = header(&REFERER).unwrap_or_default();
+    let path = referer.split_once("://").map_or("/", |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
+    own_address(path)
+}
+
+/// `to` when it is an address on this site, `/` otherwise.
+pub(crate) fn own_address(to: &str) -> String {
+    let own = to.starts_with('/') && !to.starts_with("//") && !to.contains('\\') && to.is_ascii();
+    if own && !to.chars().any(char::is_control) { to.to_owned() } else { "/".to_owned() }
+}
+
+/// Parses a budget from a form.
+pub(crate) fn budget(unit: PrivacyUnit, epsilon: f64, delta: f64) -> Answer<NewBudget> {
+    let mut violations = Vec::new();
+    let parsed = (
+        Epsilon::new(epsilon).map_err(|error| violations.push(Violation::new("epsilon", error.to_string()))),
+        Delta::new(delta).map_err(|error| violations.push(Violation::new("delta", error.to_string()))),
+    );
+    match parsed {
+        (Ok(epsilon), Ok(delta)) => Ok(NewBudget { unit, epsilon, delta }),
+        _ => Err(Problem::validation(violations)),
+    }
+}
+
+/// A job at this moment.
+pub(crate) async fn live(backend: &dyn Backend, id: JobId) -> Answer<Live> {
+    let progress = backend.progress(id).await?;
+    let job = backend.job(id).await?;
+    let files = if progress.state.is_over() || progress.state == undertone_api::job::State::Running {
+        backend.artifacts(id).await?
+    } else {
+        Vec::new()
+    };
+    Ok(Live {
+        at: backend.now(),
+        progress,
+        started_at: job.started_at,
+        finished_at: job.finished_at,
+        reason: job.reason,
+        report: job.report,
+        files: files
+            .into_iter()
+            .map(|file| File { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
+            .collect(),
+    })
+}
+
+fn secure() -> &'static str {
+    if backend().is_ok_and(|backend| backend.secure()) { "; Secure" } else { "" }
+}
+
+fn header(name: &HeaderName) -> Option<String> {
+    let parts = use_context::<Parts>()?;
+    parts.headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn cookie(name: &str) -> Option<String> {
+    let parts = use_context::<Parts>()?;
+    let mut pairs =
+        parts.headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+}
+
+fn set_cookie(cookie: &str) {
+    if let (Some(response), Ok(value)) = (use_context::<ResponseOptions>(), HeaderValue::from_str(cookie)) {
+        response.append_header(SET_COOKIE, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::problem::{Code, Problem, Violation};
+    use undertone_privacy::PrivacyUnit;
+
+    use super::{MOST, Word, budget, own_address};
+
+    #[test]
+    fn a_word_survives_the_way_to_the_next_page() {
+        let word = Word::Problem(Problem::new(Code::Forbidden, "only stewards; ε = 2, \"quoted\""));
+        assert_eq!(Word::decode(&word.encode()), Some(word));
+    }
+
+    #[test]
+    fn a_long_problem_still_fits_in_a_cookie_and_keeps_its_sentence() {
+        let violations = (0..200).map(|n| Violation::new(format!("spec.participants.{n}"), "wrong")).collect();
+        let problem = Problem::validation(violations);
+        let text = Word::Problem(problem.clone()).encode();
+        assert!(text.len() <= MOST);
+        let Some(Word::Problem(short)) = Word::decode(&text) else { panic!("a problem stays a problem") };
+        assert!(problem.detail.starts_with(&short.detail) && !short.detail.is_empty());
+    }
+
+    #[test]
+    fn nobody_is_sent_to_another_site() {
+        assert_eq!(own_address("/c/1?x=2"), "/c/1?x=2");
+        for elsewhere in ["https://example.org/", "//example.org", "/\\example.org", "", "javascript:1", "/a\r\nb: c"] {
+            assert_eq!(own_address(elsewhere), "/", "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn a_budget_that_is_no_number_names_every_field() {
+        let problem = budget(PrivacyUnit::Speaker, -1.0, 2.0).expect_err("both are out of range");
+        let fields: Vec<_> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
+        assert_eq!(fields, ["epsilon", "delta"]);
+    }
+}

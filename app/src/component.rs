@@ -1,0 +1,13 @@
+//! What pages are put together from. A component draws what it is given; none asks the backend.
+
+pub mod chart;
+pub mod gauge;
+pub mod said;
+
+#[cfg(feature = "ssr")]
+pub mod form;
+#[cfg(feature = "ssr")]
+pub mod frame;
+
+pub mod copy;
+pub mod keys;

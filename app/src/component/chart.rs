@@ -1,0 +1,65 @@
+//! A line chart: drawn in the server, alive in the browser. Axes with units, labels at the lines, a table and a CSV file of
+//! the same numbers; the arrow keys move the reading as the pointer does.
+
+mod plot;
+mod scale;
+
+use leptos::ev::{KeyboardEvent, PointerEvent};
+use leptos::prelude::*;
+
+pub use plot::{Figure, Line, Stroke};
+use plot::{HEIGHT, Plot, WIDTH};
+
+/// A chart of a figure that may change.
+#[component]
+pub fn Chart(
+    /// What to draw.
+    figure: Memo<Figure>,
+) -> impl IntoView {
+    let reading = RwSignal::new(None::<f64>);
+    let plot = Memo::new(move |_| Plot::of(&figure.read()));
+    let point = move |event: PointerEvent| {
+        let Some(svg) = event.current_target().and_then(as_element) else { return };
+        let bounds = svg.get_bounding_client_rect();
+        let x = (f64::from(event.client_x()) - bounds.left()) / bounds.width().max(1.0) * WIDTH;
+        reading.set(plot.with_untracked(|plot| plot.nearest(x)));
+    };
+    let step = move |event: KeyboardEvent| {
+        let forward = match event.key().as_str() {
+            "ArrowRight" => true,
+            "ArrowLeft" => false,
+            "Escape" => return reading.set(None),
+            _ => return,
+        };
+        event.prevent_default();
+        reading.set(plot.with_untracked(|plot| plot.beside(reading.get_untracked(), forward)));
+    };
+    view! {
+        <figure class="chart">
+            <figcaption>
+                <span class="chart-title">{move || figure.read().title.clone()}</span>
+                <span class="chart-reading" aria-live="polite">
+                    {move || reading.get().map(|x| figure.read().reading(x))}
+                </span>
+            </figcaption>
+            <svg class="chart-plot" viewBox=format!("0 0 {WIDTH} {HEIGHT}") role="img" tabindex="0"
+                aria-label=move || figure.read().sentence()
+                on:pointermove=point on:pointerleave=move |_| reading.set(None)
+                on:keydown=step on:blur=move |_| reading.set(None)>
+                {move || plot.read().grid()}
+                {move || plot.read().lines(&figure.read())}
+                {move || reading.get().map(|x| plot.read().cursor(x))}
+            </svg>
+            <details class="chart-data">
+                <summary>"Table and file"</summary>
+                {move || figure.read().table()}
+            </details>
+        </figure>
+    }
+    .into_any()
+}
+
+fn as_element(target: leptos::web_sys::EventTarget) -> Option<leptos::web_sys::Element> {
+    use leptos::wasm_bindgen::JsCast;
+    target.dyn_into().ok()
+}

@@ -1,0 +1,354 @@
+//! A figure's numbers, and the drawing of them.
+
+use leptos::prelude::*;
+
+use super::scale::{Scale, apart};
+use crate::words;
+
+/// Width of the drawing in its own units.
+pub(super) const WIDTH: f64 = 480.0;
+/// Height of the drawing.
+pub(super) const HEIGHT: f64 = 250.0;
+const LEFT: f64 = 46.0;
+const RIGHT: f64 = 372.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 208.0;
+
+/// How a line is drawn, so that lines differ without colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stroke {
+    /// Solid, in the accent.
+    Solid,
+    /// Dashed.
+    Dashed,
+    /// Dotted.
+    Dotted,
+}
+
+impl Stroke {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Solid => "line solid",
+            Self::Dashed => "line dashed",
+            Self::Dotted => "line dotted",
+        }
+    }
+}
+
+/// One line of a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// What it is, written at its end.
+    pub label: String,
+    /// How it is drawn.
+    pub stroke: Stroke,
+    /// The numbers, by x.
+    pub points: Vec<(f64, f64)>,
+    /// One number that holds at every x: drawn across.
+    pub level: Option<f64>,
+}
+
+/// What a chart shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Its title.
+    pub title: String,
+    /// Name of the file its numbers are saved under, without ending.
+    pub file: String,
+    /// What x counts: `round`.
+    pub x: String,
+    /// What y is, with its unit.
+    pub y: String,
+    /// Whether y is a part of a whole, shown in percent.
+    pub percent: bool,
+    /// How far x goes, also before there are numbers.
+    pub x_most: f64,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+impl Figure {
+    fn say(&self, y: f64) -> String {
+        if self.percent { words::percent(y) } else { format!("{y:.3}") }
+    }
+
+    fn xs(&self) -> Vec<f64> {
+        let mut xs: Vec<f64> = self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        xs
+    }
+
+    fn at(line: &Line, x: f64) -> Option<f64> {
+        line.level.or_else(|| line.points.iter().find(|point| (point.0 - x).abs() < 1e-9).map(|point| point.1))
+    }
+
+    /// Every line's number at `x`, in words.
+    pub(super) fn reading(&self, x: f64) -> String {
+        let parts: Vec<String> = self
+            .lines
+            .iter()
+            .filter_map(|line| Some(format!("{} {}", line.label, self.say(Self::at(line, x)?))))
+            .collect();
+        format!("{} {}: {}", self.x, words::number(x), parts.join(", "))
+    }
+
+    /// The figure in one sentence: each line's last number.
+    pub(super) fn sentence(&self) -> String {
+        let parts: Vec<String> = self
+            .lines
+            .iter()
+            .filter_map(|line| {
+                let last = line.level.or_else(|| line.points.last().map(|point| point.1))?;
+                Some(format!("{} {}", line.label, self.say(last)))
+            })
+            .collect();
+        if parts.is_empty() {
+            format!("{}: nothing measured yet", self.title)
+        } else {
+            format!("{}, latest: {}. Arrow keys read it.", self.title, parts.join(", "))
+        }
+    }
+
+    /// The numbers as CSV (RFC 4180).
+    pub(super) fn csv(&self) -> String {
+        let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let mut rows = vec![
+            std::iter::once(self.x.as_str())
+                .chain(self.lines.iter().map(|l| l.label.as_str()))
+                .map(quote)
+                .collect::<Vec<_>>(),
+        ];
+        for x in self.xs() {
+            let cell = |line: &Line| Self::at(line, x).map_or_else(String::new, |y| y.to_string());
+            rows.push(std::iter::once(x.to_string()).chain(self.lines.iter().map(cell)).collect());
+        }
+        rows.into_iter().map(|row| row.join(",") + "\r\n").collect()
+    }
+
+    /// The numbers as a table, with the link to the file.
+    pub(super) fn table(&self) -> AnyView {
+        let href = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&self.csv()));
+        let rows = self.xs().into_iter().map(|x| {
+            let cells = self
+                .lines
+                .iter()
+                .map(|line| view! { <td>{Self::at(line, x).map_or_else(|| "–".to_owned(), |y| self.say(y))}</td> })
+                .collect_view();
+            view! { <tr><th scope="row">{words::number(x)}</th>{cells}</tr> }
+        });
+        view! {
+            <p><a href=href download=format!("{}.csv", self.file)>"Save as CSV"</a></p>
+            <div class="scroll">
+                <table class="dense">
+                    <thead><tr>
+                        <th scope="col">{self.x.clone()}</th>
+                        {self.lines.iter().map(|line| view! { <th scope="col">{line.label.clone()}</th> }).collect_view()}
+                    </tr></thead>
+                    <tbody>{rows.collect_view()}</tbody>
+                </table>
+            </div>
+        }
+        .into_any()
+    }
+}
+
+/// Everything but unreserved characters, percent-encoded, so that any label may stand in an address.
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// A figure's scales.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Plot {
+    x: Scale,
+    y: Scale,
+    xs: Vec<f64>,
+    percent: bool,
+    x_name: String,
+    y_name: String,
+}
+
+impl Plot {
+    pub(super) fn of(figure: &Figure) -> Self {
+        let ys = || figure.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1).chain(line.level));
+        let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
+        let (low, high) = match (low.is_finite(), figure.percent) {
+            (false, _) => (0.0, 1.0),
+            (true, true) => (0.0, high),
+            (true, false) => (low, high),
+        };
+        let xs = figure.xs();
+        let most = xs.last().copied().unwrap_or(1.0).max(figure.x_most).max(1.0);
+        Self {
+            x: Scale::new(0.0, most, 5, LEFT, RIGHT),
+            y: Scale::new(low, high, 4, BOTTOM, TOP),
+            xs,
+            percent: figure.percent,
+            x_name: figure.x.clone(),
+            y_name: figure.y.clone(),
+        }
+    }
+
+    /// The x with a number that is nearest to a place.
+    pub(super) fn nearest(&self, place: f64) -> Option<f64> {
+        let x = self.x.value(place);
+        self.xs.iter().copied().min_by(|a, b| (a - x).abs().total_cmp(&(b - x).abs()))
+    }
+
+    /// The x with a number beside the present one; the last when there is none.
+    pub(super) fn beside(&self, now: Option<f64>, forward: bool) -> Option<f64> {
+        let Some(now) = now else { return self.xs.last().copied() };
+        let next = if forward {
+            self.xs.iter().copied().find(|x| *x > now)
+        } else {
+            self.xs.iter().copied().rev().find(|x| *x < now)
+        };
+        next.or(Some(now))
+    }
+
+    pub(super) fn grid(&self) -> AnyView {
+        let say = |y: f64| if self.percent { format!("{:.0}", y * 100.0) } else { words::number(y) };
+        let rows = self.y.ticks.iter().map(|tick| {
+            let place = self.y.at(*tick);
+            view! {
+                <line class="grid" x1=LEFT x2=RIGHT y1=place y2=place></line>
+                <text class="tick" x=LEFT - 6.0 y=place + 4.0 text-anchor="end">{say(*tick)}</text>
+            }
+        });
+        let columns = self.x.ticks.iter().filter(|tick| tick.fract() == 0.0).map(|tick| {
+            view! { <text class="tick" x=self.x.at(*tick) y=BOTTOM + 18.0 text-anchor="middle">{words::number(*tick)}</text> }
+        });
+        view! {
+            {rows.collect_view()}
+            {columns.collect_view()}
+            <text class="axis" x=(LEFT + RIGHT) / 2.0 y=HEIGHT - 6.0 text-anchor="middle">{self.x_name.clone()}</text>
+            <text class="axis" x="12" y=(TOP + BOTTOM) / 2.0 text-anchor="middle"
+                transform=format!("rotate(-90 12 {})", (TOP + BOTTOM) / 2.0)>{self.y_name.clone()}</text>
+        }
+        .into_any()
+    }
+
+    pub(super) fn lines(&self, figure: &Figure) -> AnyView {
+        let drawn: Vec<&Line> =
+            figure.lines.iter().filter(|line| line.level.is_some() || !line.points.is_empty()).collect();
+        let ends: Vec<f64> = drawn
+            .iter()
+            .map(|line| self.y.at(line.level.or_else(|| line.points.last().map(|p| p.1)).unwrap_or(0.0)))
+            .collect();
+        let labels = apart(&ends, 16.0, TOP, BOTTOM);
+        drawn
+            .into_iter()
+            .zip(labels)
+            .map(|(line, label)| {
+                let last = line.points.last().map_or(RIGHT, |point| self.x.at(point.0));
+                let path = match line.level {
+                    Some(level) => format!("M{LEFT} {0}H{RIGHT}", self.y.at(level)),
+                    None => path(line.points.iter().map(|(x, y)| (self.x.at(*x), self.y.at(*y)))),
+                };
+                let dots = (line.points.len() <= 60 && line.level.is_none()).then(|| {
+                    line.points
+                        .iter()
+                        .map(|(x, y)| {
+                            view! {
+                                <circle class=line.stroke.class() cx=self.x.at(*x) cy=self.y.at(*y) r="2.5">
+                                    <title>{format!("{} {}: {} {}", figure.x, words::number(*x), line.label, figure.say(*y))}</title>
+                                </circle>
+                            }
+                        })
+                        .collect_view()
+                });
+                let end = line.level.or_else(|| line.points.last().map(|point| point.1)).unwrap_or(0.0);
+                let x = if line.level.is_some() { RIGHT } else { last };
+                view! {
+                    <path class=line.stroke.class() d=path></path>
+                    {dots}
+                    <text class="label" x=x.max(LEFT) + 7.0 y=label + 4.0>
+                        {format!("{} ", line.label)}<tspan class="label-number">{figure.say(end)}</tspan>
+                    </text>
+                }
+            })
+            .collect_view()
+            .into_any()
+    }
+
+    pub(super) fn cursor(&self, x: f64) -> AnyView {
+        let place = self.x.at(x);
+        view! { <line class="cursor" x1=place x2=place y1=TOP y2=BOTTOM></line> }.into_any()
+    }
+}
+
+/// An SVG path through places.
+fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut out = String::new();
+    for (index, (x, y)) in places.enumerate() {
+        out.push_str(&format!("{}{x} {y}", if index == 0 { 'M' } else { 'L' }));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Figure, Line, Plot, Stroke, percent_encoded};
+
+    fn figure() -> Figure {
+        let line = |label: &str, points: &[(f64, f64)]| Line {
+            label: label.to_owned(),
+            stroke: Stroke::Solid,
+            points: points.to_vec(),
+            level: None,
+        };
+        Figure {
+            title: "Accuracy".to_owned(),
+            file: "accuracy".to_owned(),
+            x: "round".to_owned(),
+            y: "%".to_owned(),
+            percent: true,
+            x_most: 10.0,
+            lines: vec![
+                line("private", &[(0.0, 0.1), (5.0, 0.3)]),
+                line("open, \"all\"", &[(5.0, 0.4)]),
+                Line { level: Some(0.2), ..line("public", &[]) },
+            ],
+        }
+    }
+
+    #[test]
+    fn the_file_holds_every_number_of_the_chart() {
+        assert_eq!(
+            figure().csv(),
+            "\"round\",\"private\",\"open, \"\"all\"\"\",\"public\"\r\n0,0.1,,0.2\r\n5,0.3,0.4,0.2\r\n"
+        );
+    }
+
+    #[test]
+    fn the_sentence_says_the_latest_of_each_line() {
+        let sentence = figure().sentence();
+        assert!(sentence.contains("private 30.0 %") && sentence.contains("public 20.0 %"), "{sentence}");
+        let empty = Figure { lines: Vec::new(), ..figure() };
+        assert_eq!(empty.sentence(), "Accuracy: nothing measured yet");
+    }
+
+    #[test]
+    fn the_pointer_reads_the_nearest_measured_round() {
+        let plot = Plot::of(&figure());
+        assert_eq!(plot.nearest(0.0), Some(0.0));
+        assert_eq!(plot.nearest(1000.0), Some(5.0));
+        assert_eq!(plot.beside(None, false), Some(5.0));
+        assert_eq!(plot.beside(Some(5.0), false), Some(0.0));
+        assert_eq!(plot.beside(Some(0.0), false), Some(0.0));
+    }
+
+    #[test]
+    fn a_file_in_an_address_survives_any_label() {
+        assert_eq!(percent_encoded("a,\"é#\r\n"), "a%2C%22%C3%A9%23%0D%0A");
+    }
+}

@@ -1,0 +1,113 @@
+//! The frame of every page: rail, skip link, what was left to say, the page.
+
+use leptos::prelude::*;
+use leptos_meta::Title;
+use undertone_api::member::Member;
+
+use super::copy::Copyable;
+use super::gauge::Hatching;
+use super::keys::Keys;
+use super::said::ProblemBox;
+use crate::asset;
+use crate::call::native::Word;
+use crate::screen::{Desk, Place, Sheet};
+use crate::{path, words};
+
+/// A page without a rail: signing in, accepting a link.
+pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView {
+    view! {
+        <Title text=format!("{title} · Undertone")/>
+        <Hatching/>
+        <main id="main" class="bare">
+            <p class="brand"><img src=asset::MARK alt="" width="28" height="28"/>"Undertone"</p>
+            <h1>{title}</h1>
+            {said(word)}
+            {body}
+        </main>
+    }
+    .into_any()
+}
+
+/// A page in its frame: where it is, who is looking, the consortia to choose from and the one it is about.
+pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, word: Option<Word>) -> AnyView {
+    let Sheet { title, body } = sheet;
+    let consortia = &desk.consortia;
+    let consortium = desk.consortium().ok();
+    let home = consortium.or(if consortia.len() == 1 { consortia.first() } else { None }).cloned();
+    let places = home.as_ref().map(|home| {
+        vec![
+            (Place::Overview, "o", "Overview", path::overview(home.id)),
+            (Place::Jobs, "j", "Jobs", path::jobs(home.id)),
+            (Place::Datasets, "d", "Datasets", path::datasets(home.id)),
+            (Place::Organizations, "r", "Organizations", path::organizations(home.id)),
+            (Place::Models, "m", "Models", path::models(home.id)),
+            (Place::Ledger, "l", "Ledger", path::ledger(home.id)),
+        ]
+    });
+    let mut places = places.unwrap_or_default();
+    places.push((Place::Settings, "s", "Settings", path::SETTINGS.to_owned()));
+    let keys: Vec<_> =
+        places.iter().map(|(_, key, name, to)| ((*key).to_owned(), (*name).to_owned(), to.clone())).collect();
+    let links = places.into_iter().map(|(at, _, name, to)| {
+        let current = (at == place).then_some("page");
+        view! { <li><a href=to aria-current=current>{name}</a></li> }
+    });
+    let others: Vec<_> =
+        consortia.iter().filter(|c| home.as_ref().is_none_or(|home| home.id != c.id)).cloned().collect();
+    let full = home.as_ref().map_or_else(|| title.clone(), |home| format!("{title} · {}", home.name));
+    view! {
+        <Title text=format!("{full} · Undertone")/>
+        <Hatching/>
+        <a class="skip" href="#main">"Skip to the page"</a>
+        <div class="frame">
+            <header class="rail">
+                <a class="brand" href="/"><img src=asset::MARK alt="" width="28" height="28"/>"Undertone"</a>
+                {home.map(|home| view! { <p class="rail-consortium">{home.name}</p> })}
+                <nav aria-label="Pages"><ul>{links.collect_view()}</ul></nav>
+                {(!others.is_empty()).then(|| view! {
+                    <nav class="rail-others" aria-label="Other consortia"><p>"Other consortia"</p>
+                        <ul>{others.into_iter().map(|c| view! { <li><a href=path::overview(c.id)>{c.name}</a></li> }).collect_view()}</ul>
+                    </nav>
+                })}
+                <div class="rail-foot">
+                    <p>{member.name.clone()}</p>
+                    <form method="post" action="/ui/sign-out"><button type="submit" class="quiet">"Sign out"</button></form>
+                </div>
+            </header>
+            <main id="main" tabindex="-1">
+                <h1>{title}</h1>
+                {said(word)}
+                {body}
+            </main>
+        </div>
+        <Keys places=keys/>
+    }
+    .into_any()
+}
+
+/// What the page before left to say.
+fn said(word: Option<Word>) -> AnyView {
+    let until = |at| format!("It works once, until {}. It is shown only now.", words::exact(at));
+    match word {
+        None => ().into_any(),
+        Some(Word::Done(text)) => view! { <p class="notice good" role="status">{text}</p> }.into_any(),
+        Some(Word::Problem(problem)) => view! { <ProblemBox problem/> }.into_any(),
+        Some(Word::Link { label, link, expires_at }) => view! {
+            <div class="notice good" role="status">
+                <p class="notice-title">{format!("The link for {label}")}</p>
+                <Copyable text=link label="Link".to_owned()/>
+                <p>{until(expires_at)}</p>
+            </div>
+        }
+        .into_any(),
+        Some(Word::Token { name, token, expires_at }) => view! {
+            <div class="notice good" role="status">
+                <p class="notice-title">{format!("Enrol {name}: run this at the site, on the machine that holds the data")}</p>
+                <Copyable text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>
+                <p>"It makes the site's key there, where it stays, and trusts this server's certificate only. "{until(expires_at)}</p>
+                <p>"Then start it: "<code>"undertone-worker run"</code></p>
+            </div>
+        }
+        .into_any(),
+    }
+}

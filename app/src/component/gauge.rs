@@ -1,0 +1,272 @@
+//! The one picture for the one idea: a budget as a horizontal gauge. Spent is solid, reserved is hatched, left is empty, the
+//! limit is a line; a plan is a ghost behind them. The same on every page, never by colour alone.
+
+use leptos::prelude::*;
+use undertone_api::budget::Account;
+use undertone_api::job::Participant;
+use undertone_privacy::PrivacyUnit;
+use undertone_privacy::ledger::Summary;
+
+use crate::words;
+
+/// What a gauge shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// Who is protected.
+    pub unit: PrivacyUnit,
+    /// The limit ε.
+    pub limit: f64,
+    /// δ of every ε here.
+    pub delta: f64,
+    /// ε spent.
+    pub spent: f64,
+    /// ε spent and reserved.
+    pub committed: f64,
+    /// Part of the limit that is spent, 0 to 1.
+    pub spent_fraction: f64,
+    /// Part of the limit that is spent or reserved, 0 to 1.
+    pub committed_fraction: f64,
+}
+
+impl From<&Account> for Reading {
+    fn from(account: &Account) -> Self {
+        Self {
+            unit: account.unit,
+            limit: account.epsilon.get(),
+            delta: account.delta.get(),
+            spent: account.spent,
+            committed: account.committed,
+            spent_fraction: account.spent_fraction,
+            committed_fraction: account.spent_fraction + account.reserved_fraction,
+        }
+    }
+}
+
+impl Reading {
+    /// The gauge of a balance; `None` when it has no budget.
+    pub fn of(summary: &Summary, unit: PrivacyUnit) -> Option<Self> {
+        Some(Self {
+            unit,
+            limit: summary.limit?.get(),
+            delta: summary.delta?.get(),
+            spent: summary.spent_epsilon,
+            committed: summary.committed_epsilon,
+            spent_fraction: summary.spent_fraction,
+            committed_fraction: summary.committed_fraction,
+        })
+    }
+
+    /// A job's own gauge for one participant: what it has spent of what it reserved; `None` when it pays nothing.
+    pub fn of_participant(participant: &Participant) -> Option<Self> {
+        let charge = participant.charge.as_ref()?;
+        let reserved = participant.epsilon_reserved?;
+        let spent = participant.epsilon_spent.unwrap_or(0.0);
+        Some(Self {
+            unit: charge.unit,
+            limit: reserved,
+            delta: participant.delta?,
+            spent,
+            committed: reserved,
+            spent_fraction: if reserved > 0.0 { (spent / reserved).min(1.0) } else { 0.0 },
+            committed_fraction: 1.0,
+        })
+    }
+
+    /// ε that is left to the limit.
+    pub fn left(&self) -> f64 {
+        (self.limit - self.committed).max(0.0)
+    }
+
+    /// The gauge in one sentence, for those who hear it.
+    pub fn sentence(&self, ghost: Option<&Ghost>) -> String {
+        let mut text = format!(
+            "ε {} spent and {} reserved of {} at δ {}, {}; {} left",
+            words::epsilon(self.spent),
+            words::epsilon(self.committed - self.spent),
+            words::limit(self.limit),
+            words::delta(self.delta),
+            words::unit(self.unit),
+            words::epsilon_left(self.left()),
+        );
+        if let Some(ghost) = ghost {
+            let verdict = if ghost.fits { "which fits" } else { "which is over the limit" };
+            text.push_str(&format!("; with the plan {}, {verdict}", words::epsilon(ghost.committed)));
+        }
+        text
+    }
+}
+
+/// What a plan would make of a gauge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ghost {
+    /// ε spent, reserved and planned.
+    pub committed: f64,
+    /// Part of the limit that would be spent, reserved or planned; may be more than 1.
+    pub fraction: f64,
+    /// Whether the account would admit it.
+    pub fits: bool,
+}
+
+/// Where the parts of a gauge lie, in percent of its width.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Geometry {
+    /// Width of the solid part, from the left end.
+    pub spent: f64,
+    /// Where the hatched part ends.
+    pub committed: f64,
+    /// Where the ghost ends; never before the hatched part.
+    pub ghost: f64,
+    /// Where the limit's line stands.
+    pub limit: f64,
+}
+
+/// How far past its limit a gauge can show a plan.
+const REACH: f64 = 1.25;
+
+impl Geometry {
+    /// The geometry of a reading with the ghost of a plan. Without one the limit is the right end; a plan over the limit
+    /// moves the limit inwards, at most so far that the scale grows by a quarter.
+    pub fn of(reading: &Reading, ghost: Option<&Ghost>) -> Self {
+        let fraction = ghost.map_or(0.0, |ghost| if ghost.fits { ghost.fraction.min(1.0) } else { ghost.fraction });
+        let over = ghost.is_some_and(|ghost| !ghost.fits);
+        let reach = if over { fraction.clamp(1.08, REACH) } else { 1.0 };
+        let at = |part: f64| (part.clamp(0.0, reach) / reach * 100.0 * 100.0).round() / 100.0;
+        let spent = at(reading.spent_fraction.min(1.0));
+        let committed = at(reading.committed_fraction.min(1.0)).max(spent);
+        let planned = if over { 100.0 } else { at(fraction) };
+        Self {
+            spent,
+            committed,
+            ghost: if ghost.is_some() { planned.max(committed) } else { committed },
+            limit: at(1.0),
+        }
+    }
+}
+
+/// The gauge with its number.
+#[component]
+pub fn Gauge(
+    /// What to show.
+    reading: Reading,
+    /// The plan behind it.
+    #[prop(optional_no_strip)]
+    ghost: Option<Ghost>,
+    /// Leave the number to the surroundings.
+    #[prop(optional)]
+    bare: bool,
+) -> impl IntoView {
+    let geometry = Geometry::of(&reading, ghost.as_ref());
+    let percent = |value: f64| format!("{value}%");
+    let over = ghost.is_some_and(|ghost| !ghost.fits);
+    view! {
+        <div class="gauge" class:over=over>
+            <svg class="gauge-bar" width="100%" height="14" role="img" aria-label=reading.sentence(ghost.as_ref())>
+                <rect class="gauge-track" x="0" y="0" width="100%" height="14" rx="2"></rect>
+                <rect class="gauge-ghost" x=percent(geometry.committed) y="0"
+                    width=percent(geometry.ghost - geometry.committed) height="14"></rect>
+                <rect fill="url(#hatch)" x=percent(geometry.spent) y="0"
+                    width=percent(geometry.committed - geometry.spent) height="14"></rect>
+                <rect class="gauge-spent" x="0" y="0" width=percent(geometry.spent) height="14" rx="2"></rect>
+                <line class="gauge-limit" x1=percent(geometry.limit) x2=percent(geometry.limit) y1="-1" y2="15"></line>
+            </svg>
+            {(!bare).then(|| view! { <GaugeText reading ghost/> })}
+        </div>
+    }
+}
+
+/// The number beside the gauge: `ε 2.41 of 8.00 at δ 10⁻⁶, speaker`.
+#[component]
+fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
+    let reserved = reading.committed > reading.spent;
+    view! {
+        <p class="gauge-text">
+            <span class="gauge-number">
+                <abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(reading.spent)}</strong>
+                {format!(" of {} at ", words::limit(reading.limit))}
+                <abbr title=words::DELTA>"δ"</abbr>{format!(" {}, {}", words::delta(reading.delta), words::unit(reading.unit))}
+            </span>
+            <span class="gauge-rest">
+                {reserved.then(|| format!("{} with what is reserved · ", words::epsilon(reading.committed)))}
+                {match ghost {
+                    Some(ghost) if ghost.fits => format!("{} with this plan", words::epsilon(ghost.committed)),
+                    Some(ghost) => format!("{} with this plan: over the limit", words::epsilon(ghost.committed)),
+                    None => format!("{} left", words::epsilon_left(reading.left())),
+                }}
+            </span>
+        </p>
+    }
+}
+
+/// The hatching that gauges refer to; once on every page.
+#[component]
+pub fn Hatching() -> impl IntoView {
+    view! {
+        <svg width="0" height="0" class="defs" aria-hidden="true" focusable="false">
+            <defs>
+                <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+                    <rect class="hatch-ground" width="6" height="6"></rect>
+                    <rect class="hatch-line" width="2.5" height="6"></rect>
+                </pattern>
+            </defs>
+        </svg>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_privacy::PrivacyUnit;
+
+    use super::{Geometry, Ghost, Reading};
+
+    fn reading(spent: f64, committed: f64) -> Reading {
+        Reading {
+            unit: PrivacyUnit::Speaker,
+            limit: 8.0,
+            delta: 1e-6,
+            spent: spent * 8.0,
+            committed: committed * 8.0,
+            spent_fraction: spent,
+            committed_fraction: committed,
+        }
+    }
+
+    #[test]
+    fn without_a_plan_the_limit_is_the_right_end() {
+        let geometry = Geometry::of(&reading(0.3, 0.5), None);
+        assert_eq!(geometry, Geometry { spent: 30.0, committed: 50.0, ghost: 50.0, limit: 100.0 });
+    }
+
+    #[test]
+    fn a_plan_that_fits_ends_before_the_limit() {
+        let ghost = Ghost { committed: 6.0, fraction: 0.75, fits: true };
+        let geometry = Geometry::of(&reading(0.3, 0.5), Some(&ghost));
+        assert_eq!(geometry, Geometry { spent: 30.0, committed: 50.0, ghost: 75.0, limit: 100.0 });
+    }
+
+    #[test]
+    fn a_plan_over_the_limit_crosses_its_line_however_large_it_is() {
+        for fraction in [1.000_1, 1.1, 2.0, f64::INFINITY] {
+            let ghost = Ghost { committed: fraction * 8.0, fraction, fits: false };
+            let geometry = Geometry::of(&reading(0.3, 0.5), Some(&ghost));
+            assert!((75.0..100.0).contains(&geometry.limit), "{fraction}: {geometry:?}");
+            assert!((geometry.ghost - 100.0).abs() < 1e-9, "{fraction}: {geometry:?}");
+        }
+    }
+
+    #[test]
+    fn the_parts_never_overlap() {
+        for (spent, committed) in [(0.0, 0.0), (0.4, 0.4), (0.999, 1.0), (1.0, 1.0), (1.2, 1.3)] {
+            let geometry = Geometry::of(&reading(spent, committed), None);
+            assert!(geometry.spent <= geometry.committed, "{geometry:?}");
+            assert!(geometry.committed <= geometry.limit, "{geometry:?}");
+        }
+    }
+
+    #[test]
+    fn the_sentence_says_spent_reserved_limit_and_left() {
+        assert_eq!(
+            reading(0.25, 0.5).sentence(None),
+            "ε 2.00 spent and 2.00 reserved of 8.00 at δ 10⁻⁶, speaker; 4.00 left"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Small things that are said: moments, digests, states, problems.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::dataset::Visibility;
+use undertone_api::job::State;
+use undertone_api::problem::Problem;
+
+use crate::words;
+
+/// A moment as people say it, exact on hover.
+#[component]
+pub fn When(
+    /// The moment.
+    at: OffsetDateTime,
+    /// Seen from when.
+    now: OffsetDateTime,
+) -> impl IntoView {
+    view! { <time datetime=words::machine(at) title=words::exact(at)>{words::relative(at, now)}</time> }
+}
+
+/// The beginning of a digest, whole on hover.
+#[component]
+pub fn Digest(
+    /// Hex.
+    digest: String,
+) -> impl IntoView {
+    let short = words::short(&digest);
+    view! { <code class="digest" title=digest>{short}</code> }
+}
+
+/// A job's state, with a mark so that colour does not stand alone.
+#[component]
+pub fn StateMark(
+    /// The state.
+    state: State,
+) -> impl IntoView {
+    let (class, mark) = match state {
+        State::Proposed => ("state waiting", "◌"),
+        State::Queued => ("state waiting", "◔"),
+        State::Running => ("state running", "●"),
+        State::Finished => ("state done", "✓"),
+        State::Failed => ("state bad", "✕"),
+        State::Cancelled => ("state over", "–"),
+        State::Refused => ("state bad", "⊘"),
+    };
+    view! { <span class=class><span aria-hidden="true">{mark}" "</span>{state.label()}</span> }
+}
+
+/// A dataset's visibility, explained on hover.
+#[component]
+pub fn VisibilityMark(
+    /// The visibility.
+    visibility: Visibility,
+) -> impl IntoView {
+    let class = format!("tag {}", words::visibility(visibility));
+    view! { <span class=class title=words::visibility_meaning(visibility)>{words::visibility(visibility)}</span> }
+}
+
+/// A problem in sentences: what happened, every violation, and the figures of every budget that refused.
+#[component]
+pub fn ProblemBox(
+    /// The problem.
+    problem: Problem,
+) -> impl IntoView {
+    let Problem { title, detail, violations, refusals, .. } = problem;
+    let plain = violations.is_empty();
+    view! {
+        <div class="notice bad" role="alert">
+            <p class="notice-title">{title}</p>
+            {(plain && !detail.is_empty()).then(|| view! { <p>{detail}</p> })}
+            {(!violations.is_empty()).then(|| view! {
+                <ul>
+                    {violations.into_iter().map(|v| view! { <li><code>{v.field}</code>": "{v.message}</li> }).collect_view()}
+                </ul>
+            })}
+            {(!refusals.is_empty()).then(|| view! {
+                <ul class="refusals">
+                    {refusals.iter().map(|refusal| view! { <li>{refused(refusal)}</li> }).collect_view()}
+                </ul>
+            })}
+        </div>
+    }
+    .into_any()
+}
+
+/// What an account said no to: spent, asked, left, and the nearest plan that fits.
+pub fn refused(refusal: &undertone_api::budget::Refusal) -> String {
+    let infinite = || "an unlimited ε".to_owned();
+    let asked = refusal.asked.map_or_else(infinite, |asked| format!("ε {}", words::epsilon(asked)));
+    let would_be = refusal.would_be.map_or_else(infinite, |sum| format!("ε {}", words::epsilon(sum)));
+    let fits = match refusal.releases_that_fit {
+        0 => "No release with this noise and sampling rate would fit; use more noise or a lower rate.".to_owned(),
+        n => format!("{} of this kind would fit.", words::plural(n, "release")),
+    };
+    format!(
+        "{} ({}): ε {} of {} is spent or reserved at δ {}, ε {} is left. The job asks {asked} by itself, which would make \
+         {would_be}. {fits}",
+        refusal.dataset_name,
+        words::unit(refusal.unit),
+        words::epsilon(refusal.spent),
+        words::limit(refusal.limit),
+        words::delta(refusal.delta),
+        words::epsilon_left((refusal.limit - refusal.spent).max(0.0)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::budget::Refusal;
+    use undertone_api::id::DatasetId;
+    use undertone_privacy::PrivacyUnit;
+
+    use super::refused;
+
+    #[test]
+    fn a_refusal_says_spent_asked_left_and_what_would_fit() {
+        let refusal = Refusal {
+            dataset: DatasetId(uuid::Uuid::nil()),
+            dataset_name: "ward-b".to_owned(),
+            unit: PrivacyUnit::Speaker,
+            limit: 8.0,
+            delta: 1e-6,
+            spent: 6.5,
+            asked: Some(3.25),
+            would_be: Some(9.001),
+            releases_that_fit: 12,
+        };
+        assert_eq!(
+            refused(&refusal),
+            "ward-b (speaker): ε 6.50 of 8.00 is spent or reserved at δ 10⁻⁶, ε 1.50 is left. The job asks ε 3.25 by \
+             itself, which would make ε 9.01. 12 releases of this kind would fit."
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! What a plan would cost each party: decided here by the same code, on the same balances, as the server and the site will.
+
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::id::DatasetId;
+use undertone_api::job::Kind;
+use undertone_api::job::dp_sgd::{Arm, Spec};
+use undertone_privacy::Event;
+
+use crate::standing::{NoPayment, Payment, Standing};
+
+/// What a plan means for one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict {
+    /// Public: exact gradients, nothing to pay.
+    Public,
+    /// Marked open: exact gradients leave, and no budget can cover them.
+    Open,
+    /// Nothing of it leaves in the arms that run.
+    Nothing,
+    /// Its owner has set no budget for this unit.
+    NoBudget,
+    /// It pays; and the rounds that would fit into what is left, after the releases in reserve.
+    Pays(Payment, u64),
+    /// The plan cannot be priced.
+    Unpriced(String),
+}
+
+/// What a plan means for every dataset in it, in the spec's order.
+pub(super) fn prices(
+    spec: &Spec,
+    datasets: &[Dataset],
+    standings: &[(DatasetId, Vec<Standing>)],
+) -> Vec<(DatasetId, Verdict)> {
+    spec.participants
+        .iter()
+        .filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset))
+        .map(|dataset| {
+            let all = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
+            (dataset.id, price(spec, dataset, all))
+        })
+        .collect()
+}
+
+fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing]) -> Verdict {
+    let Some(charge) = spec.cost(dataset) else {
+        return if dataset.visibility == Visibility::Public { Verdict::Public } else { Verdict::Nothing };
+    };
+    if charge.event == Event::NonPrivate && dataset.visibility == Visibility::Open && spec.rounds(Arm::Open).is_some() {
+        return Verdict::Open;
+    }
+    let Some(standing) = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency) else {
+        return Verdict::NoBudget;
+    };
+    match standing.payment(&charge) {
+        Ok(payment) => {
+            let rounds = payment.releases_that_fit.saturating_sub(u64::from(spec.spare_releases));
+            Verdict::Pays(payment, rounds)
+        }
+        Err(NoPayment::NoBudget) => Verdict::NoBudget,
+        Err(NoPayment::Unpriced(why)) => Verdict::Unpriced(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, prices};
+    use crate::fixture;
+    use crate::kind::dp_sgd::Plan;
+
+    fn verdicts(change: impl FnOnce(&mut Plan)) -> Vec<Verdict> {
+        let (datasets, standings) = (fixture::datasets(), fixture::standings());
+        let mut plan = Plan::first(&datasets, &standings).expect("there are datasets");
+        change(&mut plan);
+        let spec = plan.spec(&datasets).expect("the plan's numbers are in range");
+        prices(&spec, &datasets, &standings).into_iter().map(|(_, verdict)| verdict).collect()
+    }
+
+    fn paid(verdicts: &[Verdict]) -> Vec<(&super::Payment, u64)> {
+        let paid =
+            |verdict| if let &Verdict::Pays(ref payment, rounds) = verdict { Some((payment, rounds)) } else { None };
+        verdicts.iter().filter_map(paid).collect()
+    }
+
+    #[test]
+    fn the_public_lead_pays_nothing() {
+        assert_eq!(verdicts(|_| {}).first(), Some(&Verdict::Public));
+    }
+
+    #[test]
+    fn one_round_more_than_fits_is_refused_and_that_many_are_not() {
+        let most = paid(&verdicts(|_| {})).iter().map(|(_, rounds)| *rounds).min().expect("somebody pays");
+        let at = |rounds: u64| {
+            let all = verdicts(|plan| plan.rounds = u32::try_from(rounds).expect("few rounds fit"));
+            paid(&all).iter().all(|(payment, _)| payment.ghost.fits)
+        };
+        assert!(at(most), "{most} rounds were said to fit");
+        assert!(!at(most + 1), "{most} rounds were said to be all that fit");
+    }
+
+    #[test]
+    fn less_noise_costs_more() {
+        let own = |noise: f64| {
+            let all = verdicts(|plan| plan.parts.iter_mut().for_each(|part| part.noise = noise));
+            paid(&all).first().map(|(payment, _)| payment.own).expect("somebody pays")
+        };
+        assert!(own(1.0) > own(2.0) && own(2.0) > own(4.0));
+    }
+
+    #[test]
+    fn a_dataset_without_a_budget_for_the_unit_is_said_to_have_none() {
+        let all = verdicts(|plan| plan.unit = undertone_privacy::PrivacyUnit::Record);
+        assert!(all.contains(&Verdict::NoBudget), "{all:?}");
+    }
+}

@@ -1,0 +1,125 @@
+//! What came of it: learning curves by arm and test set, and the table of arms against test sets.
+
+use leptos::prelude::*;
+use undertone_api::job::dp_sgd::{Arm, Report, Spec};
+use undertone_api::job::{Measurement, Participant};
+
+use crate::component::chart::{Figure, Line, Stroke};
+use crate::words;
+
+/// What an arm trains on.
+pub(super) const fn arm_title(arm: Arm) -> &'static str {
+    match arm {
+        Arm::Public => "public only",
+        Arm::Open => "public + open private",
+        Arm::Private => "public + private by DP-SGD",
+    }
+}
+
+const fn stroke(arm: Arm) -> Stroke {
+    match arm {
+        Arm::Public => Stroke::Dotted,
+        Arm::Open => Stroke::Dashed,
+        Arm::Private => Stroke::Solid,
+    }
+}
+
+/// For every test set one figure of accuracy and one of loss. The public arm, once there is another, is a level: what the
+/// rounds begin from and must beat.
+pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
+    let rounds = [Arm::Open, Arm::Private].into_iter().filter_map(|arm| spec.rounds(arm)).map(|r| r.rounds).max();
+    let in_rounds = measurements.iter().any(|m| m.series != Arm::Public.series());
+    let mut figures = Vec::new();
+    for test in &spec.tests {
+        for accuracy in [true, false] {
+            let of = |arm: Arm| -> Vec<(f64, f64)> {
+                let mut points: Vec<_> = measurements
+                    .iter()
+                    .filter(|m| m.series == arm.series() && m.test == test.name)
+                    .map(|m| (f64::from(m.round), if accuracy { m.accuracy } else { m.loss }))
+                    .collect();
+                points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                points
+            };
+            let lines = spec
+                .arms()
+                .into_iter()
+                .filter_map(|arm| {
+                    let points = of(arm);
+                    let last = points.last()?.1;
+                    let level = (arm == Arm::Public && in_rounds).then_some(last);
+                    let points = if level.is_some() { Vec::new() } else { points };
+                    Some(Line { label: arm.series().to_owned(), stroke: stroke(arm), points, level })
+                })
+                .collect();
+            let measure = if accuracy { "accuracy" } else { "loss" };
+            figures.push(Figure {
+                title: format!("{}, {}", if accuracy { "Accuracy" } else { "Loss" }, test.name),
+                file: format!("{measure}-{}", test.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
+                x: if in_rounds { "round" } else { "epoch" }.to_owned(),
+                y: if accuracy { "frames right, %" } else { "cross-entropy, nats" }.to_owned(),
+                percent: accuracy,
+                x_most: f64::from(if in_rounds { rounds.unwrap_or(1) } else { spec.warm_start.epochs.max(1) }),
+                lines,
+            });
+        }
+    }
+    figures
+}
+
+/// The table that matters: arms against test sets.
+pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
+    let costs: Vec<String> = participants
+        .iter()
+        .filter_map(|party| Some((party, party.epsilon_spent?, party.delta?)))
+        .map(|(party, epsilon, delta)| {
+            format!("{}: ε {} at δ {}", party.dataset_name, words::epsilon(epsilon), words::delta(delta))
+        })
+        .collect();
+    let cost = |arm: Arm| match arm {
+        Arm::Public => "nothing".to_owned(),
+        Arm::Open => "exact gradients".to_owned(),
+        Arm::Private if costs.is_empty() => "–".to_owned(),
+        Arm::Private => costs.join("; "),
+    };
+    let rows = report.arms.iter().map(|row| {
+        let cells = spec.tests.iter().map(|test| {
+            let cell = row.tests.iter().find(|cell| cell.test == test.name);
+            let (main, detail) = cell.map_or_else(
+                || ("–".to_owned(), String::new()),
+                |cell| {
+                    (
+                        words::percent(cell.accuracy),
+                        format!("{} frames, cross-entropy {:.4} nats", words::count(cell.frames), cell.loss),
+                    )
+                },
+            );
+            view! { <td data-label=test.name.clone() class="number" title=detail>{main}</td> }
+        });
+        let count = if row.arm == Arm::Public { "epoch" } else { "round" };
+        view! {
+            <tr>
+                <th scope="row">{arm_title(row.arm)}</th>
+                {cells.collect_view()}
+                <td data-label="took" class="number">
+                    {words::duration(row.seconds)}", "{words::plural(row.rounds.into(), count)}
+                </td>
+                <td data-label="cost of privacy">{cost(row.arm)}</td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards result">
+            <caption>"Frames classified right, by arm and test set"</caption>
+            <thead><tr>
+                <th scope="col">"Trained on"</th>
+                {spec.tests.iter().map(|test| view! { <th scope="col" class="number">{test.name.clone()}</th> }).collect_view()}
+                <th scope="col" class="number">"Took"</th>
+                <th scope="col">"Cost of privacy"</th>
+            </tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+        <p class="hint">{format!("{} parameters.", words::count(report.parameters))}</p>
+    }
+    .into_any()
+}

@@ -1,0 +1,48 @@
+//! The pages. Each is a function that asks the desk's backend and says what is on it; none decides anything.
+
+mod account;
+mod dataset;
+mod datasets;
+mod enter;
+mod job;
+mod jobs;
+mod ledger;
+mod models;
+mod organization;
+mod organizations;
+mod overview;
+mod plan;
+
+use leptos::prelude::*;
+use leptos_router::params::ParamsMap;
+
+pub(crate) use account::settings;
+pub(crate) use dataset::dataset;
+pub(crate) use datasets::datasets;
+pub(crate) use enter::{accept, found, home, sign_in};
+pub(crate) use job::job;
+pub(crate) use jobs::jobs;
+pub(crate) use ledger::ledger;
+pub(crate) use models::models;
+pub(crate) use organization::organization;
+pub(crate) use organizations::organizations;
+pub(crate) use overview::overview;
+pub(crate) use plan::plan;
+
+use crate::screen::{Place, Sheet, on_screen};
+
+/// No page has this address.
+pub(crate) fn missing() -> AnyView {
+    on_screen(Place::Outside, ParamsMap::new(), async |_| {
+        use undertone_api::problem::{Code, Problem};
+        Err::<Sheet, _>(Problem::new(Code::NotFound, "No page has this address."))
+    })
+}
+
+/// An empty list: what belongs here, and what to do.
+fn nothing(text: &'static str, then: impl IntoAny) -> AnyView {
+    view! { <div class="empty"><p>{text}</p>{then.into_any()}</div> }.into_any()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! One dataset: its gauges, what is known of it, its budget, what each job cost it, its ledger.
+
+mod budget;
+
+use std::collections::BTreeMap;
+
+use leptos::prelude::*;
+use undertone_api::budget::{Entry, EntryKind};
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::page::PageQuery;
+use undertone_api::problem::{Code, Problem};
+
+use super::ledger::{event, rows};
+use super::nothing;
+use crate::component::gauge::{Gauge, Reading};
+use crate::component::said::When;
+use crate::screen::{Desk, Place, Sheet, screen};
+use crate::{path, viewer, words};
+
+/// Most pages of the ledger that are read for the composition by job.
+const PAGES: usize = 25;
+
+/// The page.
+pub(crate) fn dataset() -> AnyView {
+    screen(Place::Datasets, async |desk| {
+        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let id: DatasetId = desk.id("dataset")?;
+        let dataset = desk.backend.datasets(consortium).await?.into_iter().find(|dataset| dataset.id == id);
+        let dataset = dataset.ok_or_else(|| {
+            Problem::new(Code::NotFound, "This consortium has no such dataset, or not for you to see.")
+        })?;
+        let public = dataset.visibility == Visibility::Public;
+        let (entries, whole) = if public { (Vec::new(), true) } else { entries(&desk, id).await? };
+        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
+        let steward = viewer::stewards(member, dataset.organization);
+
+        let gauges = if public {
+            view! { <p class="headline">"Public: no budget is needed"</p> }.into_any()
+        } else if dataset.accounts.is_empty() {
+            view! { <p class="headline">"No budget is set; no job can use it"</p> }.into_any()
+        } else {
+            dataset.accounts.iter().map(|account| view! {
+                <section class="panel"><h2>{format!("Budget for each {}", words::unit(account.unit))}</h2>
+                    <Gauge reading=Reading::from(account)/>
+                    {(account.released_in_the_clear > 0).then(|| view! {
+                        <p class="bad-text">{format!(
+                            "{} left in the clear, because its owner opened it for a comparison. No ε here covers them.",
+                            words::plural(account.released_in_the_clear, "release")
+                        )}</p>
+                    })}
+                    <p class="hint">{words::unit_meaning(account.unit)}{format!(" Neighbouring: {}.", words::adjacency(account.adjacency))}</p>
+                </section>
+            }).collect_view().into_any()
+        };
+        let latest: Vec<_> = entries.iter().take(20).cloned().map(|entry| (dataset.name.clone(), entry)).collect();
+        let about = facts(&dataset, desk.now);
+        Ok(Sheet::new(
+            dataset.name.clone(),
+            view! {
+                {gauges}
+                {(steward && !public).then(|| budget::form(consortium, &dataset))}
+                <section class="panel"><h2>"What is known of it"</h2>{about}</section>
+                {(!public).then(|| view! {
+                    <section class="panel"><h2>"What each job cost it"</h2>{composition(&entries, whole, consortium, title)}</section>
+                    <section class="panel">
+                        <div class="panel-head"><h2>"Ledger"</h2><a href=format!("{}?dataset={id}", path::ledger(consortium))>"All rows"</a></div>
+                        {if latest.is_empty() { nothing("Nothing was reserved or paid yet.", ()) } else { rows(&latest, consortium, &title, desk.now) }}
+                    </section>
+                })}
+            },
+        ))
+    })
+}
+
+/// The dataset's rows, newest first, and whether these are all.
+async fn entries(desk: &Desk, id: DatasetId) -> Result<(Vec<Entry>, bool), Problem> {
+    let mut all = Vec::new();
+    let mut query = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
+    for _ in 0..PAGES {
+        let page = desk.backend.entries(id, query.clone()).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok((all, true));
+        }
+        query.cursor = page.next;
+    }
+    Ok((all, false))
+}
+
+fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
+    let rough = |count: u64| if count == 0 { "none".to_owned() } else { format!("about {}", words::count(count)) };
+    view! {
+        <dl class="facts">
+            <div><dt>"Owner"</dt><dd>{dataset.organization_name.clone()}</dd></div>
+            <div><dt>"Visibility"</dt><dd>{words::visibility(dataset.visibility)}". "{words::visibility_meaning(dataset.visibility)}</dd></div>
+            <div><dt>"Speakers"</dt><dd>{rough(dataset.speakers.0)}</dd></div>
+            <div><dt>"Recordings to train on"</dt><dd>{rough(dataset.records.0)}</dd></div>
+            <div><dt>"Recordings held out"</dt><dd>{rough(dataset.test_records)}</dd></div>
+            <div><dt>"Frames"</dt><dd>{format!("{} coefficients, {} classes", dataset.inputs, words::count(dataset.classes.into()))}</dd></div>
+            <div><dt>"Registered"</dt><dd><When at=dataset.created_at now/></dd></div>
+        </dl>
+        <p class="hint">"Sizes are told only roughly: 1, 2 or 5 times a power of ten. Exact ones would be a release."</p>
+    }
+    .into_any()
+}
+
+/// Releases by job and event: reserved, paid, given back.
+fn composition(
+    entries: &[Entry],
+    whole: bool,
+    consortium: undertone_api::id::ConsortiumId,
+    title: impl Fn(JobId) -> Option<String>,
+) -> AnyView {
+    let mut sums: BTreeMap<(JobId, String), [u64; 3]> = BTreeMap::new();
+    for entry in entries {
+        let sum = sums.entry((entry.job, event(&entry.event))).or_default();
+        let place = match entry.kind {
+            EntryKind::Reserve => 0,
+            EntryKind::Commit => 1,
+            EntryKind::Settle => 2,
+        };
+        sum[place] += entry.count;
+    }
+    if sums.is_empty() {
+        return nothing("No job has used it.", ());
+    }
+    let rows = sums.into_iter().rev().map(|((job, event), [reserved, paid, back])| {
+        let name = title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
+        view! {
+            <tr>
+                <th scope="row"><a href=path::job(consortium, job)>{name}</a></th>
+                <td data-label="releases of">{event}</td>
+                <td data-label="reserved" class="number">{words::count(reserved)}</td>
+                <td data-label="paid" class="number">{words::count(paid)}</td>
+                <td data-label="given back" class="number">{words::count(back)}</td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards">
+            <thead><tr>
+                <th scope="col">"Job"</th><th scope="col">"Releases of"</th>
+                <th scope="col" class="number">"Reserved"</th><th scope="col" class="number">"Paid"</th><th scope="col" class="number">"Given back"</th>
+            </tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+        {(!whole).then(|| view! { <p class="hint">{format!("Of the newest {} rows of the ledger; there are more.", words::count(entries.len() as u64))}</p> })}
+    }
+    .into_any()
+}

@@ -1,0 +1,59 @@
+//! Setting a budget: a decision for life, with what it means spelled out beside it.
+
+use leptos::prelude::*;
+use undertone_api::dataset::Dataset;
+use undertone_api::id::ConsortiumId;
+use undertone_privacy::PrivacyUnit;
+
+use crate::component::form::post;
+use crate::words;
+
+/// The forms: one for each unit, to set or to raise.
+pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
+    let units = [PrivacyUnit::Speaker, PrivacyUnit::Record].map(|unit| one(consortium, dataset, unit));
+    view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{units.into_iter().collect_view()}</section> }
+        .into_any()
+}
+
+fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
+    let account = dataset.accounts.iter().find(|account| account.unit == unit);
+    let name = words::unit(unit);
+    let (title, epsilon, delta, least) = match account {
+        Some(account) => (
+            format!(
+                "Raise the limit for each {name}, now ε {} at δ {}",
+                words::limit(account.epsilon.get()),
+                words::delta(account.delta.get())
+            ),
+            account.epsilon.get(),
+            account.delta.get(),
+            account.epsilon.get(),
+        ),
+        None => (format!("Set a limit for each {name}"), 8.0, 1e-6, 0.0),
+    };
+    let hidden =
+        vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string()), ("unit", name.to_owned())];
+    let consequences = view! {
+        <ul class="consequences">
+            <li>{format!("At most this much about any one {name} will ever leave {}, in all jobs and consortia together.", dataset.organization_name)}</li>
+            <li>"It counts for every later version of the data that may hold the same people."</li>
+            <li>"Jobs that fit into it may be approved from now on. Running jobs go on as they are."</li>
+            <li>"It can be raised later. It can never be lowered below what is spent and reserved, and nothing spent comes back."</li>
+            <li>"The site keeps its own ledger and policy, which may say no to less."</li>
+        </ul>
+    };
+    let button = if account.is_some() { "Raise the limit for life" } else { "Set the limit for life" };
+    let inner = view! {
+        <div class="field-row">
+            <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" for life"</span>
+                <input type="number" name="epsilon" required min=least.to_string() max="10000" step="any" value=epsilon.to_string()/></label>
+            <label class="field"><span><abbr title=words::DELTA>"δ"</abbr>" for life"</span>
+                <input type="number" name="delta" required min="0" max="0.01" step="any" value=words::number(delta)/></label>
+        </div>
+        <p class="hint">{words::unit_meaning(unit)}</p>
+        {consequences}
+        <button type="submit" class="primary">{button}</button>
+    };
+    let open = dataset.accounts.is_empty() && unit == PrivacyUnit::Speaker;
+    view! { <details open=open><summary>{title}</summary>{post("set-budget", hidden, inner)}</details> }.into_any()
+}

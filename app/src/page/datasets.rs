@@ -1,0 +1,30 @@
+//! The datasets of a consortium with their budgets.
+
+use leptos::prelude::*;
+
+use super::nothing;
+use super::overview::budgets;
+use crate::screen::{Place, Sheet, screen};
+
+/// The list.
+pub(crate) fn datasets() -> AnyView {
+    screen(Place::Datasets, async |desk| {
+        let consortium = desk.consortium()?;
+        let datasets = desk.backend.datasets(consortium.id).await?;
+        let list = if datasets.is_empty() {
+            nothing(
+                "No dataset is registered. A worker prepares one where the recordings are and registers how large it is, roughly.",
+                view! { <p><code>"undertone-worker data prepare"</code></p> },
+            )
+        } else {
+            budgets(&datasets, consortium.id)
+        };
+        Ok(Sheet::new(
+            "Datasets",
+            view! {
+                <p class="lead">"A budget is for life: of the dataset and of all its later versions, across jobs and consortia."</p>
+                {list}
+            },
+        ))
+    })
+}

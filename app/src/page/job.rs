@@ -1,0 +1,240 @@
+//! One job: how it stands, live; what waits for a decision; what it does.
+
+use leptos::prelude::*;
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::{Approval, Job, Participant, State};
+use undertone_api::member::Member;
+use undertone_api::problem::Problem;
+
+use crate::call::native;
+use crate::component::form::post;
+use crate::component::gauge::Gauge;
+use crate::component::said::{Digest, ProblemBox, When};
+use crate::live::LiveJob;
+use crate::screen::{Desk, Place, Sheet, screen};
+use crate::standing::Payment;
+use crate::{kind, viewer, words};
+
+/// The page.
+pub(crate) fn job() -> AnyView {
+    screen(Place::Jobs, async |desk| {
+        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let id: JobId = desk.id("job")?;
+        let job = desk.backend.job(id).await?;
+        let first = native::live(desk.backend.as_ref(), id).await?;
+        let decisions = decisions(&desk, member, consortium, &job).await?;
+        let refused = (!job.refusals.is_empty()).then(|| {
+            let problem = Problem {
+                refusals: job.refusals.clone(),
+                ..Problem::new(undertone_api::problem::Code::BudgetExceeded, "")
+            };
+            view! { <ProblemBox problem/> }
+        });
+        let facts = kind::facts(&job.spec);
+        let summary = job.summary.clone();
+        Ok(Sheet::new(
+            summary.title,
+            view! {
+                <LiveJob job=id spec=job.spec.clone() first>
+                    {refused}
+                    {decisions}
+                </LiveJob>
+                <section class="panel"><h2>{kind::title(&job.spec)}</h2>
+                    <dl class="facts">
+                        {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
+                        <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<When at=summary.created_at now=desk.now/></dd></div>
+                        <div><dt>"Signed manifest"</dt><dd><Digest digest=job.manifest.clone()/></dd></div>
+                    </dl>
+                </section>
+                <noscript><p class="hint">"Without scripts this page shows the moment it was loaded; load it again for the next."</p></noscript>
+            },
+        ))
+    })
+}
+
+/// What the viewer may decide now.
+async fn decisions(desk: &Desk, member: &Member, consortium: ConsortiumId, job: &Job) -> Result<AnyView, Problem> {
+    let mut parts = Vec::new();
+    if job.summary.state == State::Proposed {
+        let datasets = desk.backend.datasets(consortium).await?;
+        for party in &job.participants {
+            if party.approval == Approval::Pending && viewer::stewards(member, party.organization) {
+                parts.push(approval(desk, &datasets, consortium, job, party).await?);
+            }
+        }
+    }
+    let may_cancel = viewer::researches(member) || viewer::admits(member, consortium);
+    if !job.summary.state.is_over() && may_cancel {
+        parts.push(cancel(consortium, job));
+    }
+    Ok(parts.collect_view().into_any())
+}
+
+async fn approval(
+    desk: &Desk,
+    datasets: &[Dataset],
+    consortium: ConsortiumId,
+    job: &Job,
+    party: &Participant,
+) -> Result<AnyView, Problem> {
+    let payment = match &party.charge {
+        Some(charge) => {
+            let standings = desk.backend.standing(party.dataset).await?;
+            standings
+                .iter()
+                .find(|standing| standing.unit == charge.unit && standing.adjacency == charge.adjacency)
+                .map(|standing| standing.payment(charge))
+        }
+        None => None,
+    };
+    let hidden = || {
+        vec![
+            ("consortium", consortium.to_string()),
+            ("job", job.summary.id.to_string()),
+            ("dataset", party.dataset.to_string()),
+        ]
+    };
+    let others: Vec<_> = job
+        .participants
+        .iter()
+        .filter(|other| other.organization != party.organization)
+        .map(|other| other.organization_name.clone())
+        .collect();
+    let speakers = datasets.iter().find(|d| d.id == party.dataset).map_or(0, |d| d.speakers.0);
+    let (what, gauge, label) = match (&party.charge, payment) {
+        (None, _) => (
+            vec!["The data are public: exact gradients leave the site, and nothing is charged.".to_owned()],
+            ().into_any(),
+            "Approve".to_owned(),
+        ),
+        (Some(_), Some(Ok(payment))) => {
+            let label = format!("Approve and reserve ε {}", words::epsilon(payment.own));
+            let Payment { reading, ghost, .. } = payment;
+            (spelled(&payment, party, speakers), view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
+        }
+        (Some(charge), Some(Err(_))) if charge.event == undertone_privacy::Event::NonPrivate => exact(charge.releases),
+        (Some(charge), None) if charge.event == undertone_privacy::Event::NonPrivate => exact(charge.releases),
+        (Some(_), Some(Err(why))) => {
+            (vec![format!("It cannot be approved as it is: {why}.")], ().into_any(), "Approve".to_owned())
+        }
+        (Some(charge), None) => (
+            vec![format!(
+                "It cannot be reserved as it is: {} has no budget for each {}.",
+                party.dataset_name,
+                words::unit(charge.unit)
+            )],
+            ().into_any(),
+            "Approve".to_owned(),
+        ),
+    };
+    let seen =
+        if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
+    Ok(view! {
+        <section class="panel decide" aria-label=format!("Decision for {}", party.dataset_name)>
+            <h2>{format!("Decide for {}", party.dataset_name)}</h2>
+            {gauge}
+            <ul class="consequences">
+                {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
+                <li>{format!("What is released is seen by {seen}. The recordings never leave {}.", party.organization_name)}</li>
+                <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
+            </ul>
+            <div class="actions">{post("approve", hidden(), view! { <button type="submit" class="primary">{label}</button> })}</div>
+            <details class="more"><summary>"Refuse instead"</summary>
+                {post("refuse", hidden(), view! {
+                    <p class="hint">"The job ends for everybody, and nothing is charged to anyone. It cannot be taken back; a changed job can be proposed."</p>
+                    <label class="field"><span>"Why, for the proposer to read"</span><textarea name="reason" rows="2" required maxlength="1000"></textarea></label>
+                    <button type="submit" class="danger">"Refuse the job"</button>
+                })}
+            </details>
+        </section>
+    }
+    .into_any())
+}
+
+/// What approving will do, sentence by sentence.
+fn spelled(payment: &Payment, party: &Participant, speakers: u64) -> Vec<String> {
+    let unit = words::unit(payment.reading.unit);
+    let delta = words::delta(payment.reading.delta);
+    let mut lines = vec![format!(
+        "Sets aside {} of {}, at worst ε {} at δ {delta} for each {unit} by this job alone.",
+        words::plural(payment.releases, "release"),
+        party.dataset_name,
+        words::epsilon(payment.own)
+    )];
+    if payment.ghost.fits {
+        lines.push(format!(
+            "All together the budget is then at ε {} of {}; {} is left for every other job, for life.",
+            words::epsilon(payment.ghost.committed),
+            words::limit(payment.reading.limit),
+            words::epsilon_left(payment.left)
+        ));
+    } else {
+        lines.push(format!(
+            "It does not fit: the budget would be at ε {} of {}. {} of this kind would fit. The reservation will be refused, and nothing charged.",
+            words::epsilon(payment.ghost.committed),
+            words::limit(payment.reading.limit),
+            words::plural(payment.releases_that_fit, "release")
+        ));
+    }
+    if speakers > 0 && payment.reading.unit == undertone_privacy::PrivacyUnit::Record {
+        lines.push("The promise is for single recordings. Nothing is promised about a person with several.".to_owned());
+    }
+    lines.push(
+        "It can be cancelled while it runs: what was released by then stays spent, the rest comes back.".to_owned(),
+    );
+    lines
+}
+
+fn exact(releases: u64) -> (Vec<String>, AnyView, String) {
+    let lines = vec![
+        format!(
+            "Exact gradients leave the site, {}. No ε can cover them; they may let others reconstruct what was said.",
+            words::plural(releases, "time")
+        ),
+        "The dataset was marked open at the site for this purpose. It cannot be undone once released.".to_owned(),
+    ];
+    (lines, ().into_any(), "Approve exact gradients".to_owned())
+}
+
+fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
+    let hidden = vec![("consortium", consortium.to_string()), ("job", job.summary.id.to_string())];
+    let what = match job.summary.state {
+        State::Proposed => "Nothing was reserved yet, and nothing will be charged.",
+        _ => {
+            "Workers stop after what they are doing. What was released stays spent; what was reserved and never left is given back."
+        }
+    };
+    let form = post(
+        "cancel",
+        hidden,
+        view! {
+            <p class="hint">{what}" It cannot be taken back."</p>
+            <button type="submit" class="danger">"Cancel the job"</button>
+        },
+    );
+    view! { <details class="more"><summary>"Cancel this job"</summary>{form}</details> }.into_any()
+}
+
+/// Names as people list them.
+fn listed(names: &[String]) -> String {
+    let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
+    unique.sort_unstable();
+    unique.dedup();
+    match unique.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+
+    #[test]
+    fn names_are_listed_once_each() {
+        let names = ["b", "a", "b"].map(str::to_owned);
+        assert_eq!(listed(&names), "a and b");
+    }
+}

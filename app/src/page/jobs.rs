@@ -1,0 +1,63 @@
+//! The jobs of a consortium.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::job::JobSummary;
+use undertone_api::page::PageQuery;
+
+use super::nothing;
+use crate::component::said::{StateMark, When};
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, viewer};
+
+/// The list.
+pub(crate) fn jobs() -> AnyView {
+    screen(Place::Jobs, async |desk| {
+        let (consortium, member) = (desk.consortium()?, desk.member()?);
+        let query = crate::query::parse::<PageQuery>(&desk.query).unwrap_or_default();
+        let page = desk.backend.jobs(consortium.id, query).await?;
+        let plan = viewer::researches(member)
+            .then(|| view! { <p><a class="button primary" href=path::plan(consortium.id)>"Plan a job"</a></p> });
+        let next = page.next.map(|next| view! { <p><a rel="next" href=format!("{}?cursor={next}", path::jobs(consortium.id))>"Older jobs"</a></p> });
+        let list = if page.items.is_empty() {
+            nothing(
+                "A job is planned against what is left of each budget, then proposed to the owners of its data.",
+                (),
+            )
+        } else {
+            table(&page.items, desk.now)
+        };
+        Ok(Sheet::new("Jobs", view! { {plan}{list}{next} }))
+    })
+}
+
+/// Jobs as a table.
+pub(super) fn table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView {
+    let rows = jobs.iter().map(|job| {
+        let done = if job.rounds == 0 { 0.0 } else { f64::from(job.rounds_done) / f64::from(job.rounds) * 100.0 };
+        view! {
+            <tr>
+                <th scope="row"><a href=path::job(job.consortium, job.id)>{job.title.clone()}</a></th>
+                <td data-label="state"><StateMark state=job.state/></td>
+                <td data-label="rounds" class="rounds">
+                    <svg class="rounds-bar" width="96" height="6" aria-hidden="true">
+                        <rect class="gauge-track" width="100%" height="6" rx="3"></rect>
+                        <rect class="gauge-spent" width=format!("{done:.1}%") height="6" rx="3"></rect>
+                    </svg>
+                    <span>{format!("{} of {}", job.rounds_done, job.rounds)}</span>
+                </td>
+                <td data-label="proposed by">{job.proposed_by.clone()}</td>
+                <td data-label="proposed"><When at=job.created_at now/></td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards">
+            <thead><tr>
+                <th scope="col">"Job"</th><th scope="col">"State"</th><th scope="col">"Rounds"</th><th scope="col">"Proposed by"</th><th scope="col">"Proposed"</th>
+            </tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}

@@ -1,0 +1,48 @@
+//! What the consortium has learned: the files of its finished jobs.
+
+use leptos::prelude::*;
+use undertone_api::job::State;
+use undertone_api::page::PageQuery;
+
+use super::nothing;
+use crate::component::said::{Digest, When};
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, words};
+
+/// The list.
+pub(crate) fn models() -> AnyView {
+    screen(Place::Models, async |desk| {
+        let consortium = desk.consortium()?.id;
+        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let mut rows = Vec::new();
+        for job in jobs.into_iter().filter(|job| job.state == State::Finished) {
+            for file in desk.backend.artifacts(job.id).await? {
+                let href = desk.backend.download(&file);
+                rows.push(view! {
+                    <tr>
+                        <th scope="row"><a href=href download=file.name.clone()>{file.name.clone()}</a></th>
+                        <td data-label="job"><a href=path::job(consortium, job.id)>{job.title.clone()}</a></td>
+                        <td data-label="size" class="number">{words::bytes(file.size)}</td>
+                        <td data-label="SHA-256"><Digest digest=file.digest/></td>
+                        <td data-label="made"><When at=file.created_at now=desk.now/></td>
+                    </tr>
+                });
+            }
+        }
+        let body = if rows.is_empty() {
+            nothing(
+                "Models appear here when a job has finished.",
+                view! { <p><a href=path::jobs(consortium)>"See the jobs"</a></p> },
+            )
+        } else {
+            view! {
+                <table class="cards">
+                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Made"</th></tr></thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            }
+            .into_any()
+        };
+        Ok(Sheet::new("Models", body))
+    })
+}

@@ -1,0 +1,121 @@
+//! One organization: its workers and members, and how to add to both.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::id::OrganizationId;
+use undertone_api::member::{Member, Scope};
+use undertone_api::problem::{Code, Problem};
+use undertone_api::worker::Worker;
+
+use super::nothing;
+use crate::component::form::{Field, post};
+use crate::component::said::{Digest, When};
+use crate::screen::{Place, Sheet, screen};
+use crate::{viewer, words};
+
+/// The page.
+pub(crate) fn organization() -> AnyView {
+    screen(Place::Organizations, async |desk| {
+        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let id: OrganizationId = desk.id("organization")?;
+        let found =
+            desk.backend.organizations(consortium).await?.into_iter().find(|organization| organization.id == id);
+        let organization =
+            found.ok_or_else(|| Problem::new(Code::NotFound, "This consortium has no such organization."))?;
+        let members = match desk.backend.members(id).await {
+            Ok(members) => Some(members),
+            Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => None,
+            Err(problem) => return Err(problem),
+        };
+        let runs = viewer::runs(member, id);
+        let hidden = || vec![("consortium", consortium.to_string()), ("organization", id.to_string())];
+        let enrol = runs.then(|| {
+            post(
+                "enrol",
+                hidden(),
+                view! {
+                    <Field name="name" label="Name of the worker" help="Such as the machine or the ward it stands in."/>
+                    <button type="submit" class="primary">"Make an enrolment token"</button>
+                },
+            )
+        });
+        let invite = runs.then(|| post("invite-member", hidden(), view! {
+            <Field name="label" label="For whom"/>
+            <fieldset class="choices"><legend>"Roles"</legend>
+                <label class="check"><input type="checkbox" name="steward" value="true"/>"data steward: sets budgets, approves or refuses jobs"</label>
+                <label class="check"><input type="checkbox" name="researcher" value="true"/>"researcher: plans and proposes jobs"</label>
+                <label class="check"><input type="checkbox" name="admin" value="true"/>"organization admin: invites members, enrols workers"</label>
+                <label class="check"><input type="checkbox" name="auditor" value="true"/>"auditor: reads ledgers and receipts"</label>
+            </fieldset>
+            <p class="hint">"Whoever opens the link first joins with these roles. It works once and is shown once."</p>
+            <button type="submit" class="primary">"Make a link"</button>
+        }));
+        Ok(Sheet::new(
+            organization.name.clone(),
+            view! {
+                <section class="panel"><h2>"Workers"</h2>
+                    {workers(&organization.workers, desk.now)}
+                    {enrol.map(|form| view! { <details class="more" open=organization.workers.is_empty()><summary>"Enrol a worker"</summary>{form}</details> })}
+                </section>
+                <section class="panel"><h2>"Members"</h2>
+                    {members.map_or_else(
+                        || view! { <p class="hint">{format!("{}. Who they are is for the organization to know.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
+                        |members| people(&members, id, desk.now),
+                    )}
+                    {invite.map(|form| view! { <details class="more"><summary>"Invite a member"</summary>{form}</details> })}
+                </section>
+            },
+        ))
+    })
+}
+
+fn workers(workers: &[Worker], now: OffsetDateTime) -> AnyView {
+    if workers.is_empty() {
+        return nothing("No worker is enrolled. A worker runs beside the data and is the only one who reads them.", ());
+    }
+    let rows = workers.iter().map(|worker| {
+        let seen = match (worker.online, worker.last_seen_at) {
+            (true, _) => view! { <span class="state done">"● online"</span> }.into_any(),
+            (false, Some(at)) => view! { <span class="state bad">"◍ last heard of "<When at now/></span> }.into_any(),
+            (false, None) => view! { <span class="state waiting">"◌ not connected yet"</span> }.into_any(),
+        };
+        view! {
+            <tr>
+                <th scope="row">{worker.name.clone()}</th>
+                <td data-label="state">{seen}</td>
+                <td data-label="version">{worker.version.clone()}</td>
+                <td data-label="can run">{worker.kinds.join(", ")}</td>
+                <td data-label="key"><Digest digest=worker.public_key.clone()/></td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards">
+            <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Can run"</th><th scope="col">"Key"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+fn people(members: &[Member], organization: OrganizationId, now: OffsetDateTime) -> AnyView {
+    let rows = members.iter().map(|member| {
+        let here = member.grants.iter().filter(|grant| grant.scope == Scope::Organization(organization));
+        let roles: Vec<_> = here.map(|grant| words::role(grant.role)).collect();
+        view! {
+            <tr>
+                <th scope="row">{member.name.clone()}</th>
+                <td data-label="e-mail">{member.email.clone()}</td>
+                <td data-label="roles">{roles.join(", ")}</td>
+                <td data-label="joined"><When at=member.created_at now/></td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards">
+            <thead><tr><th scope="col">"Name"</th><th scope="col">"E-mail"</th><th scope="col">"Roles"</th><th scope="col">"Joined"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}

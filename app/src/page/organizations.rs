@@ -1,0 +1,57 @@
+//! The organizations of a consortium, and the link by which another joins.
+
+use leptos::prelude::*;
+
+use crate::component::form::{Field, post};
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, viewer, words};
+
+/// The list.
+pub(crate) fn organizations() -> AnyView {
+    screen(Place::Organizations, async |desk| {
+        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let organizations = desk.backend.organizations(consortium).await?;
+        let rows = organizations.iter().map(|organization| {
+            let online = organization.workers.iter().filter(|worker| worker.online).count();
+            let workers = match (organization.workers.len(), online) {
+                (0, _) => view! { <span class="state waiting">"◌ none enrolled"</span> }.into_any(),
+                (all, online) if all == online => view! { <span class="state done">{format!("● {online} online")}</span> }.into_any(),
+                (all, online) => view! { <span class="state bad">{format!("◍ {online} of {all} online")}</span> }.into_any(),
+            };
+            view! {
+                <tr>
+                    <th scope="row"><a href=path::organization(consortium, organization.id)>{organization.name.clone()}</a></th>
+                    <td data-label="workers">{workers}</td>
+                    <td data-label="datasets" class="number">{words::count(organization.datasets.into())}</td>
+                    <td data-label="members" class="number">{words::count(organization.members.into())}</td>
+                </tr>
+            }
+        });
+        let invite = viewer::admits(member, consortium).then(|| {
+            let form = post("invite-organization", vec![("consortium", consortium.to_string())], view! {
+                <Field name="label" label="For whom" help="A note for you, such as the organization's name."/>
+                <button type="submit" class="primary">"Make a link"</button>
+            });
+            view! {
+                <section class="panel decide"><h2>"Invite an organization"</h2>
+                    <ul class="consequences">
+                        <li>"Whoever opens the link first brings a new organization in and becomes its first admin, data steward and researcher."</li>
+                        <li>"The organization will see the consortium's members, datasets (roughly) and jobs. Its data stay with it."</li>
+                        <li>"The link works once and is shown once."</li>
+                    </ul>
+                    {form}
+                </section>
+            }
+        });
+        Ok(Sheet::new(
+            "Organizations",
+            view! {
+                <table class="cards">
+                    <thead><tr><th scope="col">"Organization"</th><th scope="col">"Workers"</th><th scope="col" class="number">"Datasets"</th><th scope="col" class="number">"Members"</th></tr></thead>
+                    <tbody>{rows.collect_view()}</tbody>
+                </table>
+                {invite}
+            },
+        ))
+    })
+}

@@ -1,0 +1,134 @@
+//! A consortium at a glance: what runs, what waits for you, every budget.
+
+use leptos::prelude::*;
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::job::{Approval, State};
+use undertone_api::page::PageQuery;
+
+use super::jobs::table;
+use super::nothing;
+use crate::component::gauge::{Gauge, Reading};
+use crate::component::said::VisibilityMark;
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, viewer, words};
+
+/// The overview.
+pub(crate) fn overview() -> AnyView {
+    screen(Place::Overview, async |desk| {
+        let (consortium, member) = (desk.consortium()?, desk.member()?);
+        let datasets = desk.backend.datasets(consortium.id).await?;
+        let jobs = desk.backend.jobs(consortium.id, PageQuery::default()).await?.items;
+        let organizations = desk.backend.organizations(consortium.id).await?;
+
+        let mut waits = Vec::new();
+        for proposed in jobs.iter().filter(|job| job.state == State::Proposed) {
+            let job = desk.backend.job(proposed.id).await?;
+            for party in &job.participants {
+                if party.approval == Approval::Pending && viewer::stewards(member, party.organization) {
+                    let ask = format!("Approve or refuse “{}”", proposed.title);
+                    waits.push((path::job(consortium.id, proposed.id), ask, format!(", for {}", party.dataset_name)));
+                }
+            }
+        }
+        for dataset in &datasets {
+            let private = dataset.visibility != Visibility::Public;
+            if dataset.accounts.is_empty() && private && viewer::stewards(member, dataset.organization) {
+                let ask = format!("Set a budget for {}", dataset.name);
+                waits.push((
+                    path::dataset(consortium.id, dataset.id),
+                    ask,
+                    ", until then no job can use it".to_owned(),
+                ));
+            }
+        }
+        let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
+        let headline = match (running, waits.len()) {
+            (0, 0) => "Nothing runs, nothing waits for you".to_owned(),
+            (0, n) => format!("{} for you", words::plural(n as u64, "decision")),
+            (r, 0) => format!("{} at work", words::plural(r as u64, "job")),
+            (r, n) => {
+                format!("{} at work, {} for you", words::plural(r as u64, "job"), words::plural(n as u64, "decision"))
+            }
+        };
+        let waits: Vec<_> =
+            waits.into_iter().map(|(to, ask, rest)| view! { <li><a href=to>{ask}</a>{rest}</li> }).collect();
+        let first =
+            first_steps(consortium.id, organizations.len(), datasets.is_empty(), viewer::admits(member, consortium.id));
+        let recent: Vec<_> = jobs.into_iter().take(8).collect();
+        Ok(Sheet::new(
+            consortium.name.clone(),
+            view! {
+                <p class="headline">{headline}</p>
+                {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Waits for you"</h2><ul>{waits}</ul></section> })}
+                {first}
+                <section class="panel">
+                    <h2>"Budgets"</h2>
+                    {if datasets.is_empty() {
+                        nothing("No dataset is registered. A worker registers one when it has prepared it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
+                    } else {
+                        budgets(&datasets, consortium.id)
+                    }}
+                </section>
+                <section class="panel">
+                    <div class="panel-head"><h2>"Jobs"</h2>
+                        {viewer::researches(member).then(|| view! { <a class="button" href=path::plan(consortium.id)>"Plan a job"</a> })}
+                    </div>
+                    {if recent.is_empty() {
+                        nothing("No job was proposed yet.", ())
+                    } else {
+                        table(&recent, desk.now)
+                    }}
+                </section>
+            },
+        ))
+    })
+}
+
+/// Every dataset with its gauges.
+pub(super) fn budgets(datasets: &[Dataset], consortium: undertone_api::id::ConsortiumId) -> AnyView {
+    let rows = datasets.iter().map(|dataset| {
+        let gauges = if dataset.visibility == Visibility::Public {
+            view! { <p class="gauge-text">"Public: no budget is needed."</p> }.into_any()
+        } else if dataset.accounts.is_empty() {
+            view! { <p class="gauge-text">"No budget is set; no job can use it."</p> }.into_any()
+        } else {
+            dataset
+                .accounts
+                .iter()
+                .map(|account| view! { <Gauge reading=Reading::from(account)/> })
+                .collect_view()
+                .into_any()
+        };
+        view! {
+            <li class="budget">
+                <div class="budget-name">
+                    <a href=path::dataset(consortium, dataset.id)><strong>{dataset.name.clone()}</strong></a>
+                    <span>{dataset.organization_name.clone()}" "<VisibilityMark visibility=dataset.visibility/></span>
+                </div>
+                <div class="budget-gauges">{gauges}</div>
+            </li>
+        }
+    });
+    view! { <ul class="budgets">{rows.collect_view()}</ul> }.into_any()
+}
+
+/// What a new consortium needs next.
+fn first_steps(
+    consortium: undertone_api::id::ConsortiumId,
+    organizations: usize,
+    no_data: bool,
+    admits: bool,
+) -> AnyView {
+    if organizations > 1 && !no_data {
+        return ().into_any();
+    }
+    view! {
+        <section class="panel waits"><h2>"To begin"</h2>
+            <ol>
+                {(admits && organizations <= 1).then(|| view! { <li><a href=path::organizations(consortium)>"Invite the other organizations"</a>", each by a link"</li> })}
+                {no_data.then(|| view! { <li><a href=path::organizations(consortium)>"Enrol a worker"</a>" at each site; it registers the data it has prepared"</li> })}
+            </ol>
+        </section>
+    }
+    .into_any()
+}

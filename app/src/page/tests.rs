@@ -1,0 +1,210 @@
+//! The pages as a browser without wasm sees them.
+
+use crate::fixture::{CONSORTIUM, FINISHED, OWN, PROPOSED, RUNNING, dataset, render, send};
+use crate::path;
+
+/// Every page a member can open.
+fn addresses() -> Vec<(&'static str, String)> {
+    let c = CONSORTIUM;
+    vec![
+        ("settings", path::SETTINGS.to_owned()),
+        ("found", path::FOUND.to_owned()),
+        ("overview", path::overview(c)),
+        ("jobs", path::jobs(c)),
+        ("plan", path::plan(c)),
+        ("job-proposed", path::job(c, PROPOSED)),
+        ("job-running", path::job(c, RUNNING)),
+        ("job-finished", path::job(c, FINISHED)),
+        ("datasets", path::datasets(c)),
+        ("dataset", path::dataset(c, dataset(1))),
+        ("dataset-public", path::dataset(c, dataset(0))),
+        ("organizations", path::organizations(c)),
+        ("organization", path::organization(c, OWN)),
+        ("models", path::models(c)),
+        ("ledger", path::ledger(c)),
+    ]
+}
+
+/// With `UNDERTONE_PAGES` set to a folder, the pages are also written there, to be looked at.
+fn keep(name: &str, page: &str) {
+    if let Ok(folder) = std::env::var("UNDERTONE_PAGES") {
+        let folder = std::path::Path::new(&folder);
+        for asset in crate::assets() {
+            let file = folder.join(asset.path.trim_start_matches('/'));
+            file.parent().map(std::fs::create_dir_all).transpose().expect("the folder can be made");
+            std::fs::write(file, asset.bytes).expect("the folder can be written");
+        }
+        std::fs::write(folder.join(format!("{name}.html")), page).expect("the folder can be written");
+    }
+}
+
+#[tokio::test]
+async fn every_page_is_whole_without_a_script() {
+    for (name, address) in addresses() {
+        let page = render(&address, true, "").await;
+        assert_eq!(page.status, 200, "{address}: {}", page.body);
+        assert!(page.body.contains("<h1>"), "{address} has no heading");
+        assert!(page.body.contains("</html>"), "{address} ends early");
+        assert!(page.body.contains("id=\"main\""), "{address} has no main part");
+        keep(name, &page.body);
+    }
+}
+
+#[tokio::test]
+async fn pages_outside_need_no_session() {
+    for (name, address) in [("sign-in", "/sign-in"), ("accept", "/accept/0a1b")] {
+        let page = render(address, false, "").await;
+        assert_eq!(page.status, 200, "{address}: {}", page.body);
+        assert!(page.body.contains("<form"), "{address} has no form");
+        keep(name, &page.body);
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_sent_to_sign_in_and_back_again() {
+    for (_, address) in addresses() {
+        let page = render(&address, false, "").await;
+        assert_eq!(page.status, 302, "{address}");
+        assert!(page.location().starts_with("/sign-in?to=%2F"), "{address} leads to {}", page.location());
+    }
+    let back = render("/sign-in?to=%2Fc%2F1", false, "").await;
+    assert!(back.body.contains("name=\"to\" value=\"/c/1\""), "{}", back.body);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    for address in ["/c/00000000-0000-0000-0000-000000000999", "/nowhere", "/c/x/jobs"] {
+        assert_eq!(render(address, true, "").await.status, 404, "{address}");
+    }
+    assert_eq!(render("/accept/spent", false, "").await.status, 410);
+}
+
+#[tokio::test]
+async fn a_page_forbids_scripts_that_are_not_its_own() {
+    let page = render("/settings", true, "").await;
+    let policy = page.headers.get("content-security-policy").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let nonce = policy.split("'nonce-").nth(1).and_then(|rest| rest.split('\'').next()).unwrap_or_default();
+    assert!(nonce.len() >= 16, "{policy}");
+    assert!(!policy.contains("unsafe-inline"), "{policy}");
+    for script in page.body.split("<script").skip(1) {
+        let tag = script.split('>').next().unwrap_or_default();
+        assert!(
+            tag.contains(&format!("nonce=\"{nonce}\"")) || tag.contains("src="),
+            "an inline script has no nonce: {tag}"
+        );
+    }
+    assert!(!page.body.contains(" style=\""), "inline styles are forbidden by the page's own policy");
+}
+
+#[tokio::test]
+async fn a_session_s_cookies_are_passed_on_untouched() {
+    let came = send("sign-in", "email=a%40b.example&password=right+horse+battery&to=%2Fc%2F1", true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, "/c/1"));
+    assert_eq!(came.cookies(), ["session=s3; HttpOnly", "refresh=r3; HttpOnly"]);
+}
+
+#[tokio::test]
+async fn a_refused_form_goes_back_to_where_it_stood_and_says_why() {
+    let came = send("sign-in", "email=a%40b.example&password=wrong", true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"));
+    let cookies = came.cookies();
+    let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
+    let page = render("/sign-in", false, word).await;
+    assert!(page.body.contains("E-mail or password is wrong"), "{}", page.body);
+    assert!(page.cookies().iter().any(|cookie| cookie.starts_with("undertone-word=;")), "the word is said once");
+}
+
+#[tokio::test]
+async fn an_enrolment_token_is_shown_once_with_the_command_that_uses_it() {
+    let came = send("enrol", &format!("consortium={CONSORTIUM}&organization={OWN}&name=ward+7"), true).await;
+    let cookies = came.cookies();
+    let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
+    assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
+    let page = render(came.location(), true, word).await;
+    assert!(page.body.contains("undertone-worker enroll ute1.eyJzZXJ2ZXIi"), "{}", page.body);
+    keep("organization-token", &page.body);
+}
+
+#[tokio::test]
+async fn a_refused_proposal_shows_spent_asked_left_and_what_would_fit() {
+    let page = render(&path::plan(CONSORTIUM), true, "").await;
+    let body = form_of(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
+    let came = send("propose-dp-sgd", &body, true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"), "{}", came.body);
+    let cookies = came.cookies();
+    let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
+    let page = render(&path::plan(CONSORTIUM), true, word).await;
+    assert!(page.body.contains("12 releases of this kind would fit"), "{}", page.body);
+    keep("plan-refused", &page.body);
+}
+
+#[tokio::test]
+async fn the_planner_s_form_is_a_job_without_any_script() {
+    let page = render(&path::plan(CONSORTIUM), true, "").await;
+    let body = form_of(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=by+hand");
+    let came = send("propose-dp-sgd", &body, true).await;
+    assert_eq!(
+        (came.status.as_u16(), came.location()),
+        (302, path::job(CONSORTIUM, PROPOSED).as_str()),
+        "{}",
+        came.body
+    );
+}
+
+#[tokio::test]
+async fn an_island_gets_values_and_problems_not_redirects() {
+    let came = send("propose-dp-sgd", "consortium=x", false).await;
+    assert!(came.status.is_server_error() || came.status.is_client_error());
+    assert!(came.location().is_empty());
+}
+
+#[tokio::test]
+async fn a_steward_sees_what_approving_does_before_approving() {
+    let page = render(&path::job(CONSORTIUM, PROPOSED), true, "").await.body;
+    assert!(page.contains("action=\"/ui/approve\"") && page.contains("action=\"/ui/refuse\""));
+    assert!(page.contains("Sets aside 44 releases of ward-a"), "{page}");
+    assert!(page.contains("is left for every other job, for life"));
+    let running = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
+    assert!(!running.contains("action=\"/ui/approve\""), "there is nothing to approve in a running job");
+}
+
+/// What a browser would post for the planner's form as it stands in the page: named, enabled fields, checked boxes.
+fn form_of(page: &str) -> String {
+    let form = page
+        .split("action=\"/ui/propose-dp-sgd\"")
+        .nth(1)
+        .and_then(|rest| rest.split("</form>").next())
+        .expect("the planner");
+    let attribute = |tag: &str, name: &str| {
+        tag.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned)
+    };
+    let encode = |text: &str| {
+        text.bytes()
+            .map(|b| {
+                if b.is_ascii_alphanumeric() || b"-._".contains(&b) {
+                    char::from(b).to_string()
+                } else {
+                    format!("%{b:02X}")
+                }
+            })
+            .collect::<String>()
+    };
+    let mut pairs = Vec::new();
+    for tag in form.split('<') {
+        let Some(name) = attribute(tag, "name") else { continue };
+        if tag.starts_with("input ") && !tag.contains(" disabled") {
+            let boxed = tag.contains("type=\"checkbox\"");
+            if !boxed || tag.contains(" checked") {
+                pairs.push((name, attribute(tag, "value").unwrap_or_default()));
+            }
+        } else if tag.starts_with("select") {
+            let options = form.split(tag).nth(1).and_then(|rest| rest.split("</select>").next()).unwrap_or_default();
+            let chosen = options
+                .split("<option")
+                .find(|option| option.contains(" selected"))
+                .or(options.split("<option").nth(1));
+            pairs.push((name, chosen.and_then(|option| attribute(option, "value")).unwrap_or_default()));
+        }
+    }
+    pairs.into_iter().map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect::<Vec<_>>().join("&")
+}

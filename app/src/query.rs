@@ -1,0 +1,11 @@
+//! Reads what a form put into an address.
+
+use serde::de::DeserializeOwned;
+
+/// The query as a value, whether or not the browser encoded the brackets of its names.
+pub(crate) fn parse<T: DeserializeOwned>(query: &str) -> Option<T> {
+    serde_qs::Config::new(5, true)
+        .deserialize_str(query)
+        .or_else(|_| serde_qs::Config::new(5, false).deserialize_str(query))
+        .ok()
+}

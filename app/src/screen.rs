@@ -1,0 +1,169 @@
+//! How a page comes about: who is asking and where is settled once, here; the page only says what is on it.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::request::Parts;
+use leptos::prelude::*;
+use leptos_axum::ResponseOptions;
+use leptos_router::hooks::use_params_map;
+use leptos_router::params::ParamsMap;
+use time::OffsetDateTime;
+use undertone_api::consortium::Consortium;
+use undertone_api::member::Member;
+use undertone_api::problem::{Code, Problem};
+
+use crate::backend::{Answer, Backend, backend};
+use crate::call::native;
+use crate::component::frame::{bare, framed};
+use crate::component::said::ProblemBox;
+use crate::path;
+
+/// Where a page stands in the rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Before signing in: no rail.
+    Outside,
+    /// Not in any consortium.
+    Nowhere,
+    /// Overview.
+    Overview,
+    /// Jobs.
+    Jobs,
+    /// Datasets.
+    Datasets,
+    /// Organizations.
+    Organizations,
+    /// Models.
+    Models,
+    /// Ledger.
+    Ledger,
+    /// Settings.
+    Settings,
+}
+
+/// What a page has at hand.
+pub(crate) struct Desk {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) now: OffsetDateTime,
+    member: Option<Member>,
+    pub(crate) consortia: Vec<Consortium>,
+    consortium: Option<Consortium>,
+    params: ParamsMap,
+    pub(crate) query: String,
+}
+
+impl Desk {
+    /// The member who is asking.
+    pub(crate) fn member(&self) -> Answer<&Member> {
+        self.member.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "Sign in to see this page."))
+    }
+
+    /// The consortium in the address.
+    pub(crate) fn consortium(&self) -> Answer<&Consortium> {
+        self.consortium.as_ref().ok_or_else(missing)
+    }
+
+    /// An id in the address.
+    pub(crate) fn id<T: std::str::FromStr>(&self, name: &str) -> Answer<T> {
+        self.params.get(name).and_then(|text| text.parse().ok()).ok_or_else(missing)
+    }
+
+    /// A text in the address.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.params.get(name).unwrap_or_default()
+    }
+}
+
+fn missing() -> Problem {
+    Problem::new(Code::NotFound, "The address may be mistyped, or what it named is not yours to see.")
+}
+
+/// A page: its title and what is on it.
+pub(crate) struct Sheet {
+    pub(crate) title: String,
+    pub(crate) body: AnyView,
+}
+
+impl Sheet {
+    pub(crate) fn new(title: impl Into<String>, body: impl IntoAny) -> Self {
+        Self { title: title.into(), body: body.into_any() }
+    }
+}
+
+/// Renders a page: finds out who is asking, sends them to sign in when they must, frames what the page says, and tells
+/// problems with their status.
+pub(crate) fn screen<F, Fut>(place: Place, build: F) -> AnyView
+where
+    F: FnOnce(Arc<Desk>) -> Fut + Send + 'static,
+    Fut: Future<Output = Answer<Sheet>> + Send + 'static,
+{
+    on_screen(place, use_params_map().get_untracked(), build)
+}
+
+/// As [`screen`], with the parameters of the address given: for an address that belongs to no page.
+pub(crate) fn on_screen<F, Fut>(place: Place, params: ParamsMap, build: F) -> AnyView
+where
+    F: FnOnce(Arc<Desk>) -> Fut + Send + 'static,
+    Fut: Future<Output = Answer<Sheet>> + Send + 'static,
+{
+    let (address, query) = use_context::<Parts>().map_or_else(Default::default, |parts| {
+        (parts.uri.to_string(), parts.uri.query().unwrap_or_default().to_owned())
+    });
+    let word = native::take();
+    Suspend::new(async move {
+        let desk = match desk(place, params, query).await {
+            Ok(desk) => Arc::new(desk),
+            Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
+            Err(problem) => return bare(problem.title.clone(), word, told(problem)),
+        };
+        let sheet = match build(Arc::clone(&desk)).await {
+            Ok(sheet) => sheet,
+            Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
+            Err(problem) => Sheet::new(problem.title.clone(), told(problem)),
+        };
+        match &desk.member {
+            Some(member) if place != Place::Outside => framed(sheet, place, &desk, member, word),
+            _ => bare(sheet.title, word, sheet.body),
+        }
+    })
+    .into_any()
+}
+
+async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
+    let backend = backend()?;
+    let now = backend.now();
+    let member = backend.me().await?;
+    if place != Place::Outside && member.is_none() {
+        return Err(Problem::new(Code::Unauthenticated, "Sign in to see this page."));
+    }
+    let consortia = if member.is_some() { backend.consortia().await? } else { Vec::new() };
+    let consortium = match params.get("consortium") {
+        Some(text) => Some(consortia.iter().find(|c| c.id.to_string() == text).cloned().ok_or_else(missing)?),
+        None => None,
+    };
+    Ok(Desk { backend, now, member, consortia, consortium, params, query })
+}
+
+/// A problem on a page, with its status on the response.
+fn told(problem: Problem) -> AnyView {
+    if let (Some(response), Ok(status)) = (use_context::<ResponseOptions>(), StatusCode::from_u16(problem.status)) {
+        response.set_status(status);
+    }
+    view! { <ProblemBox problem/><p><a href="/">"Go to the overview"</a></p> }.into_any()
+}
+
+fn to_sign_in(address: &str) -> AnyView {
+    let to = native::own_address(address);
+    let encoded: String = to
+        .bytes()
+        .map(|b| if b.is_ascii_alphanumeric() { char::from(b).to_string() } else { format!("%{b:02X}") })
+        .collect();
+    leptos_axum::redirect(&if to == "/" {
+        path::SIGN_IN.to_owned()
+    } else {
+        format!("{}?to={encoded}", path::SIGN_IN)
+    });
+    view! { <p><a href=path::SIGN_IN>"Sign in"</a></p> }.into_any()
+}

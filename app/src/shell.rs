@@ -1,0 +1,71 @@
+//! The document around every page, and which page belongs to which address.
+
+use leptos::nonce::use_nonce;
+use leptos::prelude::*;
+use leptos_axum::ResponseOptions;
+use leptos_meta::{MetaTags, provide_meta_context};
+use leptos_router::components::{Route, Router, Routes};
+use leptos_router::{SsrMode, path};
+
+use crate::call::native;
+use crate::{asset, page};
+
+/// The whole document. `options` name the bundle: `output_name` is `undertone`, `site_pkg_dir` is `pkg`.
+pub fn shell(options: LeptosOptions) -> impl IntoView {
+    guard();
+    view! {
+        <!DOCTYPE html>
+        <html lang="en" data-theme=native::theme()>
+            <head>
+                <meta charset="utf-8"/>
+                <meta name="viewport" content="width=device-width, initial-scale=1"/>
+                <meta name="color-scheme" content="light dark"/>
+                <link rel="icon" type="image/svg+xml" href=asset::MARK/>
+                <link rel="preload" href="/assets/source-sans-3-latin.woff2" r#as="font" type="font/woff2" crossorigin="anonymous"/>
+                <link rel="stylesheet" href=asset::STYLE/>
+                <HydrationScripts options islands=true/>
+                <MetaTags/>
+            </head>
+            <body><App/></body>
+        </html>
+    }
+}
+
+/// Scripts only from here and only those of this response, no styles or frames from elsewhere, no plugins.
+fn guard() {
+    let (Some(response), Some(nonce)) = (use_context::<ResponseOptions>(), use_nonce()) else { return };
+    let policy = format!(
+        "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'wasm-unsafe-eval'; style-src 'self'; font-src 'self'; \
+         img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    );
+    if let Ok(policy) = http::HeaderValue::from_str(&policy) {
+        response.insert_header(http::header::CONTENT_SECURITY_POLICY, policy);
+    }
+}
+
+/// The pages. Each is sent whole, so that none needs a script to be read.
+#[component]
+pub fn App() -> impl IntoView {
+    provide_meta_context();
+    view! {
+        <Router>
+            <Routes fallback=page::missing>
+                <Route path=path!("/") view=page::home ssr=SsrMode::Async/>
+                <Route path=path!("/sign-in") view=page::sign_in ssr=SsrMode::Async/>
+                <Route path=path!("/accept/:secret") view=page::accept ssr=SsrMode::Async/>
+                <Route path=path!("/found") view=page::found ssr=SsrMode::Async/>
+                <Route path=path!("/settings") view=page::settings ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium") view=page::overview ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/jobs") view=page::jobs ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/plan") view=page::plan ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/jobs/:job") view=page::job ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/datasets") view=page::datasets ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/datasets/:dataset") view=page::dataset ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/organizations") view=page::organizations ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/organizations/:organization") view=page::organization ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/models") view=page::models ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/ledger") view=page::ledger ssr=SsrMode::Async/>
+            </Routes>
+        </Router>
+    }
+}

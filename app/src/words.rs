@@ -1,0 +1,317 @@
+//! How numbers, times and states are said. Every ε that was lost is rounded up, everything that is left is rounded down.
+
+use time::OffsetDateTime;
+use undertone_api::dataset::Visibility;
+use undertone_api::member::Role;
+use undertone_privacy::{Adjacency, PrivacyUnit};
+
+/// What ε means, for the hover of its first mention on a page.
+pub const EPSILON: &str =
+    "ε, the most any one unit's presence can change what others see: the factor is at most e to the ε";
+/// What δ means.
+pub const DELTA: &str = "δ, the probability with which the promise of ε may fail";
+
+/// An ε that was spent, asked or reserved: rounded up. Two decimals below 100, none from 1,000, never fewer than two
+/// significant digits.
+pub fn epsilon(value: f64) -> String {
+    rounded(value, Toward::Up)
+}
+
+/// An ε that is left: rounded down.
+pub fn epsilon_left(value: f64) -> String {
+    rounded(value, Toward::Down)
+}
+
+/// A limit: exactly as it was set, up to four decimals.
+pub fn limit(value: f64) -> String {
+    let text = format!("{value:.4}");
+    let cut = text.trim_end_matches('0').trim_end_matches('.');
+    let decimals = cut.split_once('.').map_or(0, |(_, tail)| tail.len());
+    if decimals < 2 { group(&format!("{value:.2}")) } else { group(cut) }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Toward {
+    Up,
+    Down,
+}
+
+fn rounded(value: f64, toward: Toward) -> String {
+    if value.is_nan() || value == f64::INFINITY {
+        return "∞".to_owned();
+    }
+    let value = value.max(0.0);
+    let decimals: usize = match value {
+        v if v == 0.0 || v >= 0.1 && v < 100.0 => 2,
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        // Two significant digits of a small number; nothing below a millionth is told apart.
+        v => ((1.0 - v.log10().floor()) as usize).min(6),
+    };
+    let mut text = format!("{value:.decimals$}");
+    // The nearest decimal may be on the wrong side: then the next one is the answer. Its distance is one last digit.
+    let nearest: f64 = text.parse().unwrap_or(value);
+    let step = 10_f64.powi(-(decimals as i32));
+    match toward {
+        Toward::Up if nearest < value => text = format!("{:.decimals$}", nearest + step),
+        Toward::Down if nearest > value => text = format!("{:.decimals$}", (nearest - step).max(0.0)),
+        _ => {}
+    }
+    group(&text)
+}
+
+/// Commas between thousands.
+fn group(text: &str) -> String {
+    let (whole, tail) = text.split_once('.').map_or((text, None), |(whole, tail)| (whole, Some(tail)));
+    let digits = whole.len();
+    let mut out = String::with_capacity(text.len() + digits / 3);
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (digits - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if let Some(tail) = tail {
+        out.push('.');
+        out.push_str(tail);
+    }
+    out
+}
+
+/// A δ as a power of ten: `10⁻⁶`, `2.5·10⁻⁷`.
+pub fn delta(value: f64) -> String {
+    if value <= 0.0 {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.2e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+    let power: String = exponent.chars().map(superscript).collect();
+    if mantissa == "1" { format!("10{power}") } else { format!("{mantissa}·10{power}") }
+}
+
+fn superscript(c: char) -> char {
+    match c {
+        '-' => '⁻',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        '0'..='9' => char::from_u32(u32::from(c) - u32::from('0') + 0x2070).unwrap_or(c),
+        other => other,
+    }
+}
+
+/// A count: `12,345`.
+pub fn count(value: u64) -> String {
+    group(&value.to_string())
+}
+
+/// A count with its noun: `1 round`, `2,000 rounds`.
+pub fn plural(value: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// A part of a whole, one decimal: `41.2 %`.
+pub fn percent(value: f64) -> String {
+    format!("{:.1} %", value * 100.0)
+}
+
+/// A size in bytes, as people say it: `6.9 MB`.
+pub fn bytes(value: u64) -> String {
+    let mut size = value as f64;
+    let mut unit = "bytes";
+    for next in ["kB", "MB", "GB", "TB"] {
+        if size < 1000.0 {
+            break;
+        }
+        size /= 1000.0;
+        unit = next;
+    }
+    if unit == "bytes" { plural(value, "byte") } else { format!("{size:.1} {unit}") }
+}
+
+/// A plain number, up to four significant decimals: slider values, learning rates.
+pub fn number(value: f64) -> String {
+    let text = if value != 0.0 && value.abs() < 0.001 { format!("{value:e}") } else { format!("{value:.4}") };
+    if text.contains('e') || !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A span of time, in the largest unit that says it: `45 seconds`, `3 minutes`, `2 hours`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0);
+    for (length, noun) in [(86_400.0, "day"), (3600.0, "hour"), (60.0, "minute")] {
+        if whole >= 1.5 * length || (whole >= length && noun == "day") {
+            return plural((whole / length).round() as u64, noun);
+        }
+    }
+    plural(whole.round() as u64, "second")
+}
+
+/// When something was, seen from `now`: `just now`, `3 minutes ago`, `in 2 hours`.
+pub fn relative(at: OffsetDateTime, now: OffsetDateTime) -> String {
+    let seconds = (now - at).as_seconds_f64();
+    if seconds.abs() < 5.0 {
+        "just now".to_owned()
+    } else if seconds < 0.0 {
+        format!("in {}", duration(-seconds))
+    } else {
+        format!("{} ago", duration(seconds))
+    }
+}
+
+/// A moment in full, in UTC: `20 November 2026, 18:03:12 UTC`.
+pub fn exact(at: OffsetDateTime) -> String {
+    let at = at.to_offset(time::UtcOffset::UTC);
+    format!("{} {} {}, {:02}:{:02}:{:02} UTC", at.day(), at.month(), at.year(), at.hour(), at.minute(), at.second())
+}
+
+/// A moment as HTML's `datetime` wants it.
+pub fn machine(at: OffsetDateTime) -> String {
+    at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
+}
+
+/// The beginning of a digest.
+pub fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
+/// Who is protected, one of them.
+pub const fn unit(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "record",
+        PrivacyUnit::Speaker => "speaker",
+        PrivacyUnit::User => "user",
+    }
+}
+
+/// What a guarantee for a unit says about people.
+pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "Protects each recording by itself. Nothing is promised about a person with several.",
+        PrivacyUnit::Speaker => "Protects everything that one person said, all recordings together.",
+        PrivacyUnit::User => "Protects everything that one person asked, all queries together.",
+    }
+}
+
+/// Against which change.
+pub const fn adjacency(adjacency: Adjacency) -> &'static str {
+    match adjacency {
+        Adjacency::AddRemove => "one added or removed",
+        Adjacency::ZeroOut => "one emptied",
+        Adjacency::ReplaceOne => "one replaced",
+    }
+}
+
+/// A visibility in one word.
+pub const fn visibility(visibility: Visibility) -> &'static str {
+    match visibility {
+        Visibility::Private => "private",
+        Visibility::Open => "open",
+        Visibility::Public => "public",
+    }
+}
+
+/// What a visibility lets leave the site.
+pub const fn visibility_meaning(visibility: Visibility) -> &'static str {
+    match visibility {
+        Visibility::Private => "Only differentially private releases leave the site.",
+        Visibility::Open => "Private, but its owner allows exact gradients for the comparison with open pooling.",
+        Visibility::Public => "Published anyway: exact gradients and metrics may leave the site.",
+    }
+}
+
+/// A role.
+pub const fn role(role: Role) -> &'static str {
+    match role {
+        Role::ConsortiumAdmin => "consortium admin",
+        Role::OrganizationAdmin => "organization admin",
+        Role::DataSteward => "data steward",
+        Role::Researcher => "researcher",
+        Role::Auditor => "auditor",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::{
+        bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, number, percent, plural, relative,
+    };
+
+    #[test]
+    fn a_spent_epsilon_is_never_said_smaller_than_it_is() {
+        for value in [0.0, 1e-9, 0.001_23, 0.012, 0.1, 2.41, 2.410_000_1, 9.999, 99.991, 384.91, 4816.8] {
+            let said: f64 = epsilon(value).replace(',', "").parse().expect("an epsilon is said as a number");
+            assert!(said >= value, "{value} is said as {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_never_said_larger_than_it_is() {
+        for value in [0.0, 1e-9, 0.001_29, 0.019, 5.589_999, 99.999, 384.99, 4816.8] {
+            let said: f64 = epsilon_left(value).replace(',', "").parse().expect("an epsilon is said as a number");
+            assert!(said <= value, "{value} is said as {said}");
+        }
+    }
+
+    #[test]
+    fn an_epsilon_that_is_a_decimal_already_stays_as_it_is() {
+        assert_eq!(epsilon(2.41), "2.41");
+        assert_eq!(epsilon(2.410_000_1), "2.42");
+        assert_eq!(epsilon_left(2.419_9), "2.41");
+        assert_eq!(epsilon(0.0), "0.00");
+        assert_eq!(epsilon(0.001_23), "0.0013");
+        assert_eq!(epsilon(4816.2), "4,817");
+        assert_eq!(epsilon(f64::INFINITY), "∞");
+    }
+
+    #[test]
+    fn a_limit_is_said_as_it_was_set() {
+        assert_eq!(limit(8.0), "8.00");
+        assert_eq!(limit(0.125), "0.125");
+        assert_eq!(limit(10_000.0), "10,000.00");
+    }
+
+    #[test]
+    fn delta_is_a_power_of_ten() {
+        assert_eq!(delta(1e-6), "10⁻⁶");
+        assert_eq!(delta(2.5e-7), "2.5·10⁻⁷");
+        assert_eq!(delta(0.0), "0");
+        assert_eq!(delta(1e-10), "10⁻¹⁰");
+    }
+
+    #[test]
+    fn durations_are_said_in_the_unit_people_would_use() {
+        assert_eq!(duration(1.0), "1 second");
+        assert_eq!(duration(61.0), "61 seconds");
+        assert_eq!(duration(150.0), "3 minutes");
+        assert_eq!(duration(7200.0), "2 hours");
+        assert_eq!(duration(90_000.0), "1 day");
+    }
+
+    #[test]
+    fn a_moment_is_said_from_now_and_in_full() {
+        let now = datetime!(2026-11-20 18:03:12 UTC);
+        assert_eq!(relative(datetime!(2026-11-20 18:00:12 UTC), now), "3 minutes ago");
+        assert_eq!(relative(datetime!(2026-11-20 18:03:10 UTC), now), "just now");
+        assert_eq!(relative(datetime!(2026-11-20 20:03:12 UTC), now), "in 2 hours");
+        assert_eq!(exact(now), "20 November 2026, 18:03:12 UTC");
+    }
+
+    #[test]
+    fn counts_and_sizes_are_grouped_and_shortened() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(plural(1, "round"), "1 round");
+        assert_eq!(plural(2000, "round"), "2,000 rounds");
+        assert_eq!(bytes(6_912_345), "6.9 MB");
+        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(percent(0.4117), "41.2 %");
+        assert_eq!(number(0.1), "0.1");
+        assert_eq!(number(0.000_1), "1e-4");
+        assert_eq!(number(20.0), "20");
+    }
+}

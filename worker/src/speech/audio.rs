@@ -173,7 +173,7 @@ fn open(path: &Path) -> Result<Box<dyn FormatReader>, Problem> {
 }
 
 /// Brings mono samples to [`RATE`] with a synchronous FFT resampler (band-limited; delay removed).
-fn resample(mono: Vec<f32>, rate: u32) -> Result<Vec<f32>, Problem> {
+pub(super) fn resample(mono: Vec<f32>, rate: u32) -> Result<Vec<f32>, Problem> {
     if rate == RATE {
         return Ok(mono);
     }

@@ -159,7 +159,7 @@ pub enum DatasetError {
     #[error("a speech dataset has no privacy unit {0:?}: choose `record` (utterance) or `speaker`")]
     Unit(PrivacyUnit),
     /// The target is there already.
-    #[error("{0} exists already: choose another --output, or remove it if nothing uses it")]
+    #[error("{0} exists already: choose another place, or --replace it")]
     Exists(PathBuf),
     /// An utterance that cannot be stored.
     #[error("utterance {id} cannot be stored: {reason}")]

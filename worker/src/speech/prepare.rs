@@ -35,8 +35,10 @@ pub struct Options {
     pub input: PathBuf,
     /// The file of labels, see [`align`].
     pub alignments: PathBuf,
-    /// Where the dataset's folder will be; must not exist yet.
+    /// Where the dataset's folder will be.
     pub output: PathBuf,
+    /// Whether a dataset that is there already makes room. The line of versions, and with it the budget, goes on.
+    pub replace: bool,
     /// The name of the dataset.
     pub name: String,
     /// Only these subsets; none named means all.
@@ -69,6 +71,7 @@ impl Options {
             input: input.to_path_buf(),
             alignments: alignments.to_path_buf(),
             output: output.to_path_buf(),
+            replace: false,
             name: name.to_owned(),
             subsets: Vec::new(),
             speakers: Speakers::All,
@@ -148,7 +151,7 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     if !(0.0..=1.0).contains(&options.hold_out) {
         return Err(PrepareError::HoldOut(options.hold_out));
     }
-    if options.output.symlink_metadata().is_ok() {
+    if !options.replace && options.output.symlink_metadata().is_ok() {
         return Err(DatasetError::Exists(options.output.clone()).into());
     }
     let alignments = align::read(&options.alignments)?;
@@ -158,7 +161,8 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     report.chosen = chosen.len();
     let map = class_map(options, &chosen, &alignments)?;
 
-    let mut writer = Writer::create(&options.output, description(options, &map))?;
+    let start = if options.replace { Writer::replace } else { Writer::create };
+    let mut writer = start(&options.output, description(options, &map))?;
     let settings = Settings { options, alignments: &alignments, map: &map };
     progress.start("Computing features", chosen.len() as u64);
     work::each(&settings, &chosen, progress, |recording, outcome| match outcome {

@@ -18,15 +18,8 @@ pub(crate) struct Staging {
 impl Staging {
     /// Makes a hidden folder beside `target`, on the same file system, so that a rename is enough.
     pub(crate) fn beside(target: &Path) -> Result<Self, DatasetError> {
-        let Some(name) = target.file_name() else {
-            return Err(DatasetError::Foreign { path: target.to_path_buf(), reason: "it has no name to create" });
-        };
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::create_dir_all(parent).map_err(DatasetError::io("create", parent))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".partial-{}", uuid::Uuid::now_v7().simple()));
-        let path = parent.join(hidden);
+        let path = hidden(target, "partial")?;
+        fs::create_dir_all(parent(target)).map_err(DatasetError::io("create", parent(target)))?;
         fs::create_dir(&path).map_err(DatasetError::io("create", &path))?;
         Ok(Self { path, published: false })
     }
@@ -34,6 +27,18 @@ impl Staging {
     /// Where to write.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Writes one text file, in a folder below if its name has one, and makes it durable.
+    pub(crate) fn write_text(&self, name: &str, text: &str) -> Result<(), DatasetError> {
+        let path = self.path.join(name);
+        let write = || {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            let mut file = File::create_new(&path)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        };
+        write().map_err(DatasetError::io("write", &path))
     }
 
     /// Writes one JSON file and makes it durable.
@@ -56,14 +61,26 @@ impl Staging {
         let rename = || {
             File::open(&self.path)?.sync_all()?;
             fs::rename(&self.path, target)?;
-            match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                Some(parent) => File::open(parent)?.sync_all(),
-                None => File::open(".")?.sync_all(),
-            }
+            File::open(parent(target))?.sync_all()
         };
         rename().map_err(DatasetError::io("create", target))?;
         self.published = true;
         Ok(())
+    }
+
+    /// As [`Staging::publish`], but what is at `target` makes room. Who has it open keeps what was there; a crash between
+    /// the two renames leaves the old folder hidden beside its place.
+    pub(crate) fn replace(self, target: &Path) -> Result<(), DatasetError> {
+        if target.symlink_metadata().is_err() {
+            return self.publish(target);
+        }
+        let old = hidden(target, "replaced")?;
+        fs::rename(target, &old).map_err(DatasetError::io("replace", target))?;
+        self.publish(target).inspect_err(|_| {
+            // Back to where it was: the caller is told of the failure that led here.
+            drop(fs::rename(&old, target));
+        })?;
+        fs::remove_dir_all(&old).map_err(DatasetError::io("remove", &old))
     }
 }
 
@@ -74,4 +91,19 @@ impl Drop for Staging {
             drop(fs::remove_dir_all(&self.path));
         }
     }
+}
+
+/// A fresh hidden name beside `target`.
+fn hidden(target: &Path, why: &str) -> Result<PathBuf, DatasetError> {
+    let Some(name) = target.file_name() else {
+        return Err(DatasetError::Foreign { path: target.to_path_buf(), reason: "it has no name to create" });
+    };
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{why}-{}", uuid::Uuid::now_v7().simple()));
+    Ok(parent(target).join(hidden))
+}
+
+fn parent(target: &Path) -> &Path {
+    target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -180,6 +180,35 @@ fn an_existing_target_is_never_overwritten() {
 }
 
 #[test]
+fn a_replaced_dataset_stays_readable_for_who_has_it_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    write(&target);
+    let before = Dataset::open(&target).unwrap();
+    let mut writer = Writer::replace(&target, description()).unwrap();
+    writer.push("new", "anna", Split::Train, &[9.0, 9.0], &[0]).unwrap();
+    writer.finish(|_| serde_json::Value::Null).unwrap();
+    assert_eq!(before.utterance(0).features[..2], [1.0, 2.0]);
+    assert_eq!(Dataset::open(&target).unwrap().utterance(0).id, "new");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the old one is gone");
+}
+
+#[test]
+fn nothing_but_a_dataset_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("letters");
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("dear.txt"), "x").unwrap();
+    assert!(matches!(Writer::replace(&target, description()), Err(DatasetError::Foreign { .. })));
+    assert!(target.join("dear.txt").exists());
+    let fresh = dir.path().join("fresh");
+    let mut writer = Writer::replace(&fresh, description()).unwrap();
+    writer.push("new", "anna", Split::Train, &[9.0, 9.0], &[0]).unwrap();
+    writer.finish(|_| serde_json::Value::Null).unwrap();
+    assert_eq!(Dataset::open(&fresh).unwrap().len(), 1);
+}
+
+#[test]
 fn an_utterance_that_cannot_be_read_back_is_not_stored() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(&dir.path().join("ward"), description()).unwrap();

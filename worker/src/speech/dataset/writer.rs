@@ -38,6 +38,7 @@ pub struct Description {
 pub struct Writer {
     staging: Staging,
     target: PathBuf,
+    replace: bool,
     description: Description,
     data: BufWriter<File>,
     position: u64,
@@ -52,13 +53,29 @@ impl Writer {
     /// # Errors
     /// [`DatasetError::Exists`], or what the file system says.
     pub fn create(target: &Path, description: Description) -> Result<Self, DatasetError> {
+        if target.symlink_metadata().is_ok() {
+            return Err(DatasetError::Exists(target.to_path_buf()));
+        }
+        Self::start(target, description, false)
+    }
+
+    /// Starts a dataset that will take the place of the one in the folder `target`, if there is one by then. Nothing but a
+    /// dataset is ever replaced.
+    ///
+    /// # Errors
+    /// [`DatasetError`] if something else is there, or what the file system says.
+    pub fn replace(target: &Path, description: Description) -> Result<Self, DatasetError> {
+        if target.symlink_metadata().is_ok() && !target.join(META_FILE).is_file() {
+            return Err(DatasetError::Foreign { path: target.to_path_buf(), reason: "it has no meta.json" });
+        }
+        Self::start(target, description, true)
+    }
+
+    fn start(target: &Path, description: Description, replace: bool) -> Result<Self, DatasetError> {
         if description.inputs == 0 || !(1..=65_536).contains(&description.classes) {
             let reason =
                 format!("{} inputs and {} classes: between 1 and 65536", description.inputs, description.classes);
             return Err(DatasetError::Damaged { path: target.to_path_buf(), reason });
-        }
-        if target.symlink_metadata().is_ok() {
-            return Err(DatasetError::Exists(target.to_path_buf()));
         }
         let staging = Staging::beside(target)?;
         let path = staging.path().join(DATA_FILE);
@@ -67,6 +84,7 @@ impl Writer {
         Ok(Self {
             staging,
             target: target.to_path_buf(),
+            replace,
             description,
             data,
             position: HEADER_LEN as u64,
@@ -156,7 +174,11 @@ impl Writer {
         let meta = self.meta(frames, sealed.map_err(DatasetError::io("write", &path))?);
         self.staging.write_json(META_FILE, &meta)?;
         self.staging.write_json(REPORT_FILE, &report(&meta))?;
-        self.staging.publish(&self.target)?;
+        if self.replace {
+            self.staging.replace(&self.target)?;
+        } else {
+            self.staging.publish(&self.target)?;
+        }
         Ok(meta)
     }
 

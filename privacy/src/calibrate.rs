@@ -4,13 +4,17 @@
 //! answer) and asks the same questions that the ledger will ask: an answer given here for an account's headroom is
 //! admitted by that account.
 
+mod search;
+
 use crate::adjacency::Adjacency;
 use crate::curve::OrderGrid;
 use crate::event::Event;
+use crate::fixed::Fixed;
 use crate::gaussian::{self, GaussianProfile};
 use crate::ledger::Headroom;
 use crate::mechanism::{self, PriceError};
 use crate::unit::{Delta, Epsilon, NoiseMultiplier, Order, SamplingRate};
+use search::Limit;
 
 /// Why there is no such noise or number of steps.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -93,90 +97,33 @@ pub fn noise_for(
 ) -> Result<NoiseMultiplier, CalibrateError> {
     let steps = steps.max(1);
     let event = |z: NoiseMultiplier| Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: z };
+    let single = |order: Order| OrderGrid::new(vec![order]).map_err(PriceError::from);
     // One order tells, before the search, whether such releases have a price under this adjacency.
-    let probe = NoiseMultiplier::new(1.0).ok().zip(OrderGrid::new(headroom.grid().orders()[..1].to_vec()).ok());
-    let (one, order) = probe.ok_or(CalibrateError::NothingLeft)?;
-    mechanism::curve(&event(one), adjacency, &order)?;
+    let one = NoiseMultiplier::new(1.0).map_err(|_| CalibrateError::NothingLeft)?;
+    mechanism::curve(&event(one), adjacency, &single(headroom.grid().orders()[0])?)?;
     let changes = if adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
     let q = sampling_rate.get();
-    let loss = |z: f64, order: Order| mechanism::poisson_sampled_gaussian(q, z / changes, order.get());
 
-    let limits: Vec<(Order, f64)> = headroom
-        .left()
-        .filter_map(|(order, left)| Some((order, left?.to_f64_down() / steps as f64)))
-        .filter(|(_, limit)| *limit > 0.0)
+    let (orders, left): (Vec<Order>, Vec<Fixed>) =
+        headroom.left().filter_map(|(order, left)| Some((order, left.filter(|left| *left > Fixed::ZERO)?))).unzip();
+    let limits: Vec<Limit> = orders
+        .iter()
+        .zip(&left)
+        .map(|(order, left)| Limit { order: order.get(), loss: left.to_f64_down() / steps as f64 })
         .collect();
-    // Without sampling the answer is closed: z² = α / (2 limit). Sampling only lowers it.
-    let closed = |(order, limit): &(Order, f64)| changes * (order.get() / limit / 2.0).sqrt();
-    let mut best = limits.iter().map(closed).fold(f64::INFINITY, f64::min);
-    if !best.is_finite() {
-        return Err(CalibrateError::NothingLeft);
-    }
-    // The order that is furthest below its limit there will most likely give the answer; the others then cost one look.
-    let mut by_promise: Vec<(f64, Order, f64)> =
-        limits.into_iter().map(|(order, limit)| (loss(best, order) / limit, order, limit)).collect();
-    by_promise.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (_, order, limit) in by_promise {
-        // An order is worth a search only if it does better than the best so far.
-        if loss(best * (1.0 - SEARCH_TOLERANCE), order) <= limit {
-            best = least(best, |z| loss(z, order) / limit);
-        }
-    }
+    let found = search::least_noise(&limits, |z, order| mechanism::poisson_sampled_gaussian(q, z / changes, order));
+    let (z, index) = found.ok_or(CalibrateError::NothingLeft)?;
     // What the search promised in f64 the ledger will ask in fixed point: widen until it agrees.
-    let mut widening = SEARCH_TOLERANCE;
+    let mut widening = search::TOLERANCE;
     loop {
-        let z = NoiseMultiplier::new(best * (1.0 + widening)).map_err(|_| CalibrateError::NothingLeft)?;
-        let cost = mechanism::curve(&event(z), adjacency, headroom.grid())?;
-        if headroom.releases(&cost) >= steps {
+        let z = NoiseMultiplier::new(z * (1.0 + widening)).map_err(|_| CalibrateError::NothingLeft)?;
+        let cost = mechanism::curve(&event(z), adjacency, &single(orders[index])?)?.times(steps);
+        if cost.losses().all(|(_, loss)| loss <= left[index]) {
             return Ok(z);
         }
         widening *= 4.0;
     }
 }
-
-/// How near the least noise the search comes, relative.
-const SEARCH_TOLERANCE: f64 = 2e-10;
-
-/// The least z (within the tolerance) at which `ratio`, which falls with z, is at most 1; given a z at which it is.
-///
-/// A secant in logarithms, where the ratio is nearly straight, inside a bracket. Each guess is moved a quarter of the
-/// tolerance past the end that moved last, so that both ends close in; a bracket that does not halve is halved.
-fn least(fitting: f64, ratio: impl Fn(f64) -> f64) -> f64 {
-    let ln_ratio = |z: f64| libm::log(ratio(z));
-    let (mut high, mut at_high) = (fitting, ln_ratio(fitting));
-    let (mut low, mut at_low) = (high, at_high);
-    while at_low <= 0.0 && low > LEAST_NOISE {
-        (high, at_high) = (low, at_low);
-        low *= 0.5;
-        at_low = ln_ratio(low);
-    }
-    let mut past = 1.0 + 0.25 * SEARCH_TOLERANCE;
-    let mut halve = false;
-    while high - low > SEARCH_TOLERANCE * high {
-        let width = high - low;
-        let slope = at_low / (at_low - at_high);
-        let middle = if halve || !slope.is_finite() {
-            0.5 * (low + high)
-        } else {
-            // ln z at the root of the line through both ends.
-            let guess = low * libm::pow(high / low, slope) * past;
-            if guess > low && guess < high { guess } else { 0.5 * (low + high) }
-        };
-        let at_middle = ln_ratio(middle);
-        if at_middle <= 0.0 {
-            (high, at_high) = (middle, at_middle);
-            past = 1.0 - 0.25 * SEARCH_TOLERANCE;
-        } else {
-            (low, at_low) = (middle, at_middle);
-            past = 1.0 + 0.25 * SEARCH_TOLERANCE;
-        }
-        halve = high - low > 0.5 * width;
-    }
-    high
-}
-
-/// No search goes below this noise.
-const LEAST_NOISE: f64 = 1e-6;
 
 #[cfg(test)]
 mod tests {
@@ -210,6 +157,21 @@ mod tests {
         }
 
         #[test]
+        fn noise_for_a_guarantee_meets_it_on_the_reporting_grid_and_a_little_less_does_not(
+            ln_epsilon in -1.0f64..5.0, ln_q in -7.0f64..0.0, steps in 1u64..20_000
+        ) {
+            let (epsilon, delta) = (Epsilon::new(libm::exp(ln_epsilon)).unwrap(), Delta::new(1e-5).unwrap());
+            let (q, grid) = (libm::exp(ln_q), OrderGrid::reporting());
+            let room = Headroom::of_guarantee(epsilon, delta, &grid);
+            let z = noise_for(&room, SamplingRate::new(q).unwrap(), steps, Adjacency::AddRemove).unwrap();
+            let at = |z: f64| {
+                let plan = sampled(q, z).times(steps);
+                convert::epsilon(&mechanism::curve(&plan, Adjacency::AddRemove, &grid).unwrap(), delta).unwrap()
+            };
+            prop_assert!(at(z.get()).get() <= epsilon.get() * (1.0 + 1e-12) && at(z.get() * (1.0 - 1e-7)) > epsilon);
+        }
+
+        #[test]
         fn the_most_steps_are_admitted_and_one_more_is_not(ln_epsilon in -0.5f64..6.5, ln_q in -6.0f64..0.0, z in 0.3f64..20.0) {
             let epsilon = Epsilon::new(libm::exp(ln_epsilon)).unwrap();
             let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
@@ -219,20 +181,6 @@ mod tests {
             let cost: ledger::Cost = account.price(&event, Adjacency::AddRemove).unwrap();
             prop_assert!(account.reserve(ReservationId(1), &cost, most + 1).is_err());
             account.reserve(ReservationId(1), &cost, most).unwrap();
-        }
-    }
-
-    #[test]
-    fn noise_for_a_guarantee_meets_it_on_the_reporting_grid() {
-        let (epsilon, delta, grid) = (Epsilon::new(2.0).unwrap(), Delta::new(1e-5).unwrap(), OrderGrid::reporting());
-        let room = Headroom::of_guarantee(epsilon, delta, &grid);
-        for (q, steps) in [(1.0, 1), (0.01, 1000), (0.2, 70)] {
-            let z = noise_for(&room, SamplingRate::new(q).unwrap(), steps, Adjacency::AddRemove).unwrap();
-            let at = |z: f64| {
-                let plan = sampled(q, z).times(steps);
-                convert::epsilon(&mechanism::curve(&plan, Adjacency::AddRemove, &grid).unwrap(), delta).unwrap()
-            };
-            assert!(at(z.get()) <= epsilon && at(z.get() * (1.0 - 1e-8)) > epsilon, "{q} {steps}");
         }
     }
 

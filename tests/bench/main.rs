@@ -2,7 +2,9 @@
 //! says on which machine. To add a measurement: a module with a `pub(crate) fn run(&mut Report) -> Outcome`, and its
 //! line in [`MEASUREMENTS`].
 
+mod arms;
 mod bundle;
+mod crash;
 mod report;
 
 use std::process::ExitCode;
@@ -17,11 +19,15 @@ struct Measurement {
     run: fn(&mut Report) -> Outcome,
 }
 
-const MEASUREMENTS: &[Measurement] = &[Measurement {
-    name: "bundle",
-    what: "what a browser loads, in bytes: as it is, and compressed",
-    run: bundle::run,
-}];
+const MEASUREMENTS: &[Measurement] = &[
+    Measurement { name: "arms", what: "the three arms on real speech: accuracy, epsilon, minutes", run: arms::run },
+    Measurement { name: "bundle", what: "what a browser loads, in bytes: as it is, and compressed", run: bundle::run },
+    Measurement {
+        name: "crash",
+        what: "epsilon after killed workers and servers, against none killed",
+        run: crash::run,
+    },
+];
 
 fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();

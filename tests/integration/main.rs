@@ -1,3 +1,9 @@
 //! The end-to-end tests of Undertone, and the tests of its plan.
 
 mod architecture;
+mod crash;
+mod dashboard;
+mod demo;
+mod federated;
+mod refusal;
+mod scene;

@@ -1,7 +1,9 @@
 //! What the end-to-end tests and the measurements stand on: finding the programs, starting and killing them, and a real
-//! browser. It knows nothing of what Undertone does; a scenario belongs in `integration/`.
+//! browser, a REST client, and a consortium on stage. A scenario belongs in `integration/`.
 
 pub mod browser;
+pub mod client;
 pub mod port;
 pub mod process;
+pub mod stage;
 pub mod workspace;

@@ -1,0 +1,42 @@
+//! Power cuts: a worker in the middle of a round, then the server. Both come back, the job ends, and both ledgers say at
+//! least what was released.
+
+use std::time::Duration;
+
+use support::stage::{Database, Staged};
+use undertone_api::budget::EntryKind;
+
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 6;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_worker_and_a_killed_server_come_back_and_nothing_is_under_counted() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let plan = scene::small_job(&stage, ROUNDS, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(&stage, job).await?;
+
+    // A worker dies after some rounds; the round it leaves open waits for it.
+    stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
+    stage.sites[1].kill();
+    stage.sites[1].start(&[])?;
+    // The server dies with every worker in mid-round.
+    stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 3).await?;
+    stage.kill_server();
+    stage.start_server()?;
+    stage.finish(job, JOB).await?;
+
+    for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
+        let dataset = stage.dataset(name).await?;
+        let entries = stage.operator.ledger(dataset.id).await?.items;
+        let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count();
+        assert!(commits >= ROUNDS as usize, "{name}: {commits} commits for {ROUNDS} rounds");
+        assert!(commits <= ROUNDS as usize + 4, "{name}: no more than was reserved: {commits}");
+        site.command(&["ledger", "verify"])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! `make demo EXIT=1`, as a new user runs it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use support::process::Process;
+use support::stage::Staged;
+use support::workspace;
+
+#[test]
+fn the_demo_runs_the_main_job_and_prints_its_table() -> Staged<()> {
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new(workspace::program("undertone-server")?);
+    command.arg("demo").arg("--exit").arg("--dir").arg(folder.path().join("demo")).arg("--port").arg("0");
+    let mut demo = Process::start("undertone-server demo", &mut command)?;
+    let status = demo.wait(Duration::from_secs(900))?;
+    let said = demo.said();
+    assert!(status.success(), "{said}");
+    for arm in ["public", "open", "private"] {
+        assert!(said.contains(arm), "the table has the {arm} arm:\n{said}");
+    }
+    Ok(())
+}

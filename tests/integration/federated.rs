@@ -1,0 +1,81 @@
+//! The main job, end to end: proposed over REST, approved by three stewards, run by four workers, paid in two ledgers.
+
+use std::time::Duration;
+
+use support::stage::{Database, Stage, Staged};
+use undertone_api::budget::EntryKind;
+use undertone_api::job::{Report, State};
+
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_private_sites_and_a_public_one_train_one_model_on_sqlite() -> Staged<()> {
+    train(Database::Sqlite).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_private_sites_and_a_public_one_train_one_model_on_postgresql() -> Staged<()> {
+    match Database::postgres()? {
+        Some(database) => train(database).await,
+        None => {
+            eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
+            Ok(())
+        }
+    }
+}
+
+async fn train(database: Database) -> Staged<()> {
+    let mut stage = scene::set(database).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let plan = scene::small_job(&stage, ROUNDS, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?;
+    assert_eq!(job.summary.state, State::Proposed, "private data: nothing runs before their owners agree");
+    scene::approve(&stage, job.summary.id).await?;
+    let job = stage.finish(job.summary.id, JOB).await?;
+
+    let Some(Report::DpSgd(report)) = &job.report else { return Err("a finished job has its report".into()) };
+    assert_eq!(report.arms.len(), 2, "public and private: {report:?}");
+    assert!(report.arms.iter().all(|arm| arm.tests.len() == 1 && arm.tests[0].frames > 100), "{report:?}");
+    both_ledgers_agree(&stage, &job).await?;
+    the_model_can_be_taken_away(&stage, &job).await
+}
+
+async fn both_ledgers_agree(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+    for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
+        let dataset = stage.dataset(name).await?;
+        let entries = stage.operator.ledger(dataset.id).await?.items;
+        let count = |kind| entries.iter().filter(|entry| entry.kind == kind).map(|entry| entry.count).sum::<u64>();
+        assert_eq!(count(EntryKind::Commit), u64::from(ROUNDS), "{name}: a commit for every round");
+        assert_eq!(count(EntryKind::Reserve), u64::from(ROUNDS) + 4, "{name}: the worst case was reserved");
+        assert_eq!(count(EntryKind::Settle), 4, "{name}: what never left came back");
+        let account = dataset.accounts.first().ok_or("an account")?;
+        assert!(account.spent > 0.0 && account.spent <= account.epsilon.get(), "{name}: {account:?}");
+        assert!(account.reserved_fraction.abs() < 1e-9, "{name}: nothing stays reserved: {account:?}");
+
+        let participant = job.participants.iter().find(|p| p.dataset == dataset.id).ok_or("a participant")?;
+        assert_eq!(participant.releases, u64::from(ROUNDS));
+        assert!(participant.epsilon_spent < participant.epsilon_reserved, "{participant:?}");
+
+        let verified = site.command(&["ledger", "verify"])?;
+        assert!(verified.contains(&ROUNDS.to_string()), "{name}: every round has its receipt: {verified}");
+        let shown = site.command(&["ledger", "show"])?;
+        assert!(shown.contains(name), "{shown}");
+    }
+    Ok(())
+}
+
+async fn the_model_can_be_taken_away(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+    let artifacts = stage.sites[1].client.artifacts(job.summary.id).await?;
+    let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
+    let content = stage.sites[1].client.content(model.id).await?;
+    assert_eq!(content.len() as u64, model.size);
+    let tensors = safetensors::SafeTensors::deserialize(&content)?;
+    let parameters: usize = tensors.tensors().iter().map(|(_, tensor)| tensor.shape().iter().product::<usize>()).sum();
+    let Some(Report::DpSgd(report)) = &job.report else { return Err("a finished job has its report".into()) };
+    assert!(parameters as u64 >= report.parameters, "{parameters} in the file, {} reported", report.parameters);
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! What two ledgers refuse, and that a refusal changes nothing.
+
+use support::stage::{Database, Staged};
+use undertone_api::job::State;
+use undertone_api::problem::Code;
+
+use crate::scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_over_the_budget_is_refused_with_figures_and_changes_nothing() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 1.0).await?;
+    let before = stage.dataset("one").await?.accounts;
+    let plan = scene::small_job(&stage, 2000, 300).await?;
+    let refused = stage.sites[0].client.propose(stage.consortium, &plan.job()).await;
+    let error = refused.expect_err("2,000 rounds do not fit into epsilon 1");
+    let problem = error.problem().ok_or("a problem")?;
+    assert_eq!(problem.code, Code::BudgetExceeded);
+    let refusal = problem.refusals.first().ok_or("the figures")?;
+    assert!(refusal.asked > Some(refusal.limit) && refusal.releases_that_fit < 2000, "{refusal:?}");
+    assert_eq!(stage.dataset("one").await?.accounts, before);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_refuses_what_its_own_policy_forbids_whatever_the_server_says() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    // The server's budget will allow the job and the steward will approve it; the file on the site's disk does not.
+    stage.sites[2].edit_policy("least_noise_multiplier = 0.5", "least_noise_multiplier = 5.0")?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let plan = scene::small_job(&stage, 3, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    let refused = stage.wait_until(job, support::stage::PATIENCE, |job| job.summary.state == State::Refused).await?;
+    assert!(refused.reason.unwrap_or_default().contains("noise"), "the reason names what to change");
+    assert!(stage.operator.ledger(stage.dataset("two").await?.id).await?.items.is_empty());
+    Ok(())
+}

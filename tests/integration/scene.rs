@@ -1,0 +1,61 @@
+//! The scene most scenarios begin with: a public library and three sites with private speech.
+
+use support::stage::{Corpus, Database, Holding, Plan, Rounds, Stage, Staged};
+use undertone_api::budget::NewBudget;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+/// The private datasets, one at each private site.
+pub(crate) const PRIVATE: [&str; 3] = ["one", "two", "odd"];
+
+/// Four organizations with prepared datasets of the small corpus; workers are not running yet.
+pub(crate) async fn set(database: Database) -> Staged<Stage> {
+    let corpus = Corpus::small()?;
+    let mut stage = Stage::set(database, &["Library", "One", "Two", "Odd"]).await?;
+    for holding in [
+        Holding::new("public", "public", &["--subset", "public"]),
+        Holding::new("test", "public", &["--subset", "test", "--hold-out", "1"]),
+    ] {
+        stage.sites[0].prepare(&corpus, with_classes(holding))?;
+    }
+    for (site, name) in stage.sites.iter_mut().skip(1).zip(PRIVATE) {
+        site.prepare(&corpus, with_classes(Holding::new(name, "private", &["--subset", name])))?;
+        site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 60.0")?;
+        site.edit_policy("[budget.record]\nepsilon = 8.0", "[budget.record]\nepsilon = 60.0")?;
+    }
+    Ok(stage)
+}
+
+/// Every private dataset gets `epsilon` for life at record level.
+pub(crate) async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
+    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
+    }
+    Ok(())
+}
+
+/// A small private job over all sites: `rounds` rounds that wait at most `deadline_seconds` for all three private sites.
+pub(crate) async fn small_job(stage: &Stage, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
+    let lead = stage.dataset("public").await?;
+    let mut plan =
+        Plan::new("Small", PrivacyUnit::Record, 16, &lead, 2)?.test("common", stage.dataset("test").await?.id);
+    for name in PRIVATE {
+        plan = plan.party(stage.dataset(name).await?.id, 0.25, 2.0, 1.0)?;
+    }
+    Ok(plan.private(Rounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds, quorum: 4 }))
+}
+
+/// All stewards approve.
+pub(crate) async fn approve(stage: &Stage, job: undertone_api::id::JobId) -> Staged<()> {
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    Ok(())
+}
+
+/// The synthesizer's labels: the same number of classes everywhere.
+fn with_classes(mut holding: Holding) -> Holding {
+    let classes = undertone_worker::speech::synthesize::CLASSES;
+    holding.choice.extend(["--classes".to_owned(), classes.to_string()]);
+    holding
+}

@@ -1,0 +1,256 @@
+//! A REST client as a stranger would write one, typed by the contract.
+
+use reqwest::{Method, RequestBuilder};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use undertone_api::budget::{Entry, NewBudget};
+use undertone_api::consortium::{Consortium, NewConsortium};
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::job::{Job, NewJob, Progress};
+use undertone_api::member::{Member, NewMember};
+use undertone_api::model::Artifact;
+use undertone_api::organization::{Invitation, NewInvitation, Organization};
+use undertone_api::page::Page;
+use undertone_api::problem::Problem;
+use undertone_api::session::{Session, SignIn};
+use undertone_api::worker::{Enrolment, NewEnrolment};
+
+/// What can go wrong with a call.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The server answered with a problem.
+    #[error(transparent)]
+    Problem(#[from] Box<Problem>),
+    /// The server could not be reached, or what it said is not JSON of the expected form.
+    #[error("no usable answer from {address}")]
+    Transport {
+        /// What was called.
+        address: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+}
+
+impl CallError {
+    /// The problem, when it is one.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Problem(problem) => Some(problem),
+            Self::Transport { .. } => None,
+        }
+    }
+}
+
+/// The outcome of a call.
+pub type Called<T> = Result<T, CallError>;
+
+/// A client of one server, signed in or not.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<String>,
+}
+
+impl Client {
+    /// A stranger to the server at `base` (`http://127.0.0.1:8080`).
+    pub fn new(base: impl Into<String>) -> Self {
+        // reqwest asks for a process-wide provider even for plain HTTP; a second installation is refused harmlessly.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self { http: reqwest::Client::new(), base: base.into(), token: None }
+    }
+
+    /// Signs in.
+    ///
+    /// # Errors
+    /// [`CallError`] when the credentials are wrong.
+    pub async fn sign_in(&self, email: &str, password: &str) -> Called<Self> {
+        let body = SignIn { email: email.to_owned(), password: password.to_owned() };
+        let session: Session = self.post("/session", &body).await?;
+        Ok(Self { token: Some(session.tokens.access_token), ..self.clone() })
+    }
+
+    /// Accepts a one-time link and signs in as the new member.
+    ///
+    /// # Errors
+    /// [`CallError`] when the link is spent or the input is refused.
+    pub async fn accept(&self, link: &str, member: &NewMember) -> Called<Self> {
+        let token = link.rsplit('/').next().unwrap_or(link);
+        let _: serde_json::Value = self.post(&format!("/invitations/{token}/accept"), member).await?;
+        self.sign_in(&member.email, &member.password).await
+    }
+
+    /// Who this is.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn me(&self) -> Called<Member> {
+        self.get("/me").await
+    }
+
+    /// Founds a consortium.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn found(&self, consortium: &NewConsortium) -> Called<Consortium> {
+        self.post("/consortia", consortium).await
+    }
+
+    /// Makes an invitation.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn invite(&self, invitation: &NewInvitation) -> Called<Invitation> {
+        self.post("/invitations", invitation).await
+    }
+
+    /// The organizations of a consortium.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn organizations(&self, consortium: ConsortiumId) -> Called<Page<Organization>> {
+        self.get(&format!("/consortia/{consortium}/organizations")).await
+    }
+
+    /// A token with which a worker enrols.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn enrolment(&self, organization: OrganizationId, name: &str) -> Called<Enrolment> {
+        self.post(&format!("/organizations/{organization}/workers"), &NewEnrolment { name: name.to_owned() }).await
+    }
+
+    /// The datasets of a consortium.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn datasets(&self, consortium: ConsortiumId) -> Called<Page<Dataset>> {
+        self.get(&format!("/consortia/{consortium}/datasets?limit=200")).await
+    }
+
+    /// Sets or raises a budget.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn set_budget(&self, dataset: DatasetId, budget: &NewBudget) -> Called<serde_json::Value> {
+        self.send(Method::PUT, &format!("/datasets/{dataset}/budgets"), Some(budget)).await
+    }
+
+    /// A dataset's ledger.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn ledger(&self, dataset: DatasetId) -> Called<Page<Entry>> {
+        self.get(&format!("/datasets/{dataset}/ledger?limit=200")).await
+    }
+
+    /// Proposes a job.
+    ///
+    /// # Errors
+    /// [`CallError`]; a budget's refusal carries its figures.
+    pub async fn propose(&self, consortium: ConsortiumId, job: &NewJob) -> Called<Job> {
+        self.post(&format!("/consortia/{consortium}/jobs"), job).await
+    }
+
+    /// Approves a job for one dataset.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn approve(&self, job: JobId, dataset: DatasetId) -> Called<Job> {
+        self.send(Method::POST, &format!("/jobs/{job}/datasets/{dataset}/approve"), None::<&()>).await
+    }
+
+    /// A job.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn job(&self, job: JobId) -> Called<Job> {
+        self.get(&format!("/jobs/{job}")).await
+    }
+
+    /// How a job goes.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn progress(&self, job: JobId) -> Called<Progress> {
+        self.get(&format!("/jobs/{job}/progress")).await
+    }
+
+    /// A job's files.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn artifacts(&self, job: JobId) -> Called<Vec<Artifact>> {
+        self.get(&format!("/jobs/{job}/artifacts")).await
+    }
+
+    /// A file's content.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn content(&self, artifact: ArtifactId) -> Called<Vec<u8>> {
+        let path = format!("/artifacts/{artifact}/content");
+        let answer = self.request(Method::GET, &path).send().await;
+        let answer = answer.and_then(reqwest::Response::error_for_status).map_err(|e| self.transport(&path, e))?;
+        Ok(answer.bytes().await.map_err(|source| self.transport(&path, source))?.to_vec())
+    }
+
+    /// GET with a typed answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Called<T> {
+        self.send(Method::GET, path, None::<&()>).await
+    }
+
+    /// POST with a typed answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Called<T> {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// Any method; an empty answer reads as JSON `null`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Called<T> {
+        let mut request = self.request(method, path);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await.map_err(|source| self.transport(path, source))?;
+        let good = answer.status().is_success();
+        if !good {
+            let problem: Problem = answer.json().await.map_err(|source| self.transport(path, source))?;
+            return Err(Box::new(problem).into());
+        }
+        if answer.status() == http::StatusCode::NO_CONTENT {
+            return serde_json::from_str("null").map_err(|_| {
+                Box::new(Problem::new(undertone_api::problem::Code::Internal, "an empty answer was not expected"))
+                    .into()
+            });
+        }
+        answer.json().await.map_err(|source| self.transport(path, source))
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}/api/v1{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    fn transport(&self, path: &str, source: reqwest::Error) -> CallError {
+        CallError::Transport { address: format!("{}{path}", self.base), source }
+    }
+}

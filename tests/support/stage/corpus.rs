@@ -1,0 +1,65 @@
+//! Speech for scenarios: synthesized once for a whole run of tests, or real where a measurement asks for it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use super::Staged;
+use crate::workspace;
+
+/// A folder of speech with its labels.
+#[derive(Debug, Clone)]
+pub struct Corpus {
+    folder: PathBuf,
+    alignments: PathBuf,
+}
+
+/// Keeps the folder until the process ends.
+static SMALL: OnceLock<Result<(TempDir, Corpus), String>> = OnceLock::new();
+
+impl Corpus {
+    /// A small synthetic corpus with the subsets `public`, `one`, `two`, `odd` (voices unlike the others) and `test`: made
+    /// by `undertone-worker data synthesize` when it is first asked for.
+    ///
+    /// # Errors
+    /// When synthesis fails: flite or espeak-ng are missing (`make setup`).
+    pub fn small() -> Staged<Self> {
+        let made = SMALL.get_or_init(|| {
+            let folder = TempDir::with_prefix("undertone-corpus-").map_err(|error| error.to_string())?;
+            let output = folder.path().join("speech");
+            let made = Command::new(workspace::program("undertone-worker").map_err(|error| error.to_string())?)
+                .args(["data", "synthesize", "--utterances", "4", "--seed", "7"])
+                .args(["--subset", "public=3", "--subset", "one=2", "--subset", "two=2", "--subset", "test=2"])
+                .args(["--outlier", "odd=1"])
+                .arg("--output")
+                .arg(&output)
+                .output()
+                .map_err(|error| error.to_string())?;
+            if !made.status.success() {
+                return Err(String::from_utf8_lossy(&made.stderr).into_owned());
+            }
+            let alignments = output.join("alignments/phone-states.jsonl");
+            Ok((folder, Self { folder: output, alignments }))
+        });
+        made.as_ref().map(|(_, corpus)| corpus.clone()).map_err(|error| error.clone().into())
+    }
+
+    /// The real speech of the data folder, when it is there.
+    pub fn real() -> Option<Self> {
+        let folder = workspace::data()?.join("speech");
+        let alignments = folder.join("alignments/pocketsphinx-en-us-senones.jsonl");
+        alignments.is_file().then_some(Self { folder, alignments })
+    }
+
+    /// The folder of recordings.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file of labels.
+    pub fn alignments(&self) -> &Path {
+        &self.alignments
+    }
+}

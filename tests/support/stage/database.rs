@@ -1,0 +1,61 @@
+//! The database a stage's server stands on.
+
+use std::env;
+use std::process::Command;
+
+use super::Staged;
+
+/// Which one.
+#[derive(Debug)]
+pub enum Database {
+    /// A SQLite file in the stage's folder.
+    Sqlite,
+    /// A PostgreSQL database of its own, dropped in the end.
+    Postgres {
+        /// The server, as an administrator reaches it.
+        administrator: String,
+        /// The database.
+        name: String,
+    },
+}
+
+impl Database {
+    /// A fresh database on the PostgreSQL server of `UNDERTONE_TEST_DATABASE_URL`; `None` when that is not set.
+    ///
+    /// # Errors
+    /// When the database cannot be made.
+    pub fn postgres() -> Staged<Option<Self>> {
+        let Ok(administrator) = env::var("UNDERTONE_TEST_DATABASE_URL") else { return Ok(None) };
+        let name = format!("undertone_stage_{}", uuid::Uuid::now_v7().simple());
+        psql(&administrator, &format!("CREATE DATABASE {name}"))?;
+        Ok(Some(Self::Postgres { administrator, name }))
+    }
+
+    /// What the server is told; nothing for SQLite, which is its default.
+    pub fn url(&self) -> Option<String> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres { administrator, name } => {
+                let server = administrator.rsplit_once('/').map_or(administrator.as_str(), |(server, _)| server);
+                Some(format!("{server}/{name}"))
+            }
+        }
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Self::Postgres { administrator, name } = self {
+            // The whole cluster is gone with the run; a database left behind by a broken one does no harm.
+            let _ = psql(administrator, &format!("DROP DATABASE {name} WITH (FORCE)"));
+        }
+    }
+}
+
+fn psql(server: &str, statement: &str) -> Staged<()> {
+    let output = Command::new("psql").args(["--no-psqlrc", "--quiet", "--command", statement, server]).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("psql: {}", String::from_utf8_lossy(&output.stderr)).into())
+}

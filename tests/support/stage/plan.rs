@@ -1,0 +1,113 @@
+//! Specs for scenarios: a `dp_sgd` job in one expression.
+
+use undertone_api::dataset::Dataset;
+use undertone_api::id::DatasetId;
+use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds as Series, Spec, TestSet, WarmStart, Weights};
+use undertone_api::job::{NewJob, Spec as AnySpec};
+use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
+
+use super::Staged;
+
+/// Rounds of one arm.
+#[derive(Debug, Clone, Copy)]
+pub struct Rounds {
+    /// How many.
+    pub rounds: u32,
+    /// Adam's learning rate.
+    pub learning_rate: f64,
+    /// Measured every so many.
+    pub evaluate_every: u32,
+    /// Seconds a round waits for all.
+    pub deadline_seconds: u32,
+    /// Submissions that are enough after that.
+    pub quorum: u32,
+}
+
+impl Rounds {
+    const fn series(self) -> Series {
+        Series {
+            rounds: self.rounds,
+            optimizer: Optimizer::Adam { learning_rate: self.learning_rate },
+            evaluate_every: self.evaluate_every,
+            deadline_seconds: self.deadline_seconds,
+            quorum: self.quorum,
+        }
+    }
+}
+
+/// A job in the making. The first participant leads.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    spec: Spec,
+    title: String,
+}
+
+impl Plan {
+    /// A job led by the public dataset `lead`, with a warm start of `epochs`.
+    pub fn new(title: &str, unit: PrivacyUnit, hidden: u32, lead: &Dataset, epochs: u32) -> Staged<Self> {
+        let warm_start = WarmStart { epochs, batch: 16, learning_rate: 2e-3, seed: 7 };
+        let lead = Party { dataset: lead.id, sampling_rate: SamplingRate::new(0.1)?, noise: None };
+        let spec = Spec {
+            unit,
+            model: Model { hidden, classes: None },
+            participants: vec![lead],
+            tests: Vec::new(),
+            warm_start,
+            open: None,
+            private: None,
+            weights: Weights::ExpectedBatch,
+            spare_releases: 4,
+            checkpoint_every: 5,
+        };
+        Ok(Self { spec, title: title.to_owned() })
+    }
+
+    /// Adds a private participant.
+    ///
+    /// # Errors
+    /// When a number is out of range.
+    pub fn party(mut self, dataset: DatasetId, sampling_rate: f64, noise_multiplier: f64, clip: f64) -> Staged<Self> {
+        let noise = Noise { noise_multiplier: NoiseMultiplier::new(noise_multiplier)?, clip };
+        let sampling_rate = SamplingRate::new(sampling_rate)?;
+        self.spec.participants.push(Party { dataset, sampling_rate, noise: Some(noise) });
+        Ok(self)
+    }
+
+    /// Sets the sampling rate of the lead.
+    ///
+    /// # Errors
+    /// When it is out of range.
+    pub fn lead_rate(mut self, sampling_rate: f64) -> Staged<Self> {
+        let sampling_rate = SamplingRate::new(sampling_rate)?;
+        if let Some(lead) = self.spec.participants.first_mut() {
+            lead.sampling_rate = sampling_rate;
+        }
+        Ok(self)
+    }
+
+    /// Adds a test set.
+    #[must_use]
+    pub fn test(mut self, name: &str, dataset: DatasetId) -> Self {
+        self.spec.tests.push(TestSet { name: name.to_owned(), dataset });
+        self
+    }
+
+    /// Runs the open arm.
+    #[must_use]
+    pub const fn open(mut self, rounds: Rounds) -> Self {
+        self.spec.open = Some(rounds.series());
+        self
+    }
+
+    /// Runs the private arm.
+    #[must_use]
+    pub const fn private(mut self, rounds: Rounds) -> Self {
+        self.spec.private = Some(rounds.series());
+        self
+    }
+
+    /// The proposal.
+    pub fn job(self) -> NewJob {
+        NewJob { title: self.title, spec: AnySpec::DpSgd(self.spec) }
+    }
+}

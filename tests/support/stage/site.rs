@@ -1,0 +1,154 @@
+//! One organization's site: its folder, its worker, the people who act for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use undertone_api::id::OrganizationId;
+
+use super::{Corpus, PATIENCE, Staged};
+use crate::client::Client;
+use crate::process::Process;
+use crate::workspace;
+
+/// A dataset that a site prepares.
+#[derive(Debug, Clone)]
+pub struct Holding {
+    /// Its name.
+    pub name: String,
+    /// `private`, `open` or `public`.
+    pub visibility: &'static str,
+    /// Further arguments of `data prepare`: which subset, which speakers, how much.
+    pub choice: Vec<String>,
+}
+
+impl Holding {
+    /// A dataset of one subset of a corpus.
+    pub fn new(name: &str, visibility: &'static str, choice: &[&str]) -> Self {
+        Self { name: name.to_owned(), visibility, choice: choice.iter().map(|word| (*word).to_owned()).collect() }
+    }
+}
+
+/// An organization's site.
+#[derive(Debug)]
+pub struct Site {
+    /// The organization's name.
+    pub name: String,
+    /// Its id.
+    pub organization: OrganizationId,
+    /// Its admin, steward and researcher in one person.
+    pub client: Client,
+    /// What was prepared here.
+    pub holdings: Vec<Holding>,
+    folder: PathBuf,
+    worker: Option<Process>,
+}
+
+impl Site {
+    pub(super) fn enrol(
+        name: &str,
+        organization: OrganizationId,
+        client: Client,
+        folder: PathBuf,
+        token: &str,
+    ) -> Staged<Self> {
+        let site = Self { name: name.to_owned(), organization, client, holdings: Vec::new(), folder, worker: None };
+        site.command(&["enroll", token])?;
+        Ok(site)
+    }
+
+    /// The site's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Runs one command of the worker to its end and gives what it printed.
+    ///
+    /// # Errors
+    /// When it fails; with all it said.
+    pub fn command(&self, arguments: &[&str]) -> Staged<String> {
+        let output = Command::new(workspace::program("undertone-worker")?)
+            .arg("--site")
+            .arg(&self.folder)
+            .args(arguments)
+            .output()?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(printed);
+        }
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        Err(format!("undertone-worker {arguments:?} at {}: {printed}{complaint}", self.name).into())
+    }
+
+    /// Prepares a dataset from `corpus`.
+    ///
+    /// # Errors
+    /// When `data prepare` fails.
+    pub fn prepare(&mut self, corpus: &Corpus, holding: Holding) -> Staged<()> {
+        let (input, alignments) = (corpus.folder().to_string_lossy(), corpus.alignments().to_string_lossy());
+        let mut arguments = vec!["data", "prepare", "--input", &input, "--alignments", &alignments];
+        arguments.extend(["--name", &holding.name, "--visibility", holding.visibility]);
+        arguments.extend(holding.choice.iter().map(String::as_str));
+        self.command(&arguments)?;
+        self.holdings.push(holding);
+        Ok(())
+    }
+
+    /// Changes the site's policy, as its steward does with an editor.
+    ///
+    /// # Errors
+    /// When the file is not there or does not hold `from`.
+    pub fn edit_policy(&self, from: &str, to: &str) -> Staged<()> {
+        let path = self.folder.join("policy.toml");
+        let text = fs::read_to_string(&path)?;
+        if !text.contains(from) {
+            return Err(format!("the policy of {} does not say `{from}`", self.name).into());
+        }
+        Ok(fs::write(&path, text.replace(from, to))?)
+    }
+
+    /// Starts the worker, with `environment` added.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(&mut self, environment: &[(&str, &str)]) -> Staged<()> {
+        let mut command = Command::new(workspace::program("undertone-worker")?);
+        command.arg("--site").arg(&self.folder).arg("run").envs(environment.iter().copied());
+        self.worker = Some(Process::start(&format!("worker of {}", self.name), &mut command)?);
+        Ok(())
+    }
+
+    /// Kills the worker as a power cut does.
+    pub fn kill(&mut self) {
+        self.worker = None;
+    }
+
+    /// Waits until the worker has ended by itself (a fault that a test asked for).
+    ///
+    /// # Errors
+    /// When it is still there after `within`.
+    pub fn wait_for_end(&mut self, within: Duration) -> Staged<()> {
+        if let Some(worker) = &mut self.worker {
+            worker.wait(within)?;
+        }
+        self.worker = None;
+        Ok(())
+    }
+
+    /// Stops the worker as an administrator does.
+    ///
+    /// # Errors
+    /// When it does not stop.
+    pub fn stop(&mut self) -> Staged<()> {
+        if let Some(worker) = &self.worker {
+            worker.terminate()?;
+        }
+        self.wait_for_end(PATIENCE)
+    }
+
+    /// All the worker has said since it was started.
+    pub fn said(&self) -> String {
+        format!("-- {}\n{}", self.name, self.worker.as_ref().map(Process::said).unwrap_or_default())
+    }
+}

@@ -5,7 +5,7 @@
 mod convert;
 
 /// Version 1 of the wire.
-#[expect(missing_docs, clippy::all, clippy::pedantic, reason = "generated; the .proto documents it")]
+#[expect(missing_docs, clippy::allow_attributes, clippy::pedantic, reason = "generated; the .proto documents it")]
 pub mod v1 {
     tonic::include_proto!("undertone.v1");
 }

@@ -2,6 +2,8 @@
 
 mod auth;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod worker_gateway;
 
 use std::io;

@@ -85,7 +85,9 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             if decision.manifest != row.digest {
                 return Err(bad("the decision answers another manifest".to_owned()));
             }
-            if part.site_answered || part.approval == "not_needed" {
+            // A yes may become a no, never the other way round: a refused job is over.
+            let known = if decision.approve { part.site_answered } else { part.approval == "refused" };
+            if known || part.approval == "not_needed" {
                 return Ok(());
             }
             let refusal = (!decision.approve).then_some(decision.reason.as_str());

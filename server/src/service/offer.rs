@@ -68,6 +68,7 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
     let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
     let mut waiter = ctx.wake().listen();
+    state::finish_silent(ctx).await?;
     loop {
         let worker = seen(ctx, id).await?;
         if let Some(offer) = proposal(ctx, id, asking).await? {

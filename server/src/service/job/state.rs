@@ -117,19 +117,44 @@ pub(crate) fn in_words(refusals: &[Refusal]) -> String {
 /// Finishes a running job whose lead has reported and in which nobody is still at work. A participant that has fallen
 /// silent after the last round closed is not waited for: it settles when it comes back.
 pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Model, Error> {
-    if of(&row)? != State::Running || row.report.is_none() || row.rounds_done < row.rounds {
-        return Ok(row);
+    if is_done(ctx, tx, &row).await? { step(ctx, tx, row, Step::Finish, None).await } else { Ok(row) }
+}
+
+/// Finishes jobs in which the last one at work has fallen silent, which no message tells of.
+pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
+    let reported = job::Entity::find()
+        .filter(job::Column::State.eq(word(&State::Running)?))
+        .filter(job::Column::Report.is_not_null())
+        .all(ctx.db.read())
+        .await?;
+    for found in reported {
+        if is_done(ctx, ctx.db.read(), &found).await? {
+            ctx.db
+                .write("finish silent job", async |tx| {
+                    let row = row(tx, JobId(found.id)).await?;
+                    finish_if_done(ctx, tx, row).await
+                })
+                .await?;
+            ctx.wake().ring();
+        }
     }
-    for part in participants(tx, JobId(row.id)).await? {
+    Ok(())
+}
+
+async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
+    if of(row)? != State::Running || row.report.is_none() || row.rounds_done < row.rounds {
+        return Ok(false);
+    }
+    for part in participants(connection, JobId(row.id)).await? {
         let at_work = part.purpose == word(&Purpose::Participate)? && matches!(&*part.state, "waiting" | "running");
         if at_work {
-            let lease = lease::Entity::find_by_id((row.id, part.dataset_id)).one(tx).await?;
+            let lease = lease::Entity::find_by_id((row.id, part.dataset_id)).one(connection).await?;
             if lease.is_some_and(|lease| lease.expires_at > ctx.now()) {
-                return Ok(row);
+                return Ok(false);
             }
         }
     }
-    step(ctx, tx, row, Step::Finish, None).await
+    Ok(true)
 }
 
 /// Ends the parts of participants that never had a lease and gives back their reservations: provably nothing of theirs ever

@@ -1,1 +1,231 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+use undertone_api::id::DatasetId;
+use undertone_api::job::dp_sgd::{ArmResult, Report as DpSgdReport};
+use undertone_api::job::{Approval, Measurement, NewJob, ParticipantState, Refuse, Report, Spec, State};
+use undertone_api::page::PageQuery;
+use undertone_api::plan::NewPlan;
+use undertone_api::problem::Code;
+use undertone_api::signed::{Manifest, Signed};
+use uuid::Uuid;
+
+use super::{cancel, get, list, progress};
+use crate::service::approval::{approve, decide, refuse};
+use crate::service::finish::{Outcome, finish};
+use crate::service::lease;
+use crate::service::measurement::measure;
+use crate::service::offer::{self, Asking, Offer};
+use crate::service::plan::plan;
+use crate::service::world::{World, row};
+use crate::testing::on_both;
+
+fn report() -> Report {
+    Report::DpSgd(DpSgdReport { arms: Vec::<ArmResult>::new(), parameters: 7 })
+}
+
+fn measurement(test: &str) -> Measurement {
+    Measurement { series: "private".to_owned(), round: 1, test: test.to_owned(), frames: 10, accuracy: 0.5, loss: 1.0 }
+}
+
+on_both! {
+    async fn a_job_runs_from_proposal_to_settlement(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.propose(world.spec(1)).await.unwrap();
+        assert_eq!(job.summary.state, State::Proposed);
+        assert_eq!(job.participants[0].approval, Approval::NotNeeded);
+        assert_eq!(job.participants[1].approval, Approval::Pending);
+        let job = world.approved(job).await;
+        assert_eq!(job.summary.state, State::Queued);
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        for (site, lease) in leases.iter().enumerate() {
+            world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
+        }
+        let running = world.job(job.summary.id).await;
+        assert_eq!((running.summary.state, running.summary.rounds_done), (State::Running, 1));
+        assert_eq!(running.participants[1].state, ParticipantState::Running);
+        assert!(running.participants[1].epsilon_spent.unwrap() <= running.participants[1].epsilon_reserved.unwrap());
+        for site in [1, 2] {
+            finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
+        }
+        assert_eq!(world.job(job.summary.id).await.summary.state, State::Running, "the lead has not reported");
+        let wrong = finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(None), &[]).await.unwrap_err();
+        assert_eq!(wrong.code(), Code::ValidationFailed, "the lead must report");
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        let done = world.job(job.summary.id).await;
+        assert_eq!((done.summary.state, done.report), (State::Finished, Some(report())));
+        let account = world.account(1).await;
+        assert_eq!(account.committed, account.spent, "nothing stays reserved");
+    }
+
+    async fn a_participant_that_fell_silent_after_the_last_round_does_not_hold_the_job_up(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        for (site, lease) in leases.iter().enumerate() {
+            world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
+        }
+        finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        assert_eq!(world.job(job.summary.id).await.summary.state, State::Running);
+        app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
+        assert_eq!(world.job(job.summary.id).await.participants[2].state, ParticipantState::Silent);
+        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        assert_eq!(world.job(job.summary.id).await.summary.state, State::Finished);
+        finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[]).await.unwrap();
+        let account = world.account(2).await;
+        assert_eq!(account.committed, account.spent, "it settles when it comes back");
+    }
+
+    async fn a_manifest_is_signed_by_the_server_and_names_what_may_run(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let job = world.propose(world.spec(1)).await.unwrap();
+        let stored = row(&app.ctx, job.summary.id).await;
+        let signed = Signed { payload: stored.manifest, signature: stored.signature };
+        assert_eq!(signed.digest(), job.manifest);
+        let manifest: Manifest = signed.open(&app.ctx.signer.verifying_key()).unwrap();
+        assert_eq!((manifest.job, &manifest.spec), (job.summary.id, &job.spec));
+        assert_eq!(manifest.participants[1].charge, job.participants[1].charge);
+        assert_eq!(manifest.participants[1].units, 500);
+    }
+
+    async fn every_violation_of_a_proposal_is_named(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let mut spec = world.spec(1);
+        spec.participants[1].noise = None;
+        spec.tests[0].dataset = DatasetId(Uuid::nil());
+        let refused = world.propose(spec).await.unwrap_err().into_problem();
+        assert_eq!(refused.code, Code::ValidationFailed);
+        let fields: Vec<_> = refused.violations.iter().map(|violation| violation.field.as_str()).collect();
+        assert_eq!(fields, ["spec.participants.1.noise", "spec.tests.0.dataset"]);
+    }
+
+    async fn a_proposal_that_a_budget_would_refuse_is_told_its_figures_at_once(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 3.0).await;
+        let refused = world.propose(world.spec(1000)).await.unwrap_err().into_problem();
+        assert_eq!(refused.code, Code::BudgetExceeded);
+        let [refusal] = &refused.refusals[..] else { panic!("one account refuses") };
+        assert_eq!((refusal.limit, refusal.spent), (3.0, 0.0));
+        assert!(refusal.asked.unwrap() > 3.0 && refusal.releases_that_fit < 1000);
+        assert!(list(&app.ctx, &world.sites[0].steward, world.consortium, &PageQuery::default()).await.unwrap().items.is_empty());
+
+        let new = NewPlan {
+            consortium: world.consortium,
+            job: NewJob { title: "a plan".to_owned(), spec: Spec::DpSgd(world.spec(1000)) },
+        };
+        let planned = plan(&app.ctx, &world.sites[0].steward, &new).await.unwrap();
+        assert!(!planned.admitted && planned.refusals.len() == 1);
+        let party = &planned.parties[0];
+        assert_eq!((party.would_be, party.releases_that_fit), (refusal.would_be, refusal.releases_that_fit));
+        assert!(party.left.unwrap() < 0.0);
+        let mut spec = world.spec(1000);
+        let noise = spec.participants[1].noise.as_mut().unwrap();
+        noise.noise_multiplier = party.least_noise.unwrap().try_into().unwrap();
+        assert!(world.propose(spec).await.is_ok(), "the least noise that was named fits");
+    }
+
+    async fn a_dataset_without_a_budget_is_asked_for_one(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 3.0).await;
+        let mut spec = world.spec(1);
+        spec.unit = undertone_privacy::PrivacyUnit::Speaker;
+        assert_eq!(world.propose(spec).await.unwrap_err().code(), Code::BudgetMissing);
+    }
+
+    async fn a_stewards_refusal_ends_the_job_and_charges_nothing(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.propose(world.spec(1)).await.unwrap();
+        let (site, other) = (&world.sites[1], &world.sites[2]);
+        let stranger = approve(&app.ctx, &other.steward, job.summary.id, site.dataset).await.unwrap_err();
+        assert!(matches!(stranger.code(), Code::Forbidden | Code::NotFound));
+        approve(&app.ctx, &other.steward, job.summary.id, other.dataset).await.unwrap();
+        let no = Refuse { reason: "not this quarter".to_owned() };
+        let refused = refuse(&app.ctx, &site.steward, job.summary.id, site.dataset, &no).await.unwrap();
+        assert_eq!(refused.summary.state, State::Refused);
+        assert!(refused.reason.unwrap().contains("not this quarter"));
+        assert_eq!(world.account(1).await.committed, 0.0);
+        let after = approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap_err();
+        assert_eq!(after.code(), Code::WrongState);
+    }
+
+    async fn a_site_answers_with_its_signature_and_once(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.propose(world.spec(1)).await.unwrap();
+        let (site, other) = (&world.sites[1], &world.sites[2]);
+        let offered = offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap();
+        assert!(matches!(&offered, Offer::Proposal { manifest, dataset } if manifest.digest() == job.manifest && *dataset == site.dataset));
+        let known = Asking { decided: vec![job.manifest.clone()], ..Asking::default() };
+        assert_eq!(offer::next(&app.ctx, site.worker, &known).await.unwrap(), Offer::Nothing);
+
+        let foreign = decide(&app.ctx, site.worker, &other.decision(&job, true, "")).await.unwrap_err();
+        assert_eq!(foreign.code(), Code::BadSignature);
+        let yes = site.decision(&job, true, "");
+        decide(&app.ctx, site.worker, &yes).await.unwrap();
+        decide(&app.ctx, site.worker, &yes).await.unwrap();
+        let pending = world.job(job.summary.id).await;
+        assert_eq!(pending.participants[1].approval, Approval::Approved { by: "site policy".to_owned() });
+        assert_eq!(pending.summary.state, State::Proposed);
+        assert_eq!(offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        decide(&app.ctx, other.worker, &other.decision(&job, true, "")).await.unwrap();
+        assert_eq!(world.job(job.summary.id).await.summary.state, State::Queued);
+    }
+
+    async fn a_sites_refusal_counts_even_after_its_steward_agreed(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let job = world.queued(1).await;
+        assert_eq!(job.summary.state, State::Queued);
+        let no = world.sites[1].decision(&job, false, "too little noise");
+        decide(&app.ctx, world.sites[1].worker, &no).await.unwrap();
+        let failed = world.job(job.summary.id).await;
+        assert_eq!(failed.summary.state, State::Failed);
+        assert!(failed.reason.is_some_and(|reason| reason.contains("too little noise")));
+        assert_eq!(world.account(1).await.committed, 0.0, "nothing had begun, so all is given back");
+    }
+
+    async fn a_cancelled_job_keeps_what_may_have_left_until_its_site_has_settled(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(3).await;
+        let lease = world.lease(1).await;
+        let outsider = cancel(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap_err();
+        assert_eq!(outsider.code(), Code::Forbidden, "only its proposer or an admin");
+        let over = cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
+        assert_eq!(over.summary.state, State::Cancelled);
+        assert_eq!(world.account(2).await.committed, 0.0, "no lease was ever given: all is returned");
+        assert!(world.account(1).await.committed > 0.0, "a lease was given: something may have left");
+
+        assert!(!lease::renew(&app.ctx, world.sites[1].worker, &lease).await.unwrap().go_on);
+        let paid = world.sites[1].receipt(&job, 1, 1);
+        let stopped = Outcome::GaveUp("cancelled".to_owned());
+        finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[paid]).await.unwrap();
+        let account = world.account(1).await;
+        assert!(account.spent > 0.0);
+        assert_eq!(account.spent, account.committed);
+        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+    }
+
+    async fn only_the_lead_measures_and_only_what_the_job_names(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let job = world.queued(1).await;
+        let (lead, other) = (world.lease(0).await, world.lease(1).await);
+        let (leader, party) = (world.sites[0].worker, world.sites[1].worker);
+        let not_lead = measure(&app.ctx, party, &other, &measurement("common")).await.unwrap_err();
+        assert_eq!(not_lead.code(), Code::Forbidden);
+        let unknown = measure(&app.ctx, leader, &lead, &measurement("a private test")).await.unwrap_err();
+        assert_eq!(unknown.code(), Code::ValidationFailed);
+        let nan = Measurement { accuracy: f64::NAN, ..measurement("common") };
+        assert_eq!(measure(&app.ctx, leader, &lead, &nan).await.unwrap_err().code(), Code::ValidationFailed);
+        measure(&app.ctx, leader, &lead, &measurement("common")).await.unwrap();
+        measure(&app.ctx, leader, &lead, &Measurement { accuracy: 0.75, ..measurement("common") }).await.unwrap();
+        let shown = progress(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        assert_eq!(shown.measurements, [Measurement { accuracy: 0.75, ..measurement("common") }]);
+    }
+
+    async fn a_job_is_nobodys_business_outside_its_consortium(app: &TestApp) {
+        let (world, other) = (World::new(&app.ctx, 1, 50.0).await, World::new(&app.ctx, 1, 50.0).await);
+        let job = world.propose(world.spec(1)).await.unwrap();
+        let stranger = &other.sites[0].steward;
+        assert_eq!(get(&app.ctx, stranger, job.summary.id).await.unwrap_err().code(), Code::NotFound);
+        assert_eq!(cancel(&app.ctx, stranger, job.summary.id).await.unwrap_err().code(), Code::NotFound);
+        let mut spec = other.spec(1);
+        spec.participants.push(world.spec(1).participants[1]);
+        assert_eq!(other.propose(spec).await.unwrap_err().code(), Code::ValidationFailed);
+    }
+}

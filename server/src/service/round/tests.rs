@@ -1,1 +1,180 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+use ed25519_dalek::SigningKey;
+use time::Duration;
+use undertone_api::job::State;
+use undertone_api::problem::Code;
+
+use crate::service::finish::{Outcome, finish};
+use crate::service::job;
+use crate::service::lease;
+use crate::service::world::World;
+use crate::testing::on_both;
+
+on_both! {
+    async fn a_round_closes_when_all_have_submitted_and_gives_the_mean(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(2).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        for (site, vector) in [(2, [6.0, 0.0]), (0, [0.0, 3.0])] {
+            world.submit(&job, site, &leases[site], 1, &vector).await.unwrap();
+            assert_eq!(world.average(0, &leases[0], 1).await, None);
+        }
+        world.submit(&job, 1, &leases[1], 1, &[3.0, -3.0]).await.unwrap();
+        for (site, lease) in leases.iter().enumerate() {
+            assert_eq!(world.average(site, lease, 1).await, Some(vec![3.0, 0.0]));
+        }
+        let left: Vec<_> = std::fs::read_dir(app.data_dir().join("objects/submissions")).into_iter().flatten()
+            .flat_map(|job| walk(&job.unwrap().path())).collect();
+        assert!(left.is_empty(), "vectors go when their mean is made: {left:?}");
+        assert_eq!(world.job(job.summary.id).await.summary.rounds_done, 1);
+    }
+
+    async fn the_same_vector_again_counts_once_and_another_is_refused(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let lease = world.lease(1).await;
+        let receipt = world.sites[1].receipt(&job, 1, 1);
+        assert!(!world.submit_with(1, &lease, 1, &[1.0, 2.0], vec![receipt.clone()]).await.unwrap());
+        let spent = world.account(1).await.spent;
+        assert!(world.submit_with(1, &lease, 1, &[1.0, 2.0], vec![receipt]).await.unwrap(), "repeated");
+        assert!(world.submit_with(1, &lease, 1, &[1.0, 2.0], vec![]).await.unwrap(), "repeated");
+        let other = world.submit_with(1, &lease, 1, &[1.0, 2.5], vec![]).await.unwrap_err();
+        assert_eq!(other.code(), Code::AlreadyExists);
+        assert_eq!(world.account(1).await.spent, spent);
+        assert_eq!(world.job(job.summary.id).await.participants[1].releases, 1);
+    }
+
+    async fn a_round_whose_deadline_passed_closes_with_its_quorum_and_not_without(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(2).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        world.submit(&job, 1, &leases[1], 1, &[1.0]).await.unwrap();
+        app.clock.advance(Duration::seconds(61));
+        assert_eq!(world.average(1, &leases[1], 1).await, None, "the quorum is 2");
+        let progress = job::progress(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
+        let late: Vec<_> = progress.rounds[0].submissions.iter().map(|submission| submission.late).collect();
+        assert_eq!(late, [true, false, true]);
+        assert!(progress.now.contains("past its deadline"), "{}", progress.now);
+
+        world.submit(&job, 0, &leases[0], 1, &[3.0]).await.unwrap();
+        assert_eq!(world.average(1, &leases[1], 1).await, Some(vec![2.0]));
+        let before = world.account(2).await.spent;
+        let late = world.submit(&job, 2, &leases[2], 1, &[9.0]).await.unwrap_err();
+        assert_eq!(late.code(), Code::RoundClosed);
+        assert!(world.account(2).await.spent > before, "what was paid is counted, though it came too late");
+        assert_eq!(world.average(2, &leases[2], 1).await, Some(vec![2.0]), "and the mean stays what it was");
+    }
+
+    async fn a_round_that_is_not_open_and_a_vector_of_another_length_are_refused(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(2).await;
+        let leases = [world.lease(0).await, world.lease(1).await];
+        let early = world.submit_with(0, &leases[0], 2, &[1.0], vec![]).await.unwrap_err();
+        assert_eq!(early.code(), Code::NotReady);
+        world.submit(&job, 1, &leases[1], 1, &[1.0, 2.0]).await.unwrap();
+        let longer = world.submit_with(0, &leases[0], 1, &[1.0, 2.0, 3.0], vec![]).await.unwrap_err();
+        assert_eq!(longer.code(), Code::ValidationFailed);
+        let beyond = world.submit_with(0, &leases[0], 3, &[1.0], vec![]).await.unwrap_err();
+        assert_eq!(beyond.code(), Code::ValidationFailed);
+        let infinite = world.submit_with(0, &leases[0], 1, &[1.0, f32::INFINITY], vec![]).await.unwrap_err();
+        assert_eq!(infinite.code(), Code::ValidationFailed);
+    }
+
+    async fn a_vector_that_no_receipt_pays_for_is_refused(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        world.queued(1).await;
+        let lease = world.lease(1).await;
+        let unpaid = world.submit_with(1, &lease, 1, &[1.0], vec![]).await.unwrap_err();
+        assert_eq!(unpaid.code(), Code::BadSignature);
+        assert_eq!(world.account(1).await.spent, 0.0);
+    }
+
+    async fn a_forged_a_foreign_and_an_unchained_receipt_are_refused_and_count_nothing(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(2).await;
+        let lease = world.lease(1).await;
+        let honest = world.sites[1].key.clone();
+        let (sequence, head) = (world.sites[1].sequence, world.sites[1].head.clone());
+
+        world.sites[1].key = SigningKey::from_bytes(&[9; 32]);
+        let forged = world.sites[1].receipt(&job, 1, 1);
+        world.sites[1].key = honest;
+        (world.sites[1].sequence, world.sites[1].head) = (sequence, head.clone());
+        let foreign = world.sites[2].receipt(&job, 1, 1);
+        let _skipped = world.sites[1].receipt(&job, 1, 1);
+        let unchained = world.sites[1].receipt(&job, 1, 2);
+        (world.sites[1].sequence, world.sites[1].head) = (sequence, head);
+        let beyond = world.sites[1].receipt(&job, 3, 1);
+        for (name, receipt) in [("forged", forged), ("foreign", foreign), ("unchained", unchained), ("beyond", beyond)] {
+            let refused = world.submit_with(1, &lease, 1, &[1.0], vec![receipt]).await.unwrap_err();
+            assert_eq!(refused.code(), Code::BadSignature, "{name}");
+        }
+        assert_eq!(world.account(1).await.spent, 0.0);
+        assert_eq!(world.average(1, &lease, 1).await, None);
+    }
+
+    async fn a_second_receipt_of_one_number_betrays_a_forked_ledger(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(2).await;
+        let lease = world.lease(1).await;
+        let (sequence, head) = (world.sites[1].sequence, world.sites[1].head.clone());
+        world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
+        (world.sites[1].sequence, world.sites[1].head) = (sequence, head);
+        let fork = world.sites[1].receipt(&job, 2, 1);
+        let refused = world.submit_with(1, &lease, 1, &[1.0], vec![fork]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BadSignature);
+    }
+
+    async fn a_new_lease_ends_the_one_before_it(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let old = world.lease(1).await;
+        let new = world.lease(1).await;
+        let worker = world.sites[1].worker;
+        assert_eq!(lease::renew(&app.ctx, worker, &old).await.unwrap_err().code(), Code::LeaseLost);
+        let fenced = world.submit(&job, 1, &old, 1, &[1.0]).await.unwrap_err();
+        assert_eq!(fenced.code(), Code::LeaseLost);
+        assert!(lease::renew(&app.ctx, worker, &new).await.unwrap().go_on);
+        assert_eq!(lease::renew(&app.ctx, world.sites[2].worker, &new).await.unwrap_err().code(), Code::LeaseLost);
+        world.submit_with(1, &new, 1, &[1.0], vec![]).await.expect_err("the first receipt was not kept");
+    }
+
+    async fn a_participant_that_gave_up_is_not_waited_for_while_the_quorum_stands(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        let gave_up = Outcome::GaveUp("the disk is full".to_owned());
+        finish(&app.ctx, world.sites[2].worker, &leases[2], &gave_up, &[]).await.unwrap();
+        world.submit(&job, 0, &leases[0], 1, &[1.0]).await.unwrap();
+        world.submit(&job, 1, &leases[1], 1, &[3.0]).await.unwrap();
+        assert_eq!(world.average(0, &leases[0], 1).await, Some(vec![2.0]));
+        finish(&app.ctx, world.sites[1].worker, &leases[1], &gave_up, &[]).await.unwrap();
+        assert_eq!(world.job(job.summary.id).await.summary.state, State::Failed);
+    }
+
+    async fn a_server_that_starts_again_in_the_middle_of_a_round_goes_on(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(2).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        world.submit(&job, 0, &leases[0], 1, &[0.0]).await.unwrap();
+        world.submit(&job, 1, &leases[1], 1, &[3.0]).await.unwrap();
+        let again = app.restarted().await;
+        world.ctx = again.ctx.clone();
+        let account = world.account(1).await;
+        world.submit(&job, 2, &leases[2], 1, &[6.0]).await.unwrap();
+        assert_eq!(world.average(1, &leases[1], 1).await, Some(vec![3.0]));
+        assert_eq!(world.account(1).await, account);
+        assert!(lease::renew(&again.ctx, world.sites[1].worker, &leases[1]).await.unwrap().go_on);
+        again.ctx.shutdown.cancel();
+        again.ctx.db.clone().close().await.unwrap();
+    }
+}
+
+/// All files under a folder.
+fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    std::fs::read_dir(path).into_iter().flatten().flat_map(|entry| walk(&entry.unwrap().path())).collect()
+}

@@ -1,0 +1,183 @@
+//! `undertone-server demo`: a consortium with its workers on this machine, from nothing to a report.
+//!
+//! The server runs in this process; everything is founded through the service layer, as people would found it in a browser.
+//! Each organization has a site of its own under the demo's folder and a real `undertone-worker` process, which has enrolled
+//! with a token and knows nothing but its own folder. To change what is shown: `demo/recipe.rs` (who has which data) and
+//! `demo/job.rs` (what is asked of them).
+
+mod data;
+mod follow;
+mod found;
+mod job;
+mod process;
+mod recipe;
+mod table;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+
+use self::found::Consortium;
+use self::process::{Program, WorkerError};
+use self::recipe::Recipe;
+use crate::ctx::{Clock, Ctx, Random};
+use crate::error::Error;
+use crate::{Config, StartError, build};
+
+/// How to run the demo.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    /// A LibriSpeech-style folder with labels in `alignments/*.jsonl`; a small corpus is synthesized without it.
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// End with the job: print its table and return 0 when it succeeded.
+    #[arg(long)]
+    exit: bool,
+    /// Where everything is kept; a temporary folder, removed in the end, without it.
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// The port of the dashboard.
+    #[arg(long, default_value_t = 8420)]
+    port: u16,
+}
+
+/// Why the demo did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The server cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A rule said no.
+    #[error("{what}: {reason}")]
+    Rule {
+        /// What was being done.
+        what: &'static str,
+        /// What the rule said.
+        reason: String,
+    },
+    /// A worker's program failed.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    /// The data folder cannot be used.
+    #[error("{path}: {reason}")]
+    Data {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A file of the demo cannot be written.
+    #[error("the demo's folder cannot be used: {0}")]
+    Folder(#[from] io::Error),
+    /// The job ended without a result.
+    #[error("the job {0}")]
+    Job(String),
+    /// It was told to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Names what was being done when a rule said no.
+fn rule(what: &'static str) -> impl FnOnce(Error) -> DemoError {
+    move |error| DemoError::Rule { what, reason: error.into_problem().detail }
+}
+
+/// Runs the demo. `stop` is called with the server's context as soon as there is one, to wire signals to its shutdown.
+///
+/// # Errors
+/// [`DemoError`] says what did not work; with `--exit` also when the job did not succeed.
+pub async fn run(options: Options, config: Config, stop: impl FnOnce(Ctx)) -> Result<(), DemoError> {
+    let temporary = TemporaryFolder::unless(options.dir.as_ref())?;
+    let dir = options.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
+    std::fs::create_dir_all(&dir)?;
+    let dir = dir.canonicalize()?;
+    let program = Program::beside_this_one()?;
+    let began = Instant::now();
+    let config = Config {
+        http: (config.http.ip(), options.port).into(),
+        grpc: (config.grpc.ip(), 0).into(),
+        data_dir: dir.join("server"),
+        ..config
+    };
+    let app = build(config, Clock::system(), Random::system()).await?;
+    let ctx = app.ctx.clone();
+    stop(ctx.clone());
+    let serving = tokio::spawn(app.serve());
+    let played = tokio::select! {
+        played = play(&ctx, &options, &dir, &program, began) => played,
+        () = ctx.shutdown.cancelled() => Err(DemoError::Stopped),
+    };
+    ctx.shutdown.cancel();
+    match serving.await {
+        Ok(served) => served?,
+        Err(error) => return Err(DemoError::Job(format!("'s server failed: {error}"))),
+    }
+    match played {
+        // Being interrupted is how a demo that serves until interrupted ends.
+        Err(DemoError::Stopped) if !options.exit => Ok(()),
+        played => played,
+    }
+}
+
+async fn play(
+    ctx: &Ctx,
+    options: &Options,
+    dir: &std::path::Path,
+    program: &Program,
+    began: Instant,
+) -> Result<(), DemoError> {
+    let recipe = Recipe::of(options.data.as_deref())?;
+    let consortium = Consortium::found(ctx, &recipe).await?;
+    consortium.print(ctx, dir);
+    // Workers die with this value, however the demo ends.
+    let _workers = data::bring_up(ctx, dir, program, &recipe, &consortium).await?;
+    let job = job::launch(ctx, &recipe, &consortium).await?;
+    println!(
+        "[{:>4} s] the job is proposed and approved: {}/jobs/{job}",
+        began.elapsed().as_secs(),
+        ctx.addresses.http
+    );
+    let ended = follow::to_the_end(ctx, &consortium, job, began).await;
+    if let Ok(finished) = &ended {
+        println!("\n{}", table::report(finished));
+    }
+    if options.exit {
+        return ended.map(|_| ());
+    }
+    if let Err(error) = ended {
+        println!("{error}");
+    }
+    println!("The dashboard stays at {} until you press Ctrl-C.", ctx.addresses.http);
+    ctx.shutdown.cancelled().await;
+    Err(DemoError::Stopped)
+}
+
+/// A folder that is removed when the demo ends.
+struct TemporaryFolder(Option<PathBuf>);
+
+impl TemporaryFolder {
+    fn unless(given: Option<&PathBuf>) -> io::Result<Self> {
+        if given.is_some() {
+            return Ok(Self(None));
+        }
+        let name = format!("undertone-demo-{}", hex::encode(Random::system().bytes::<8>()));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)?;
+        Ok(Self(Some(path)))
+    }
+
+    fn path(&self) -> &std::path::Path {
+        self.0.as_deref().unwrap_or(std::path::Path::new("."))
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What cannot be removed stays in the system's folder for such things.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Bringing the sites up: data prepared, workers enrolled and running, budgets set.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use undertone_api::budget::NewBudget;
+use undertone_api::worker::NewEnrolment;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use super::found::{Consortium, Person};
+use super::process::{Daemon, Program};
+use super::recipe::{Corpus, Data, GROUPS, Party, Recipe, UTTERANCES};
+use super::{DemoError, rule};
+use crate::ctx::Ctx;
+use crate::service::{budget, dataset, worker};
+
+/// The lifetime limit of every private dataset, for each unit.
+const LIMIT: (f64, f64) = (10.0, 1e-5);
+/// How long the workers may take to register their datasets.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What every private site of the demo lets out.
+const POLICY: &str = r#"# A site of the demo: its data are opened for the comparison with open pooling.
+[jobs]
+kinds = ["dp_sgd"]
+approval = "steward"
+least_noise_multiplier = 0.5
+most_epsilon_per_job = 10.0
+
+[budget.record]
+epsilon = 10.0
+delta = 1e-5
+
+[budget.speaker]
+epsilon = 10.0
+delta = 1e-5
+"#;
+
+/// Enrols every worker, prepares its data, starts it and sets the budgets. The workers end when the answer is dropped.
+pub(super) async fn bring_up(
+    ctx: &Ctx,
+    dir: &Path,
+    program: &Program,
+    recipe: &Recipe,
+    consortium: &Consortium,
+) -> Result<Vec<Daemon>, DemoError> {
+    let sites = dir.join("sites");
+    std::fs::create_dir_all(&sites)?;
+    let corpus = match &recipe.corpus {
+        Some(corpus) => corpus.clone(),
+        None => synthesize(dir, program).await?,
+    };
+    let classes =
+        sites.join(recipe.parties[0].site).join("data").join(recipe.parties[0].datasets[0].name).join("classes.json");
+    for (number, (party, person)) in recipe.parties.iter().zip(&consortium.people).enumerate() {
+        let site = sites.join(party.site);
+        std::fs::create_dir_all(&site)?;
+        enrol(ctx, program, &site, person).await?;
+        if number > 0 {
+            std::fs::write(site.join("policy.toml"), POLICY)?;
+        }
+        for (place, data) in party.datasets.iter().enumerate() {
+            println!("{}: prepares `{}`", party.name, data.name);
+            let labels = if number == 0 && place == 0 {
+                vec!["--least-frames".to_owned(), recipe.least_frames.to_string()]
+            } else {
+                vec!["--class-map".to_owned(), classes.display().to_string()]
+            };
+            let reach = if number == 0 { "public" } else { "open" };
+            program.run(&site, &prepare(&corpus, data, reach, labels)).await?;
+        }
+    }
+    let mut daemons = start(dir, &sites, program, &recipe.parties)?;
+    registered(ctx, recipe, consortium, &mut daemons).await?;
+    set_budgets(ctx, consortium).await?;
+    Ok(daemons)
+}
+
+async fn synthesize(dir: &Path, program: &Program) -> Result<Corpus, DemoError> {
+    println!("no data given: synthesizes a small corpus");
+    let folder = dir.join("corpus");
+    let mut arguments = vec!["data".to_owned(), "synthesize".to_owned()];
+    arguments.extend(["--output".to_owned(), folder.display().to_string()]);
+    arguments.extend(["--utterances".to_owned(), UTTERANCES.to_string()]);
+    for (name, speakers, outlier) in GROUPS {
+        arguments.push(if outlier { "--outlier" } else { "--subset" }.to_owned());
+        arguments.push(format!("{name}={speakers}"));
+    }
+    program.run(dir, &arguments).await?;
+    let labels = folder.join("alignments").join("phone-states.jsonl");
+    Ok(Corpus { folder, labels })
+}
+
+async fn enrol(ctx: &Ctx, program: &Program, site: &Path, person: &Person) -> Result<(), DemoError> {
+    let new = NewEnrolment { name: format!("worker of {}", person.name) };
+    let enrolment = worker::invite(ctx, &person.actor, person.organization, &new).await.map_err(rule("enrolling"))?;
+    program.run(site, &["enroll".to_owned(), enrolment.token]).await?;
+    Ok(())
+}
+
+fn prepare(corpus: &Corpus, data: &Data, reach: &str, labels: Vec<String>) -> Vec<String> {
+    let text = |path: &PathBuf| path.display().to_string();
+    let mut arguments: Vec<String> = ["data", "prepare", "--input"].map(str::to_owned).to_vec();
+    arguments.extend([text(&corpus.folder), "--alignments".to_owned(), text(&corpus.labels)]);
+    arguments.extend(["--name", data.name, "--visibility", reach].map(str::to_owned));
+    arguments.extend(labels);
+    arguments.extend(data.choice.iter().cloned());
+    arguments
+}
+
+fn start(dir: &Path, sites: &Path, program: &Program, parties: &[Party]) -> Result<Vec<Daemon>, DemoError> {
+    let logs = dir.join("logs");
+    std::fs::create_dir_all(&logs)?;
+    let started = parties.iter().map(|party| {
+        program.start(&sites.join(party.site), &logs.join(format!("{}.log", party.site))).map_err(DemoError::from)
+    });
+    started.collect()
+}
+
+/// Waits until every dataset is known to the server.
+async fn registered(
+    ctx: &Ctx,
+    recipe: &Recipe,
+    consortium: &Consortium,
+    daemons: &mut [Daemon],
+) -> Result<(), DemoError> {
+    let wanted: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
+    let end = tokio::time::Instant::now() + PATIENCE;
+    let mut waiter = ctx.wake().listen();
+    loop {
+        let actor = &consortium.people[0].actor;
+        let known = dataset::list(ctx, actor, consortium.id).await.map_err(rule("listing the datasets"))?;
+        if known.len() == wanted {
+            return Ok(());
+        }
+        for daemon in &mut *daemons {
+            daemon.check()?;
+        }
+        if tokio::time::Instant::now() > end {
+            let known = known.len();
+            return Err(DemoError::Job(format!(
+                "'s workers registered {known} of {wanted} datasets in time; see logs/"
+            )));
+        }
+        waiter.wait(Duration::from_millis(500)).await;
+    }
+}
+
+async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError> {
+    let wrong = |error| DemoError::Job(format!("'s budget is wrong: {error}"));
+    let (epsilon, delta) = (Epsilon::new(LIMIT.0).map_err(wrong)?, Delta::new(LIMIT.1).map_err(wrong)?);
+    for person in &consortium.people[1..] {
+        let own = dataset::list(ctx, &person.actor, consortium.id).await.map_err(rule("listing the datasets"))?;
+        for dataset in own.iter().filter(|dataset| dataset.organization == person.organization) {
+            for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker] {
+                let new = NewBudget { unit, epsilon, delta };
+                budget::set(ctx, &person.actor, dataset.id, new).await.map_err(rule("setting a budget"))?;
+            }
+        }
+    }
+    Ok(())
+}

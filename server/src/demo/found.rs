@@ -1,0 +1,110 @@
+//! Founding the consortium, through the same rules that the browser uses.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+use undertone_api::consortium::NewConsortium;
+use undertone_api::id::{ConsortiumId, OrganizationId};
+use undertone_api::member::{NewMember, Scope};
+use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::session::Session;
+
+use super::recipe::{Party, Recipe};
+use super::{DemoError, rule};
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::service::{consortium, invitation, session, setup};
+
+/// Where the demo's people sign in from.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A consortium and its people.
+pub(super) struct Consortium {
+    pub(super) id: ConsortiumId,
+    /// In the recipe's order; the first is also the operator and the consortium's admin.
+    pub(super) people: Vec<Person>,
+}
+
+/// The first member of an organization: its admin, steward and researcher.
+pub(super) struct Person {
+    pub(super) name: String,
+    pub(super) email: String,
+    password: String,
+    pub(super) actor: Actor,
+    pub(super) organization: OrganizationId,
+}
+
+impl Consortium {
+    /// Founds everything that the recipe names.
+    pub(super) async fn found(ctx: &Ctx, recipe: &Recipe) -> Result<Self, DemoError> {
+        let link = setup::operator_link(ctx).await.map_err(rule("making the operator's link"))?;
+        let link = link.ok_or_else(|| DemoError::Rule {
+            what: "beginning a demo",
+            reason: "the folder holds a server that has an operator: choose an empty --dir".to_owned(),
+        })?;
+        let [first, others @ ..] = &recipe.parties[..] else { return Err(DemoError::Job("has no parties".to_owned())) };
+        let (operator, password) = join(ctx, &link, first, false).await?;
+        let actor = actor(ctx, &operator).await?;
+        let new = NewConsortium {
+            name: "Demo consortium".to_owned(),
+            description: "Three organizations with private speech and one with public speech train one model."
+                .to_owned(),
+            organization: None,
+            organization_name: Some(first.name.to_owned()),
+        };
+        let founded = consortium::found(ctx, &actor, &new).await.map_err(rule("founding the consortium"))?;
+        let mut people = vec![person(ctx, first, &operator, password).await?];
+        for party in others {
+            let new = NewInvitation {
+                purpose: Purpose::Organization { consortium: founded.id },
+                label: party.name.to_owned(),
+            };
+            let invited = invitation::create(ctx, &people[0].actor, &new).await.map_err(rule("inviting"))?;
+            let (member, password) = join(ctx, &invited.link.unwrap_or_default(), party, true).await?;
+            people.push(person(ctx, party, &member, password).await?);
+        }
+        Ok(Self { id: founded.id, people })
+    }
+
+    /// Tells where it is and how to come in.
+    pub(super) fn print(&self, ctx: &Ctx, dir: &Path) {
+        println!("\n  Undertone is at {}\n", ctx.addresses.http);
+        let width = self.people.iter().map(|person| person.name.len()).max().unwrap_or(0);
+        for person in &self.people {
+            println!("  {:width$}  {}  {}", person.name, person.email, person.password);
+        }
+        println!("\n  Everything is under {}\n", dir.display());
+    }
+}
+
+async fn join(ctx: &Ctx, link: &str, party: &Party, founds: bool) -> Result<(Session, String), DemoError> {
+    let secret = link.rsplit('/').next().unwrap_or_default();
+    let password = format!("demo-{}", hex::encode(ctx.random.bytes::<6>()));
+    let new = NewMember {
+        name: format!("Steward of {}", party.name),
+        email: party.email.to_owned(),
+        password: password.clone(),
+        organization: founds.then(|| party.name.to_owned()),
+    };
+    let joined = invitation::accept(ctx, HERE, secret, &new).await.map_err(rule("accepting a link"))?;
+    Ok((joined, password))
+}
+
+/// The member as the rules know them now: roles may have come since they signed in.
+async fn actor(ctx: &Ctx, signed_in: &Session) -> Result<Actor, DemoError> {
+    session::authenticate(ctx, &signed_in.tokens.access_token).await.map_err(rule("signing in"))
+}
+
+async fn person(ctx: &Ctx, party: &Party, signed_in: &Session, password: String) -> Result<Person, DemoError> {
+    let actor = actor(ctx, signed_in).await?;
+    let organization = actor
+        .member
+        .grants
+        .iter()
+        .find_map(|grant| match grant.scope {
+            Scope::Organization(id) => Some(id),
+            Scope::Consortium(_) => None,
+        })
+        .ok_or_else(|| DemoError::Job("'s people have no organization".to_owned()))?;
+    Ok(Person { name: party.name.to_owned(), email: party.email.to_owned(), password, actor, organization })
+}

@@ -1,0 +1,75 @@
+//! The job of the demo: the three arms of the paper's Table 2 as one comparison.
+
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec as DpSgd, TestSet, WarmStart, Weights};
+use undertone_api::job::{NewJob, Spec};
+use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, UnitError};
+
+use super::found::Consortium;
+use super::recipe::Recipe;
+use super::{DemoError, rule};
+use crate::ctx::Ctx;
+use crate::service::{approval, dataset, job};
+
+/// z of every private party.
+const NOISE: f64 = 1.5;
+/// C of every private party.
+const CLIP: f64 = 1.0;
+
+/// Proposes the comparison and has every steward approve it.
+pub(super) async fn launch(ctx: &Ctx, recipe: &Recipe, consortium: &Consortium) -> Result<JobId, DemoError> {
+    let proposer = &consortium.people[0].actor;
+    let datasets = dataset::list(ctx, proposer, consortium.id).await.map_err(rule("listing the datasets"))?;
+    let spec = spec(recipe, &datasets)?;
+    let new = NewJob { title: "Public, open and private speech".to_owned(), spec: Spec::DpSgd(spec) };
+    let proposed = job::propose(ctx, proposer, consortium.id, new).await.map_err(rule("proposing the job"))?;
+    let id = proposed.summary.id;
+    for person in &consortium.people[1..] {
+        for part in proposed.participants.iter().filter(|part| part.organization == person.organization) {
+            approval::approve(ctx, &person.actor, id, part.dataset).await.map_err(rule("approving the job"))?;
+        }
+    }
+    Ok(id)
+}
+
+fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
+    let scale = recipe.scale;
+    let out_of_range = |error: UnitError| DemoError::Job(format!("'s parameters are wrong: {error}"));
+    let sampling_rate = SamplingRate::new(scale.sampling_rate).map_err(out_of_range)?;
+    let noise = Noise { noise_multiplier: NoiseMultiplier::new(NOISE).map_err(out_of_range)?, clip: CLIP };
+    let rounds = |momentum| Rounds {
+        rounds: scale.rounds,
+        optimizer: Optimizer::Sgd { learning_rate: 0.05, momentum },
+        evaluate_every: 3,
+        deadline_seconds: 120,
+        quorum: 3,
+    };
+    let (mut participants, mut tests) = (Vec::new(), Vec::new());
+    for (number, party) in recipe.parties.iter().enumerate() {
+        for data in &party.datasets {
+            let dataset = find(datasets, data.name)?;
+            match data.test {
+                Some(name) => tests.push(TestSet { name: name.to_owned(), dataset }),
+                None => participants.push(Party { dataset, sampling_rate, noise: (number > 0).then_some(noise) }),
+            }
+        }
+    }
+    Ok(DpSgd {
+        unit: PrivacyUnit::Record,
+        model: Model { hidden: scale.hidden, classes: None },
+        participants,
+        tests,
+        warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
+        open: Some(rounds(0.9)),
+        private: Some(rounds(0.0)),
+        weights: Weights::ExpectedBatch,
+        spare_releases: 4,
+        checkpoint_every: 5,
+    })
+}
+
+fn find(datasets: &[Dataset], name: &str) -> Result<DatasetId, DemoError> {
+    let found = datasets.iter().find(|dataset| dataset.name == name);
+    found.map(|dataset| dataset.id).ok_or_else(|| DemoError::Job(format!("'s dataset `{name}` is not registered")))
+}

@@ -1,0 +1,108 @@
+//! The workers' program, as child processes that end with the demo.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::{Child, Command};
+
+/// Why a worker's program did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// It is not there.
+    #[error("{0} is not there: build it with `cargo build -p undertone-worker`")]
+    Missing(PathBuf),
+    /// It cannot be started, or its output cannot be kept.
+    #[error("`undertone-worker {what}` cannot be run")]
+    Start {
+        /// The subcommand.
+        what: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It failed.
+    #[error("`undertone-worker {what}` failed:\n{output}")]
+    Failed {
+        /// The subcommand.
+        what: String,
+        /// What it said.
+        output: String,
+    },
+}
+
+/// The program.
+#[derive(Debug, Clone)]
+pub(super) struct Program(PathBuf);
+
+/// A worker daemon; killed when dropped.
+pub(super) struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Program {
+    /// The program in the folder of the one that runs.
+    pub(super) fn beside_this_one() -> Result<Self, WorkerError> {
+        let own =
+            std::env::current_exe().map_err(|source| WorkerError::Start { what: "--version".to_owned(), source })?;
+        let path = own.with_file_name(format!("undertone-worker{}", std::env::consts::EXE_SUFFIX));
+        if path.is_file() { Ok(Self(path)) } else { Err(WorkerError::Missing(path)) }
+    }
+
+    /// Runs a subcommand at a site to its end; what it prints is told only when it fails.
+    pub(super) async fn run(&self, site: &Path, arguments: &[String]) -> Result<(), WorkerError> {
+        let what = arguments.iter().take_while(|word| !word.starts_with('-')).take(2).cloned().collect::<Vec<_>>();
+        // A token is nobody's business, not even in an error.
+        let what = what
+            .first()
+            .map_or_else(String::new, |first| if first == "enroll" { first.clone() } else { what.join(" ") });
+        let output = self
+            .command(site, arguments)
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .map_err(|source| WorkerError::Start { what: what.clone(), source })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        Err(WorkerError::Failed { what, output: String::from_utf8_lossy(&said).trim().to_owned() })
+    }
+
+    /// Starts the daemon of a site; what it prints goes to `log`.
+    pub(super) fn start(&self, site: &Path, log: &Path) -> Result<Daemon, WorkerError> {
+        let failed = |source| WorkerError::Start { what: "run".to_owned(), source };
+        let file = std::fs::File::create(log).map_err(failed)?;
+        let errors = file.try_clone().map_err(failed)?;
+        let child = self
+            .command(site, &["run".to_owned()])
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .spawn()
+            .map_err(failed)?;
+        Ok(Daemon { child, log: log.to_owned() })
+    }
+
+    fn command(&self, site: &Path, arguments: &[String]) -> Command {
+        let mut command = Command::new(&self.0);
+        command.arg("--site").arg(site).args(arguments).kill_on_drop(true);
+        command
+    }
+}
+
+impl Daemon {
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// [`WorkerError::Failed`] with the end of its log when it does not.
+    pub(super) fn check(&mut self) -> Result<(), WorkerError> {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            return Ok(());
+        }
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let output = lines[lines.len().saturating_sub(20)..].join("\n");
+        Err(WorkerError::Failed { what: "run".to_owned(), output })
+    }
+}

@@ -1,0 +1,196 @@
+//! Who has which data, and how big the job is: for a folder that is given, or for a corpus that is synthesized.
+
+use std::path::{Path, PathBuf};
+
+use super::DemoError;
+
+/// What the demo is made of.
+#[derive(Debug, Clone)]
+pub(super) struct Recipe {
+    /// Where the recordings are; `None` when they are to be synthesized.
+    pub(super) corpus: Option<Corpus>,
+    /// The parties; the public one first.
+    pub(super) parties: Vec<Party>,
+    /// The size of the job.
+    pub(super) scale: Scale,
+    /// Labels with fewer frames in the public data share one class.
+    pub(super) least_frames: u32,
+}
+
+/// A folder of recordings with labels.
+#[derive(Debug, Clone)]
+pub(super) struct Corpus {
+    pub(super) folder: PathBuf,
+    pub(super) labels: PathBuf,
+}
+
+/// An organization, its person and its datasets.
+#[derive(Debug, Clone)]
+pub(super) struct Party {
+    pub(super) name: &'static str,
+    pub(super) email: &'static str,
+    /// Its folder under the demo's.
+    pub(super) site: &'static str,
+    pub(super) datasets: Vec<Data>,
+}
+
+/// A dataset and which recordings go into it, as arguments of `undertone-worker data prepare`.
+#[derive(Debug, Clone)]
+pub(super) struct Data {
+    pub(super) name: &'static str,
+    pub(super) choice: Vec<String>,
+    /// Names the test set in tables; `None` for training data.
+    pub(super) test: Option<&'static str>,
+}
+
+/// The size of the job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scale {
+    pub(super) hidden: u32,
+    pub(super) epochs: u32,
+    pub(super) batch: u32,
+    pub(super) rounds: u32,
+    pub(super) sampling_rate: f64,
+}
+
+/// Groups of the synthesized corpus: (name, speakers, is it an outlier).
+pub(super) const GROUPS: [(&str, u32, bool); 5] =
+    [("public", 6, false), ("first", 4, false), ("second", 4, false), ("third", 1, true), ("test", 3, false)];
+/// Utterances of each synthesized speaker.
+pub(super) const UTTERANCES: u32 = 14;
+/// Utterances of the outlier that are trained on; the rest test.
+const OF_OUTLIER: u32 = 6;
+
+impl Recipe {
+    /// The recipe for a folder, or for synthesized data.
+    pub(super) fn of(data: Option<&Path>) -> Result<Self, DemoError> {
+        let Some(folder) = data else {
+            let all = |group: &str| strings(&["--subset", group]);
+            let scale = Scale { hidden: 48, epochs: 8, batch: 4, rounds: 12, sampling_rate: 0.2 };
+            let choices = Choices {
+                public: all("public"),
+                first: all("first"),
+                second: all("second"),
+                outlier: all("third"),
+                test: all("test"),
+            };
+            return Ok(Self { corpus: None, parties: choices.parties(), scale, least_frames: 10 });
+        };
+        let wrong = |reason: String| DemoError::Data { path: folder.to_owned(), reason };
+        let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
+        let labels = labels(&folder).map_err(&wrong)?;
+        let choices = Choices::of(&folder).map_err(&wrong)?;
+        let scale = Scale { hidden: 128, epochs: 12, batch: 8, rounds: 30, sampling_rate: 0.1 };
+        Ok(Self { corpus: Some(Corpus { folder, labels }), parties: choices.parties(), scale, least_frames: 50 })
+    }
+}
+
+/// Which recordings go where.
+struct Choices {
+    public: Vec<String>,
+    first: Vec<String>,
+    second: Vec<String>,
+    outlier: Vec<String>,
+    test: Vec<String>,
+}
+
+impl Choices {
+    /// From a folder: AN4 with one LibriSpeech reader where they are there, otherwise the speakers by name.
+    fn of(folder: &Path) -> Result<Self, String> {
+        if folder.join("an4-train").is_dir() && folder.join("librispeech-test-other/3331").is_dir() {
+            let train = |range: &str| strings(&["--subset", "an4-train", "--speaker-range", range]);
+            return Ok(Self {
+                public: train("0..20"),
+                first: train("20..47"),
+                second: train("47..74"),
+                outlier: strings(&["--subset", "librispeech-test-other", "--speakers", "3331"]),
+                test: strings(&["--subset", "an4-test"]),
+            });
+        }
+        let speakers = speakers(folder)?;
+        let count = speakers.len();
+        if count < 5 {
+            return Err(format!("{count} speakers in <subset>/<speaker>/ are too few for the demo: it needs 5"));
+        }
+        // The last speaker is the outlier, a tenth test, and of the others three tenths are public.
+        let test = (count / 10).max(1);
+        let rest = count - 1 - test;
+        let public = (rest * 3 / 10).max(1);
+        let half = (rest - public) / 2;
+        let named = |from: usize, to: usize| strings(&["--speakers", &speakers[from..to].join(",")]);
+        Ok(Self {
+            public: named(0, public),
+            first: named(public, public + half),
+            second: named(public + half, rest),
+            test: named(rest, rest + test),
+            outlier: named(count - 1, count),
+        })
+    }
+
+    fn parties(self) -> Vec<Party> {
+        let (few, rest) = (OF_OUTLIER.to_string(), OF_OUTLIER.to_string());
+        let private = |name, choice| Data { name, choice, test: None };
+        let with = |mut choice: Vec<String>, more: &[&str]| {
+            choice.extend(strings(more));
+            choice
+        };
+        let tests = ["--hold-out", "1"];
+        let public = vec![
+            private("public-speech", self.public),
+            Data { name: "common-test", choice: with(self.test, &tests), test: Some("common") },
+            Data {
+                name: "outlier-test",
+                choice: with(self.outlier.clone(), &["--skip", &rest, "--hold-out", "1"]),
+                test: Some("outlier"),
+            },
+        ];
+        let party = |name, email, site, datasets| Party { name, email, site, datasets };
+        vec![
+            party("Public Archive", "archive@demo.example", "archive", public),
+            party("North Clinic", "north@demo.example", "north", vec![private("north-speech", self.first)]),
+            party("South Clinic", "south@demo.example", "south", vec![private("south-speech", self.second)]),
+            party(
+                "Voice Bank",
+                "voice@demo.example",
+                "voice",
+                vec![private("voice-speech", with(self.outlier, &["--first", &few]))],
+            ),
+        ]
+    }
+}
+
+/// The one file of labels.
+fn labels(folder: &Path) -> Result<PathBuf, String> {
+    let entries = std::fs::read_dir(folder.join("alignments")).map_err(|error| format!("alignments/: {error}"))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    match (files.pop(), files.pop()) {
+        (Some(file), None) => Ok(file),
+        (None, _) => Err("alignments/ has no .jsonl file with labels".to_owned()),
+        (Some(_), Some(_)) => Err("alignments/ has several .jsonl files: keep the one to use".to_owned()),
+    }
+}
+
+/// The names of all speakers, sorted.
+fn speakers(folder: &Path) -> Result<Vec<String>, String> {
+    let folders = |path: &Path| -> Result<Vec<(String, PathBuf)>, String> {
+        let entries = std::fs::read_dir(path).map_err(|error| error.to_string())?;
+        let all = entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir());
+        Ok(all.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect())
+    };
+    let mut names = Vec::new();
+    for (subset, path) in folders(folder)? {
+        if subset != "alignments" {
+            names.extend(folders(&path)?.into_iter().map(|(name, _)| name));
+        }
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}

@@ -1,0 +1,189 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use sha2::{Digest as _, Sha256};
+use tokio_stream::StreamExt as _;
+use tonic::Request;
+use tonic::transport::Channel;
+use undertone_api::problem::Code;
+use undertone_api::signed::{Presence, Signed};
+use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
+use undertone_proto::v1::{self, average_chunk, get_artifact_chunk, put_artifact_chunk, submit_chunk};
+use undertone_proto::{CHUNK, problem_of};
+
+use crate::ctx::Ctx;
+use crate::service::world::{Site, World};
+use crate::testing::on_both;
+
+type Client = WorkerGatewayClient<Channel>;
+
+/// A client of a gateway that serves on loopback until the server stops.
+async fn serve(ctx: &Ctx) -> Client {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let ctx = ctx.clone();
+    tokio::spawn(async move { super::serve(&ctx, listener).await });
+    WorkerGatewayClient::connect(format!("http://{address}")).await.unwrap()
+}
+
+async fn sign_in(client: &mut Client, site: &Site) -> Result<String, Code> {
+    let ask = v1::ChallengeRequest { worker_id: site.worker.to_string() };
+    let challenge = client.challenge(ask).await.unwrap().into_inner().challenge;
+    let presence = Signed::new(&Presence { worker: site.worker, challenge }, &site.key).unwrap();
+    let answer = v1::SignInRequest {
+        presence: Some(presence.into()),
+        version: "1.0".to_owned(),
+        kinds: vec!["dp_sgd".to_owned()],
+    };
+    match client.sign_in(answer).await {
+        Ok(reply) => Ok(reply.into_inner().session),
+        Err(status) => Err(problem_of(&status).code),
+    }
+}
+
+fn with<T>(session: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("authorization", format!("Bearer {session}").parse().unwrap());
+    request
+}
+
+async fn work(client: &mut Client, session: &str) -> v1::Work {
+    let reply = client.next_offer(with(session, v1::NextOfferRequest::default())).await.unwrap().into_inner();
+    match reply.offer {
+        Some(v1::next_offer_reply::Offer::Work(work)) => work,
+        other => panic!("no work: {other:?}"),
+    }
+}
+
+fn submission(lease: &str, vector: &[f32], receipts: Vec<v1::Signed>) -> Vec<v1::SubmitChunk> {
+    let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let header = v1::SubmitHeader {
+        lease: lease.to_owned(),
+        series: "private".to_owned(),
+        round: 1,
+        receipts,
+        length: vector.len() as u64,
+        digest: hex::encode(Sha256::digest(&data)),
+    };
+    let pieces = data.chunks(CHUNK).map(|piece| submit_chunk::Part::Data(piece.to_vec()));
+    std::iter::once(submit_chunk::Part::Header(header))
+        .chain(pieces)
+        .map(|part| v1::SubmitChunk { part: Some(part) })
+        .collect()
+}
+
+on_both! {
+    async fn a_session_needs_the_sites_key_and_holds_through_a_restart(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut client = serve(&app.ctx).await;
+        let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        let key = std::mem::replace(&mut world.sites[1].key, ed25519_dalek::SigningKey::from_bytes(&[3; 32]));
+        assert_eq!(sign_in(&mut client, &world.sites[1]).await, Err(Code::Unauthenticated));
+        world.sites[1].key = key;
+
+        let again = app.restarted().await;
+        let mut restarted = serve(&again.ctx).await;
+        restarted.next_offer(with(&session, v1::NextOfferRequest::default())).await.expect("the session holds");
+        app.clock.advance(time::Duration::hours(13));
+        let over = restarted.next_offer(with(&session, v1::NextOfferRequest::default())).await.unwrap_err();
+        assert_eq!(problem_of(&over).code, Code::Unauthenticated);
+        again.ctx.shutdown.cancel();
+        again.ctx.db.clone().close().await.unwrap();
+    }
+
+    async fn a_challenge_is_answered_once(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let mut client = serve(&app.ctx).await;
+        let site = &world.sites[1];
+        let ask = v1::ChallengeRequest { worker_id: site.worker.to_string() };
+        let challenge = client.challenge(ask).await.unwrap().into_inner().challenge;
+        let presence = Signed::new(&Presence { worker: site.worker, challenge }, &site.key).unwrap();
+        let answer = v1::SignInRequest { presence: Some(presence.into()), version: String::new(), kinds: vec![] };
+        client.sign_in(answer.clone()).await.unwrap();
+        assert_eq!(problem_of(&client.sign_in(answer).await.unwrap_err()).code, Code::Unauthenticated);
+    }
+
+    async fn nothing_is_answered_without_a_session(app: &TestApp) {
+        let mut client = serve(&app.ctx).await;
+        let nothing = || futures::stream::iter(Vec::new());
+        let refused = [
+            client.register_dataset(v1::RegisterDatasetRequest::default()).await.err(),
+            client.next_offer(v1::NextOfferRequest::default()).await.err(),
+            client.decide(v1::DecideRequest::default()).await.err(),
+            client.renew(v1::RenewRequest::default()).await.err(),
+            client.submit(nothing()).await.err(),
+            client.average(v1::AverageRequest::default()).await.err(),
+            client.put_artifact(futures::stream::iter(Vec::new())).await.err(),
+            client.get_artifact(v1::GetArtifactRequest::default()).await.err(),
+            client.measure(v1::MeasureRequest::default()).await.err(),
+            client.finish(v1::FinishRequest::default()).await.err(),
+        ];
+        for (call, status) in refused.into_iter().enumerate() {
+            assert_eq!(problem_of(&status.expect("refused")).code, Code::Unauthenticated, "{call}");
+        }
+    }
+
+    async fn a_round_travels_over_the_wire_bit_for_bit(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let job = world.queued(1).await;
+        let mut client = serve(&app.ctx).await;
+        let vector: Vec<f32> = (0..CHUNK / 4 + 3).map(|index| index as f32 / 7.0).collect();
+        let mut leases = Vec::new();
+        for site in 0..2 {
+            let session = sign_in(&mut client, &world.sites[site]).await.unwrap();
+            let lease = work(&mut client, &session).await.lease;
+            let receipts = if site == 0 { vec![] } else { vec![world.sites[1].receipt(&job, 1, 1).into()] };
+            let chunks = futures::stream::iter(submission(&lease, &vector, receipts));
+            assert!(!client.submit(with(&session, chunks)).await.unwrap().into_inner().repeated);
+            leases.push((session, lease));
+        }
+        let (session, lease) = &leases[1];
+        let ask = v1::AverageRequest { lease: lease.clone(), series: "private".to_owned(), round: 1, wait_seconds: 0 };
+        let mut answer = client.average(with(session, ask)).await.unwrap().into_inner();
+        let (mut header, mut data) = (None, Vec::new());
+        while let Some(chunk) = answer.next().await {
+            match chunk.unwrap().part {
+                Some(average_chunk::Part::Header(first)) => header = Some(first),
+                Some(average_chunk::Part::Data(piece)) => data.extend(piece),
+                None => panic!("an empty message"),
+            }
+        }
+        let header = header.expect("a header comes first");
+        assert_eq!((header.ready, header.contributors, header.length), (true, 2, vector.len() as u64));
+        assert_eq!(header.digest, hex::encode(Sha256::digest(&data)));
+        let mean: Vec<f32> = data.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number)).collect();
+        assert_eq!(mean, vector, "the mean of two equal vectors");
+    }
+
+    async fn files_come_from_the_lead_alone_and_reach_the_others(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        world.queued(1).await;
+        let mut client = serve(&app.ctx).await;
+        let content = vec![7_u8; CHUNK + 5];
+        let put = |lease: &str| {
+            let header = v1::PutArtifactHeader {
+                lease: lease.to_owned(),
+                name: "warm.safetensors".to_owned(),
+                size: content.len() as u64,
+                digest: hex::encode(Sha256::digest(&content)),
+            };
+            let parts = [put_artifact_chunk::Part::Header(header), put_artifact_chunk::Part::Data(content.clone())];
+            futures::stream::iter(parts.map(|part| v1::PutArtifactChunk { part: Some(part) }))
+        };
+        let lead = sign_in(&mut client, &world.sites[0]).await.unwrap();
+        let other = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        let (lead_lease, other_lease) = (work(&mut client, &lead).await.lease, work(&mut client, &other).await.lease);
+        let refused = client.put_artifact(with(&other, put(&other_lease))).await.unwrap_err();
+        assert_eq!(problem_of(&refused).code, Code::Forbidden);
+        client.put_artifact(with(&lead, put(&lead_lease))).await.unwrap();
+        let ask = v1::GetArtifactRequest { lease: other_lease, name: "warm.safetensors".to_owned(), wait_seconds: 0 };
+        let mut answer = client.get_artifact(with(&other, ask)).await.unwrap().into_inner();
+        let mut data = Vec::new();
+        while let Some(chunk) = answer.next().await {
+            if let Some(get_artifact_chunk::Part::Data(piece)) = chunk.unwrap().part {
+                data.extend(piece);
+            }
+        }
+        assert_eq!(data, content);
+    }
+}

@@ -4,9 +4,13 @@
 //! [`daemon`] joins the two; [`cli`] is the command line. Trust goes one way: the site believes its own disk, policy and
 //! key, and checks everything else.
 
+pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod dp;
 pub mod fault;
+pub mod gateway;
+pub mod memory;
 pub mod run;
 pub mod site;
 pub mod speech;

@@ -10,6 +10,7 @@ pub mod clearance;
 pub mod clock;
 pub mod datasets;
 pub mod folder;
+pub mod gate;
 pub mod jobs;
 pub mod keys;
 pub mod ledger;

@@ -262,14 +262,16 @@ impl Ledger {
         self.settle_account(under.account(), under.job)
     }
 
-    /// As [`Ledger::settle`], for a job of which only the id is known: on every account it reserved on.
+    /// As [`Ledger::settle`], for a job of which only the id is known: on every account it reserved on for `dataset`, or
+    /// on all.
     ///
     /// # Errors
     /// As [`Ledger::settle`].
-    pub fn settle_job(&self, job: JobId) -> Result<u64, LedgerError> {
+    pub fn settle_job(&self, job: JobId, dataset: Option<DatasetId>) -> Result<u64, LedgerError> {
         let keys: Vec<_> = {
             let state = self.fresh()?;
-            let of_job = state.books.accounts.iter().filter(|(_, book)| book.jobs.contains_key(&job));
+            let of_part = |reserved: &Reserved| dataset.is_none_or(|dataset| reserved.dataset == dataset);
+            let of_job = state.books.accounts.iter().filter(|(_, book)| book.jobs.get(&job).is_some_and(of_part));
             of_job.map(|(key, _)| *key).collect()
         };
         keys.into_iter().try_fold(0, |sum, key| Ok(sum + self.settle_account(key, job)?))

@@ -247,6 +247,11 @@ impl Policy {
         Ok(policy)
     }
 
+    /// The datasets that the file names.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.datasets.keys().map(String::as_str)
+    }
+
     /// The rules for the dataset called `name`; one that is not named is private.
     pub fn rules(&self, name: &str) -> Rules {
         let of = self.datasets.get(name).cloned().unwrap_or_default();

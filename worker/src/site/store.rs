@@ -112,12 +112,12 @@ impl Store {
     }
 
     /// Reads.
-    pub(super) fn read<T, E: From<StoreError>>(&self, read: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn read<T, E: From<StoreError>>(&self, read: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         read(&self.db())
     }
 
     /// Writes, all or nothing; durable when this returns.
-    pub(super) fn write<T, E: From<StoreError>>(
+    pub(crate) fn write<T, E: From<StoreError>>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {

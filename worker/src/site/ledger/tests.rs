@@ -114,8 +114,10 @@ fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
     assert!(matches!(more, Err(LedgerError::Rule(RuleError::Exhausted { .. }))));
     let two = job(40, &under(gaussian(4.0), 2));
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
-    assert_eq!(ledger.settle_job(two.job).expect("it is open"), 2);
-    assert_eq!(ledger.settle_job(two.job).expect("it is open"), 0);
+    let elsewhere = undertone_api::id::DatasetId(uuid::Uuid::from_u128(99));
+    assert_eq!(ledger.settle_job(two.job, Some(elsewhere)).expect("it is open"), 0);
+    assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 2);
+    assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 0);
     assert!(ledger.commit(&two, &two.charge.event, "private", 1).is_err());
     assert!(matches!(ledger.reserve(&two, &limit(8.0)), Err(LedgerError::Settled)));
 }
@@ -137,17 +139,17 @@ fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
 fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
     let site = Site::new();
     let ledger = site.open();
-    let job_of = |number| job(number, &under(gaussian(1.5), 1));
+    let job_of = |number| job(number, &under(gaussian(1.0), 1));
     ledger.reserve(&job_of(40), &limit(6.0)).expect("there is room");
     assert!(ledger.reserve(&job_of(41), &limit(6.0)).is_err());
     assert!(ledger.check(&job_of(41), &limit(60.0)).is_ok());
     ledger.reserve(&job_of(41), &limit(60.0)).expect("the limit was raised");
-    let _ = ledger.commit(&job_of(41), &gaussian(1.5), "private", 1).expect("it is reserved");
+    let _ = ledger.commit(&job_of(41), &gaussian(1.0), "private", 1).expect("it is reserved");
     let before = ledger.books().expect("it is open");
     assert!(ledger.reserve(&job_of(42), &limit(1.0)).is_err());
     assert_eq!(ledger.books().expect("it is open"), before);
     // What was reserved under the higher limit can still be released.
-    let _ = ledger.commit(&job_of(40), &gaussian(1.5), "private", 1).expect("it is reserved");
+    let _ = ledger.commit(&job_of(40), &gaussian(1.0), "private", 1).expect("it is reserved");
     site.verify().expect("the rows carry the limits under which they were admitted");
 }
 
@@ -155,7 +157,7 @@ fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
 fn units_never_mix() {
     let site = Site::new();
     let ledger = site.open();
-    let speaker = under(gaussian(1.5), 1);
+    let speaker = under(gaussian(1.0), 1);
     let mut record = job(40, &speaker);
     record.charge.unit = undertone_privacy::PrivacyUnit::Record;
     ledger.reserve(&speaker, &limit(6.0)).expect("there is room");

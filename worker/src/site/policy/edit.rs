@@ -12,11 +12,14 @@ use crate::site::folder::{FolderError, write_durably};
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 /// Records who may learn what from the dataset called `name`, at the end of the file; comments and order stay. Saying
-/// the same again changes nothing.
+/// the same again changes nothing. Where there is no policy yet, it begins with the template.
 ///
 /// # Errors
 /// [`PolicyError::Declared`] when the file says something else of it already: that is for a person to change.
 pub fn declare(path: &Path, name: &str, visibility: Visibility) -> Result<(), PolicyError> {
+    if !path.exists() {
+        write_durably(path, TEMPLATE.as_bytes())?;
+    }
     let policy = Policy::load(path)?;
     match policy.datasets.get(name).map(|of| of.visibility) {
         Some(found) if found == visibility => return Ok(()),

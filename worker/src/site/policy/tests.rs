@@ -114,7 +114,6 @@ fn a_dataset_may_have_rules_of_its_own() {
 fn a_declared_visibility_is_written_once_and_never_overwritten() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("policy.toml");
-    std::fs::write(&path, TEMPLATE).expect("the folder is writable");
     for _ in 0..2 {
         declare(&path, "an4-public", Visibility::Public).expect("nothing was said of it before");
     }

@@ -1,0 +1,137 @@
+//! The command line of a site. Turns arguments into calls and results into text; the rules are in `site` and `daemon`.
+//!
+//! Exit codes: 0 done; 1 not done, the message says why and what to do; 2 the arguments are wrong; 3 `ledger verify` found
+//! that the ledger does not hold. To add a command: a variant of [`Command`], its file, its line in [`act`].
+
+pub mod data;
+mod enroll;
+mod jobs;
+mod ledger;
+mod policy;
+mod serve;
+mod table;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::site::clock;
+use crate::site::folder::Folder;
+
+pub use enroll::{EnrollError, enroll};
+
+/// A worker of Undertone: it keeps this site's data, privacy ledger and rules, and runs jobs beside the data. Only
+/// differentially private results leave.
+#[derive(Debug, Parser)]
+#[command(name = "undertone-worker", version)]
+struct Cli {
+    /// The site's folder: key, policy, ledger and datasets.
+    #[arg(long, env = "UNDERTONE_SITE", default_value = "./undertone-site", value_name = "FOLDER", global = true)]
+    site: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Join a consortium: makes this site's key and binds it to your organization, with a token from the dashboard.
+    ///
+    /// The key is made here and never leaves. The worker will trust the server whose certificate the token names, and
+    /// no other. A careful policy.toml is written; read it before you run the worker.
+    Enroll {
+        /// The token, from `ute1.` on. It works once, and not for long.
+        token: String,
+    },
+    /// Run the worker until it is interrupted.
+    Run(serve::Run),
+    /// Make datasets from recordings, and list them.
+    Data(data::DataCommand),
+    /// What was spent, and the proof of it.
+    #[command(subcommand)]
+    Ledger(ledger::Action),
+    /// This site's own rules.
+    #[command(subcommand)]
+    Policy(policy::Action),
+    /// Show the jobs that were proposed to this site, what was decided, and how they ended.
+    Jobs,
+    /// Approve a proposed job, for exactly the manifest that `jobs` shows.
+    Approve {
+        /// The job's id, or enough of its beginning.
+        job: String,
+    },
+    /// Refuse a proposed job.
+    Refuse {
+        /// The job's id, or enough of its beginning.
+        job: String,
+        /// Why, for the proposer to read.
+        #[arg(long)]
+        reason: String,
+    },
+}
+
+/// Anything that went wrong, with the exit code it deserves.
+struct Failure {
+    code: u8,
+    error: Box<dyn Error + Send + Sync>,
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: 1, error: error.into() }
+    }
+}
+
+/// Does what the arguments say (the first is the program's name); prints to standard output and error.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(asked) => {
+            // Help and version are no errors; where standard output is gone there is nobody to tell.
+            drop(asked.print());
+            return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2));
+        }
+    };
+    match act(&cli, &mut std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", chain(&*failure.error));
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
+    let folder = Folder::new(&cli.site);
+    let clock = clock::system();
+    match &cli.command {
+        Command::Enroll { token } => Ok(enroll::run(&folder, token, out)?),
+        Command::Run(run) => serve::run(&folder, run),
+        Command::Data(data) => Ok(data.run(&folder, clock(), out)?),
+        Command::Ledger(action) => ledger::run(&folder, action, out),
+        Command::Policy(policy::Action::Show) => policy::show(&folder, out),
+        Command::Jobs => jobs::show(&folder, out),
+        Command::Approve { job } => jobs::decide(&folder, job, None, clock(), out),
+        Command::Refuse { job, reason } => jobs::decide(&folder, job, Some(reason), clock(), out),
+    }
+}
+
+/// An error with its causes, each once.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}\n  because: {said}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

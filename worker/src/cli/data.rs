@@ -1,0 +1,106 @@
+//! `undertone-worker data`: make datasets, and see what there is.
+//!
+//! Turns arguments into options and results into text; what happens is in [`crate::speech`]. Datasets lie in the site's
+//! folder, where the daemon finds them, unless another place is named.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use time::OffsetDateTime;
+
+use crate::site::folder::{Folder, FolderError};
+use crate::site::policy::PolicyError;
+use crate::speech::prepare::{ClassMapError, PrepareError};
+use crate::speech::synthesize::SynthesizeError;
+
+mod bar;
+mod list;
+mod prepare;
+mod synthesize;
+
+pub use bar::Bar;
+pub use list::List;
+pub use prepare::Prepare;
+pub use synthesize::Synthesize;
+
+/// Make datasets from recordings, and list them.
+#[derive(Debug, Args)]
+pub struct DataCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Turn a folder of recordings and their labels into a dataset of this site.
+    Prepare(Box<Prepare>),
+    /// Show this site's datasets.
+    List(List),
+    /// Make a small corpus of synthetic speakers, to try things out with no data at hand.
+    Synthesize(Synthesize),
+}
+
+/// Why a `data` command did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// An argument.
+    #[error("{argument}: {reason}")]
+    Argument {
+        /// Its name.
+        argument: &'static str,
+        /// What it should be.
+        reason: String,
+    },
+    /// A file that an argument names.
+    #[error("cannot read {path}: check {argument}")]
+    File {
+        /// The argument.
+        argument: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The site's folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The site's policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The map of classes.
+    #[error(transparent)]
+    ClassMap(#[from] ClassMapError),
+    /// The preparation.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// The synthesis.
+    #[error(transparent)]
+    Synthesize(#[from] SynthesizeError),
+    /// What was made cannot be printed.
+    #[error("cannot print the result")]
+    Print(#[source] std::io::Error),
+}
+
+impl DataCommand {
+    /// Does the work at the site in `folder`; `now` is what new datasets are dated. Blocks; prints the result to `out` and
+    /// progress to standard error.
+    ///
+    /// # Errors
+    /// [`DataError`], which says what to do about it.
+    pub fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn std::io::Write) -> Result<(), DataError> {
+        match &self.action {
+            Action::Prepare(prepare) => prepare.run(folder, now, out),
+            Action::List(list) => list.run(folder, out),
+            Action::Synthesize(synthesize) => synthesize.run(out),
+        }
+    }
+}
+
+/// Threads for work that is mostly arithmetic or waiting for programs.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! `enroll`: from a token to a site.
+
+use std::io::Write;
+
+use crate::config::{Config, ConfigError, Token};
+use crate::gateway::{self, GatewayError};
+use crate::site::folder::{Folder, FolderError, write_durably};
+use crate::site::keys::{KeyError, SiteKey};
+use crate::site::policy::TEMPLATE;
+use crate::site::store::{Store, StoreError};
+
+/// Why a site was not enrolled.
+#[derive(Debug, thiserror::Error)]
+pub enum EnrollError {
+    /// The token, or the site as it is.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The server.
+    #[error(
+        "enrolment failed, and nothing was joined: if the token was used or is too old, make a new one in the dashboard"
+    )]
+    Gateway(#[from] GatewayError),
+    /// The text cannot be printed.
+    #[error("cannot print")]
+    Print(#[from] std::io::Error),
+}
+
+/// Enrols a site: makes its key, spends the token, writes configuration, policy and an empty ledger. A site that is
+/// enrolled already is left as it is.
+///
+/// # Errors
+/// [`EnrollError`]; the key that was made is kept for the next try.
+pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError> {
+    if folder.config().exists() {
+        let there = Config::load(folder)?;
+        return Err(ConfigError::AlreadyEnrolled {
+            folder: folder.root().to_owned(),
+            name: there.worker_name,
+            server: there.server.address().to_owned(),
+        }
+        .into());
+    }
+    let token = Token::parse(token)?;
+    let _lock = folder.lock()?;
+    let key = SiteKey::load_or_make(&folder.key())?;
+    Store::open(&folder.ledger())?;
+    if !folder.policy().exists() {
+        write_durably(&folder.policy(), TEMPLATE.as_bytes())?;
+    }
+    let enrolled = gateway::enroll(&token, &key).await?;
+    let config = Config {
+        server: token.server,
+        server_key: token.server_key,
+        worker: enrolled.worker,
+        worker_name: enrolled.worker_name,
+        organization: enrolled.organization,
+        organization_name: enrolled.organization_name,
+        concurrent_runs: 4,
+    };
+    config.store(folder)?;
+    Ok(config)
+}
+
+pub(super) fn run(folder: &Folder, token: &str, out: &mut dyn Write) -> Result<(), EnrollError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let config = runtime.block_on(enroll(folder, token))?;
+    writeln!(
+        out,
+        "Worker `{}` of {} is enrolled at {}.\n\
+         Its key is {}: back it up, show it to nobody.\n\
+         Read {} and change what is not right for you, then:\n\n  undertone-worker --site {} run",
+        config.worker_name,
+        config.organization_name,
+        config.server.address(),
+        folder.key().display(),
+        folder.policy().display(),
+        folder.root().display(),
+    )?;
+    Ok(())
+}

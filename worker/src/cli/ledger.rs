@@ -1,0 +1,175 @@
+//! `ledger`: what was spent at this site, for its own eyes, and the proof of it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use clap::Subcommand;
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{JobId, LineageId};
+use undertone_api::signed::Receipt;
+use undertone_privacy::Event;
+
+use super::table::{down, table, up};
+use super::{Failure, jobs::find};
+use crate::config::Config;
+use crate::site::books::{self, Books};
+use crate::site::datasets::lines;
+use crate::site::folder::Folder;
+use crate::site::keys::SiteKey;
+use crate::site::ledger::{Ledger, verify};
+use crate::site::policy::Policy;
+use crate::site::store::{Store, StoreError};
+use crate::site::{clock, jobs};
+
+/// What was spent, and the proof of it.
+#[derive(Debug, Subcommand)]
+pub(super) enum Action {
+    /// Show every account (spent, reserved, limit) and the latest receipts.
+    Show {
+        /// How many receipts to show, newest first; 0 for all.
+        #[arg(long, default_value_t = 20)]
+        receipts: usize,
+    },
+    /// Verify chains, signatures and sums, offline: every charge is admitted again, row by row.
+    Verify,
+    /// Give back what a job reserved and never released, when the server that ran it will not come back. The worker
+    /// must not be running. What is spent stays spent.
+    Settle {
+        /// The job's id, or enough of its beginning.
+        job: String,
+    },
+}
+
+pub(super) fn run(folder: &Folder, action: &Action, out: &mut dyn Write) -> Result<(), Failure> {
+    Config::load(folder)?;
+    match action {
+        Action::Show { receipts } => show(folder, *receipts, out),
+        Action::Verify => check(folder, out),
+        Action::Settle { job } => settle(folder, job, out),
+    }
+}
+
+fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure> {
+    let store = Store::open(&folder.ledger())?;
+    let policy = Policy::load(&folder.policy())?;
+    let names: BTreeMap<LineageId, String> = lines(&store)?.into_iter().collect();
+    let name = |lineage: LineageId| names.get(&lineage).cloned().unwrap_or_else(|| lineage.to_string());
+    let books: Books = store.read(Books::read)?;
+    if books.accounts.is_empty() {
+        writeln!(out, "Nothing was ever reserved or spent at this site.")?;
+    } else {
+        let rows = books.accounts.iter().map(|(key, book)| {
+            let summary = book.account.balance().summary();
+            let limit = policy.rules(&name(key.lineage)).limits.of(key.unit);
+            let said = limit.map_or_else(|| "none".to_owned(), |limit| up(limit.epsilon.get()));
+            let left =
+                limit.map_or(0.0, |limit| limit.epsilon.get() - summary.spent_epsilon - summary.reserved_epsilon);
+            let delta = summary.delta.map_or_else(String::new, |delta| format!("{:e}", delta.get()));
+            vec![
+                name(key.lineage),
+                format!("{:?}", key.unit).to_lowercase(),
+                up(summary.spent_epsilon),
+                up(summary.reserved_epsilon),
+                down(left.max(0.0)),
+                said,
+                delta,
+                book.jobs.len().to_string(),
+                book.last.map_or_else(|| "never".to_owned(), day),
+            ]
+        });
+        let head = ["DATASET", "UNIT", "SPENT", "RESERVED", "LEFT", "LIMIT", "DELTA", "JOBS", "LAST RELEASE"];
+        write!(out, "Accounts, in epsilon for life\n{}", table(&head, &rows.collect::<Vec<_>>()))?;
+    }
+    let open = store.read(books::published)?;
+    if !open.is_empty() {
+        let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+        for row in &open {
+            *counts.entry((name(row.lineage), row.job.to_string())).or_default() += 1;
+        }
+        let rows = counts.into_iter().map(|((name, job), count)| vec![name, job, count.to_string()]);
+        let rows: Vec<_> = rows.collect();
+        write!(
+            out,
+            "\nReleased in the clear, by this site's policy; no budget covers it\n{}",
+            table(&["DATASET", "JOB", "RELEASES"], &rows)
+        )?;
+    }
+    let all = store.read(books::receipts)?;
+    if !all.is_empty() {
+        let shown = if most == 0 { all.len() } else { most.min(all.len()) };
+        let rows = all.iter().rev().take(shown).map(|signed| {
+            let receipt: Receipt =
+                serde_json::from_str(&signed.payload).map_err(|error| StoreError::Row(error.to_string()))?;
+            Ok(vec![
+                receipt.sequence.to_string(),
+                day(receipt.at),
+                name(receipt.lineage),
+                receipt.job.to_string(),
+                format!("{}/{}", receipt.series, receipt.round),
+                receipt.attempt.to_string(),
+                event(&receipt.event),
+            ])
+        });
+        let rows: Vec<_> = rows.collect::<Result<_, StoreError>>()?;
+        let head = ["NO", "AT", "DATASET", "JOB", "ROUND", "ATTEMPT", "RELEASE"];
+        write!(out, "\nReceipts: {} of {}\n{}", shown, all.len(), table(&head, &rows))?;
+    }
+    Ok(())
+}
+
+fn check(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
+    let key = SiteKey::load(&folder.key())?;
+    let store = Store::open(&folder.ledger())?;
+    let verified =
+        store.read(|db| verify(db, &key.public())).map_err(|error| Failure { code: 3, error: error.into() })?;
+    writeln!(
+        out,
+        "The ledger holds: {} rows, {} receipts, {} releases in the clear; every signature, both chains and every sum.",
+        verified.entries, verified.receipts, verified.published
+    )?;
+    if !verified.head.is_empty() {
+        writeln!(out, "Last receipt: {} (note it: a chain that was cut will not show it again)", verified.head)?;
+    }
+    Ok(())
+}
+
+fn settle(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    let config = Config::load(folder)?;
+    let lock = folder.lock()?;
+    let store = Arc::new(Store::open(&folder.ledger())?);
+    let reserved = store.read(books::entries)?;
+    let known: Vec<JobId> = reserved.iter().filter(|row| row.kind == EntryKind::Reserve).map(|row| row.job).collect();
+    let job = find(known.into_iter(), job)?;
+    let ledger = Ledger::open(Arc::clone(&store), lock, SiteKey::load(&folder.key())?, config.worker, clock::system())?;
+    for (unfinished, dataset, _) in jobs::unfinished(&store)? {
+        if unfinished == job {
+            let reason = "settled at the site's terminal".to_owned();
+            jobs::ended(&store, job, dataset, &jobs::Outcome::GaveUp { reason })?;
+        }
+    }
+    let left = ledger.settle_job(job, None)?;
+    writeln!(out, "{left} releases that job {job} reserved and never made were given back.")?;
+    Ok(())
+}
+
+fn day(at: OffsetDateTime) -> String {
+    format!("{} {:02}:{:02}", at.date(), at.hour(), at.minute())
+}
+
+/// A release in a few words.
+fn event(event: &Event) -> String {
+    match event {
+        Event::Gaussian { noise_multiplier } => format!("Gaussian z={}", noise_multiplier.get()),
+        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
+            format!("sampled Gaussian q={} z={}", sampling_rate.get(), noise_multiplier.get())
+        }
+        Event::Laplace { epsilon } => format!("Laplace epsilon={}", epsilon.get()),
+        Event::Pure { epsilon } => format!("pure epsilon={}", epsilon.get()),
+        Event::Approximate { epsilon, delta } => format!("epsilon={} delta={:e}", epsilon.get(), delta.get()),
+        Event::NonPrivate => "in the clear".to_owned(),
+        Event::Composed { events } => format!("{} releases together", events.len()),
+        Event::Repeated { count, of } => format!("{count} times {}", self::event(of)),
+    }
+}

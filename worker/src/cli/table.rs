@@ -1,0 +1,47 @@
+//! Tables in text: columns as wide as they need to be.
+
+/// A table with a head; the last column is not padded.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<_> = cells.zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        padded.join("  ").trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&mut head.iter().copied());
+    for row in rows {
+        text += &line(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+/// A loss, rounded up in its last digit: what is shown as spent is never less than what is.
+pub(super) fn up(value: f64) -> String {
+    if value.is_finite() { format!("{:.4}", (value * 1e4).ceil() / 1e4) } else { "infinite".to_owned() }
+}
+
+/// What is left, rounded down in its last digit.
+pub(super) fn down(value: f64) -> String {
+    format!("{:.4}", (value * 1e4).floor() / 1e4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{down, table, up};
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let text = table(&["A", "LONG"], &[vec!["wide".to_owned(), "x".to_owned()]]);
+        assert_eq!(text, "A     LONG\nwide  x\n");
+    }
+
+    #[test]
+    fn what_is_spent_is_rounded_up_and_what_is_left_down() {
+        assert_eq!((up(1.000_01), down(1.000_09)), ("1.0001".to_owned(), "1.0000".to_owned()));
+        assert_eq!(up(f64::INFINITY), "infinite");
+    }
+}

@@ -1,0 +1,107 @@
+use clap::{CommandFactory, Parser};
+use time::OffsetDateTime;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::JobId;
+use undertone_api::signed::Signed;
+use uuid::Uuid;
+
+use super::{Cli, act};
+use crate::config::{Config, Server};
+use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, local, manifest, server_key, spec};
+use crate::site::folder::Folder;
+use crate::site::jobs;
+use crate::site::keys::SiteKey;
+use crate::site::policy::TEMPLATE;
+use crate::site::store::Store;
+
+/// A site as enrolment leaves it.
+fn site() -> (tempfile::TempDir, Folder) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path());
+    let config = Config {
+        server: Server::new("http://127.0.0.1:1", None).expect("a good address"),
+        server_key: server_key().verifying_key(),
+        worker: WORKER,
+        worker_name: "north".to_owned(),
+        organization: ORGANIZATION,
+        organization_name: "North Hospital".to_owned(),
+        concurrent_runs: 1,
+    };
+    config.store(&folder).expect("the folder is writable");
+    SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
+    std::fs::write(folder.policy(), TEMPLATE).expect("the folder is writable");
+    (dir, folder)
+}
+
+fn run(folder: &Folder, args: &[&str]) -> Result<String, (u8, String)> {
+    let site = folder.root().display().to_string();
+    let all = ["undertone-worker", "--site", &site].into_iter().chain(args.iter().copied());
+    let cli = Cli::try_parse_from(all).expect("the arguments are right");
+    let mut out = Vec::new();
+    match act(&cli, &mut out) {
+        Ok(()) => Ok(String::from_utf8(out).expect("text")),
+        Err(failure) => Err((failure.code, super::chain(&*failure.error))),
+    }
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn commands_that_need_a_site_say_how_to_get_one() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path().join("none"));
+    for args in [&["ledger", "show"][..], &["jobs"], &["approve", "1"], &["run"]] {
+        let (code, said) = run(&folder, args).expect_err("there is no site");
+        assert!(code == 1 && said.contains("enroll"), "{args:?}: {said}");
+    }
+    assert!(!folder.root().exists());
+}
+
+#[test]
+fn a_site_that_is_enrolled_is_not_enrolled_again() {
+    let (_dir, folder) = site();
+    let (code, said) = run(&folder, &["enroll", "ute1.x"]).expect_err("it is enrolled");
+    assert!(code == 1 && said.contains("already holds worker `north`"), "{said}");
+}
+
+#[test]
+fn a_terminal_decides_about_exactly_the_manifest_it_was_shown() {
+    let (_dir, folder) = site();
+    let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+    let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
+    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
+    let shown = run(&folder, &["jobs"]).expect("it can be shown");
+    assert!(shown.contains("senones") && shown.contains("not yet") && shown.contains("12 releases"), "{shown}");
+    let approved = run(&folder, &["approve", &JOB.to_string()]).expect("it is there");
+    assert!(approved.contains(&signed.digest()), "{approved}");
+    let decided = jobs::decision(&store, JOB, OURS, &signed.digest()).expect("it is open").expect("it was made");
+    assert!(decided.decision.approve && decided.by == "terminal");
+    run(&folder, &["refuse", &JOB.to_string(), "--reason", "not this month"]).expect("it is there");
+    assert!(run(&folder, &["jobs"]).expect("it can be shown").contains("refused (terminal): not this month"));
+    let unknown = JobId(Uuid::from_u128(99)).to_string();
+    assert!(run(&folder, &["approve", &unknown[20..]]).is_err());
+}
+
+#[test]
+fn a_damaged_ledger_fails_verification_with_its_own_code() {
+    let (_dir, folder) = site();
+    assert!(run(&folder, &["ledger", "verify"]).expect("an empty ledger holds").contains("0 receipts"));
+    let db = rusqlite::Connection::open(folder.ledger()).expect("somebody has the file");
+    db.execute("INSERT INTO receipt (sequence, payload, signature, digest) VALUES (1, '{}', '', '')", [])
+        .expect("somebody has the file");
+    assert!(matches!(run(&folder, &["ledger", "verify"]), Err((3, _))));
+}
+
+#[test]
+fn the_policy_is_shown_as_the_worker_understands_it() {
+    let (_dir, folder) = site();
+    let shown = run(&folder, &["policy", "show"]).expect("it is a policy");
+    assert!(shown.contains("(any other)") && shown.contains("steward") && shown.contains("8/1e-6"), "{shown}");
+    std::fs::write(folder.policy(), "nonsense").expect("the folder is writable");
+    let (_, said) = run(&folder, &["policy", "show"]).expect_err("it is none");
+    assert!(said.contains("nothing may run") && said.contains("because"), "{said}");
+}

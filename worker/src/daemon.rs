@@ -1,0 +1,285 @@
+//! The daemon: registers the site's datasets, asks for offers, answers proposals, runs work.
+//!
+//! It runs on tokio; each run is a thread of its own. All state that matters is on disk before it counts, so the process
+//! may die at any point and be started again: the server offers unfinished work anew, the ledger and the outbox know how
+//! far it got. Nothing here decides what may leave; `site` does.
+
+mod desk;
+mod exchange;
+mod lease;
+mod part;
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use undertone_api::dataset::Registration;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::problem::Code;
+
+use crate::config::{Config, ConfigError};
+use crate::gateway::{Gateway, GatewayError, Offer, Patience, Work};
+use crate::site::admission::Identity;
+use crate::site::clock::{self, Clock};
+use crate::site::datasets::{self, DatasetsError, Local};
+use crate::site::folder::{Folder, FolderError};
+use crate::site::keys::{KeyError, SiteKey};
+use crate::site::ledger::{Ledger, LedgerError};
+use crate::site::policy::{Policy, PolicyError};
+use crate::site::store::{Store, StoreError};
+
+use lease::Lease;
+
+/// How long the server is asked to wait for something to offer.
+const WAIT: Duration = Duration::from_secs(20);
+/// How often decisions made at the terminal are looked for.
+const LOOK: Duration = Duration::from_secs(2);
+/// How often the server is asked about runs that nobody works on.
+const ORPHANS: Duration = Duration::from_secs(60);
+/// How long running threads may take to stop when the daemon does.
+const FAREWELL: Duration = Duration::from_secs(20);
+
+/// Why the daemon does not start, or ends.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger does not add up.
+    #[error("the site's ledger cannot be used, so nothing may be released: see `undertone-worker ledger verify`")]
+    Ledger(#[from] LedgerError),
+    /// The datasets.
+    #[error(transparent)]
+    Datasets(#[from] DatasetsError),
+    /// The server will not have this worker.
+    #[error("the server does not accept this worker")]
+    Gateway(#[from] GatewayError),
+}
+
+/// The open site: everything a part of the daemon may need.
+struct Site {
+    folder: Folder,
+    identity: Identity,
+    key: SiteKey,
+    store: Arc<Store>,
+    ledger: Ledger,
+    gateway: Gateway,
+    clock: Clock,
+    datasets: Mutex<Vec<Local>>,
+}
+
+impl Site {
+    fn open(folder: Folder, config: &Config) -> Result<Self, DaemonError> {
+        let lock = folder.lock()?;
+        let key = SiteKey::load(&folder.key())?;
+        let clock = clock::system();
+        let store = Arc::new(Store::open(&folder.ledger())?);
+        let ledger = Ledger::open(Arc::clone(&store), lock, key.clone(), config.worker, Arc::clone(&clock))?;
+        let gateway = Gateway::new(&config.server, config.worker, key.clone())?;
+        let identity =
+            Identity { worker: config.worker, organization: config.organization, server_key: config.server_key };
+        Ok(Self { folder, identity, key, store, ledger, gateway, clock, datasets: Mutex::default() })
+    }
+
+    /// The policy as the file stands now.
+    fn policy(&self) -> Result<Policy, PolicyError> {
+        Policy::load(&self.folder.policy())
+    }
+
+    /// The datasets as they were last registered.
+    fn datasets(&self) -> Vec<Local> {
+        self.datasets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Runs the worker at `site` until `stop` is cancelled. May be called from any tokio runtime.
+///
+/// # Errors
+/// [`DaemonError`] when it cannot start, or the server turns it away for good.
+pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError> {
+    let folder = Folder::new(site);
+    let config = Config::load(&folder)?;
+    // A policy that cannot be read refuses everything; better to say so now.
+    Policy::load(&folder.policy())?;
+    let site = Arc::new(Site::open(folder, &config)?);
+    tracing::info!(worker.id = %config.worker, worker.name = config.worker_name, server = config.server.address(), "worker started");
+    let mut daemon = Daemon {
+        site,
+        slots: Arc::new(Semaphore::new(config.concurrent_runs)),
+        stop: stop.clone(),
+        known: HashSet::new(),
+        registered: HashMap::new(),
+        held: Arc::default(),
+        parts: JoinSet::new(),
+    };
+    let ended = daemon.serve().await;
+    daemon.farewell().await;
+    tracing::info!("worker stopped");
+    ended
+}
+
+type Held = Arc<Mutex<HashMap<(JobId, DatasetId), Arc<Lease>>>>;
+
+struct Daemon {
+    site: Arc<Site>,
+    slots: Arc<Semaphore>,
+    stop: CancellationToken,
+    /// Digests of the manifests that were considered in this life.
+    known: HashSet<String>,
+    /// What the server was told of each dataset in this life.
+    registered: HashMap<String, Registration>,
+    held: Held,
+    parts: JoinSet<()>,
+}
+
+impl Daemon {
+    async fn serve(&mut self) -> Result<(), DaemonError> {
+        let site = Arc::clone(&self.site);
+        self.parts.spawn(every(LOOK, self.stop.clone(), move || {
+            let site = Arc::clone(&site);
+            async move { desk::tell(&site).await }
+        }));
+        let (site, held) = (Arc::clone(&self.site), Arc::clone(&self.held));
+        self.parts.spawn(every(ORPHANS, self.stop.clone(), move || {
+            let (site, held) = (Arc::clone(&site), Arc::clone(&held));
+            async move { part::bury(&site, &held).await }
+        }));
+        let mut patience = Patience::default();
+        while !self.stop.is_cancelled() {
+            let stop = self.stop.clone();
+            let turn = tokio::select! {
+                turn = self.turn() => turn,
+                () = stop.cancelled() => return Ok(()),
+            };
+            match turn {
+                Ok(()) => patience = Patience::default(),
+                Err(DaemonError::Gateway(error)) if is_final(&error) => return Err(error.into()),
+                Err(error) => {
+                    let pause = patience.pause();
+                    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                    tracing::warn!(error = %error, cause, pause_ms = pause.as_millis() as u64, "trying again");
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.cancelled() => return Ok(()),
+                    }
+                }
+            }
+            while self.parts.try_join_next().is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Registers what is new, asks for one offer, and sees to it.
+    async fn turn(&mut self) -> Result<(), DaemonError> {
+        self.register().await?;
+        let decided: Vec<String> = self.known.iter().cloned().collect();
+        let leases: Vec<String> = {
+            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.values().map(|lease| lease.token()).collect()
+        };
+        match self.site.gateway.next_offer(WAIT, &decided, &leases).await? {
+            Offer::Nothing => {}
+            Offer::Proposal { manifest, dataset } => {
+                desk::consider(&self.site, &manifest, dataset)?;
+                self.known.insert(manifest.digest());
+                desk::tell(&self.site).await;
+            }
+            Offer::Work(work) => self.begin(work),
+        }
+        Ok(())
+    }
+
+    /// Registers datasets that are new or have changed.
+    async fn register(&mut self) -> Result<(), DaemonError> {
+        let policy = self.site.policy()?;
+        let (mut found, unusable) = datasets::scan(&self.site.folder, &self.site.store, &policy)?;
+        for bad in unusable {
+            tracing::warn!(dataset.name = bad.name, error = %bad.error, "a folder under data/ is no usable dataset");
+        }
+        for local in &mut found {
+            let told = local.registration();
+            if self.registered.get(&local.name) != Some(&told) {
+                let id = self.site.gateway.register(&told).await?;
+                datasets::note_registered(&self.site.store, local.lineage, id)?;
+                local.id = Some(id);
+                tracing::info!(dataset.name = local.name, dataset.id = %id, "dataset registered");
+                self.registered.insert(local.name.clone(), told);
+            }
+        }
+        *self.site.datasets.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        Ok(())
+    }
+
+    /// Starts a part, or hands its new lease to the one that runs already.
+    fn begin(&mut self, work: Work) {
+        let Some(job) = desk::job_of(&self.site, &work.manifest) else {
+            tracing::error!(dataset.id = %work.dataset, "work under a manifest that this site's server did not sign");
+            return;
+        };
+        let place = (job, work.dataset);
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lease) = held.get(&place) {
+            lease.replace(work.lease);
+            return;
+        }
+        let lease = Arc::new(Lease::new(work.lease.clone(), self.stop.child_token()));
+        held.insert(place, Arc::clone(&lease));
+        drop(held);
+        let (site, slots, held) = (Arc::clone(&self.site), Arc::clone(&self.slots), Arc::clone(&self.held));
+        self.parts.spawn(async move {
+            part::run(&site, work, &lease, &slots).await;
+            held.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
+        });
+    }
+
+    /// Waits a while for the parts to end; what does not is as safe as after a crash.
+    async fn farewell(&mut self) {
+        self.stop.cancel();
+        let all = async { while self.parts.join_next().await.is_some() {} };
+        if tokio::time::timeout(FAREWELL, all).await.is_err() {
+            tracing::warn!("a run is still busy; it will go on from its checkpoint when the worker is started again");
+        }
+    }
+}
+
+/// Whether trying again cannot help.
+fn is_final(error: &GatewayError) -> bool {
+    match error {
+        GatewayError::Address(_) | GatewayError::Signing(_) => true,
+        // Unknown to the server, or its key is not believed.
+        GatewayError::Problem(problem) => matches!(problem.code, Code::Forbidden | Code::BadSignature),
+        GatewayError::Unreachable(_) | GatewayError::Protocol(_) => false,
+    }
+}
+
+async fn every<F: Future<Output = ()>>(pause: Duration, stop: CancellationToken, act: impl Fn() -> F) {
+    loop {
+        tokio::select! {
+            () = act() => {}
+            () = stop.cancelled() => return,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

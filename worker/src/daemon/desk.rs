@@ -1,0 +1,201 @@
+//! The desk: what the site says to proposed jobs. Policy and ledger answer; people answer at the terminal or, where the
+//! policy lets them, in the dashboard. Every answer is on disk before it is signed and told.
+
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::{Decision, Manifest, Signed};
+
+use super::Site;
+use crate::site::admission::{Examined, Fault, examine};
+use crate::site::jobs::{self, By};
+use crate::site::ledger::LedgerError;
+use crate::site::policy::{Approval, PolicyRefusal, Rules, is_exact};
+use crate::site::store::StoreError;
+
+/// The site's answer to a manifest.
+pub(super) enum Verdict {
+    /// The site's own rules allow it.
+    Allowed(Box<Examined>, Rules),
+    /// They do not; the reason is fit for the proposer to read.
+    Refused(String),
+}
+
+/// The job of a manifest that this site's server signed.
+pub(super) fn job_of(site: &Site, signed: &Signed) -> Option<JobId> {
+    signed.open::<Manifest>(&site.identity.server_key).ok().map(|manifest| manifest.job)
+}
+
+/// Judges a manifest: what it says against what the site knows, then policy, then ledger. Notes it when it is new.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails; that is no answer to anybody.
+pub(super) fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict, LedgerError> {
+    let policy = match site.policy() {
+        Ok(policy) => policy,
+        Err(error) => {
+            tracing::error!(error = %error, "the policy cannot be read: nothing may run");
+            return Ok(Verdict::Refused("this site's policy cannot be read, so nothing may run here".to_owned()));
+        }
+    };
+    let mut datasets = site.datasets();
+    for local in &mut datasets {
+        local.visibility = policy.rules(&local.name).visibility;
+    }
+    let examined = match examine(signed, dataset, &site.identity, &datasets) {
+        Ok(examined) => examined,
+        Err(fault) => {
+            tracing::error!(dataset.id = %dataset, fault = %fault, "the server asked for something it may not");
+            return Ok(Verdict::Refused(fault.to_string()));
+        }
+    };
+    if let Some(first) = jobs::remember(&site.store, examined.manifest.job, dataset, signed, (site.clock)())? {
+        let fault = Fault::Changed(first);
+        tracing::error!(job.id = %examined.manifest.job, fault = %fault, "the server asked for something it may not");
+        return Ok(Verdict::Refused(fault.to_string()));
+    }
+    let rules = policy.rules(&examined.local.name);
+    if let Err(refusal) = rules.judge(&examined.manifest.spec, examined.charge.as_ref()) {
+        return Ok(Verdict::Refused(refusal.to_string()));
+    }
+    if let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) {
+        let unit = under.charge.unit;
+        let Some(limit) = rules.limits.of(unit) else {
+            return Ok(Verdict::Refused(PolicyRefusal::NoLimit(unit).to_string()));
+        };
+        match site.ledger.check(&under, &limit) {
+            Ok(()) => {}
+            Err(error @ (LedgerError::Store(_) | LedgerError::Books(_) | LedgerError::Signing(_))) => {
+                return Err(error);
+            }
+            // The job ran here to its end; its end will be told again.
+            Err(LedgerError::Settled) if has_ended(site, &examined)? => {}
+            Err(refusal) => return Ok(Verdict::Refused(format!("this site's ledger refuses: {refusal}"))),
+        }
+    }
+    Ok(Verdict::Allowed(Box::new(examined), rules))
+}
+
+fn has_ended(site: &Site, examined: &Examined) -> Result<bool, StoreError> {
+    let run = jobs::run(&site.store, examined.manifest.job, examined.dataset.id)?;
+    Ok(run.is_some_and(|run| run.ended.is_some()))
+}
+
+/// Considers a proposal, for every dataset of this site that it names.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails.
+pub(super) fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), LedgerError> {
+    let Ok(manifest) = signed.open::<Manifest>(&site.identity.server_key) else {
+        tracing::error!(dataset.id = %offered, "a proposal that this site's server did not sign; it is ignored");
+        return Ok(());
+    };
+    let ours = site.datasets();
+    let private = ours.iter().filter(|local| local.visibility != Visibility::Public).filter_map(|local| local.id);
+    let mut named: Vec<_> =
+        private.filter(|id| manifest.participants.iter().any(|party| party.dataset == *id)).collect();
+    if !named.contains(&offered) {
+        named.push(offered);
+    }
+    for dataset in named {
+        answer(site, signed, manifest.job, dataset)?;
+    }
+    Ok(())
+}
+
+fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Result<(), LedgerError> {
+    if let Some(before) = jobs::decision(&site.store, job, dataset, &signed.digest())? {
+        // Asked again: the server lost the answer, so it is given again.
+        let by = if before.by == By::Terminal.word() { By::Terminal } else { By::Policy };
+        decide(site, signed, job, dataset, before.decision.approve, &before.decision.reason, by)?;
+        return Ok(());
+    }
+    match judge(site, signed, dataset)? {
+        Verdict::Refused(reason) => {
+            tracing::info!(job.id = %job, dataset.id = %dataset, reason, "proposal refused");
+            decide(site, signed, job, dataset, false, &reason, By::Policy)?;
+        }
+        Verdict::Allowed(_, rules) => match rules.approval {
+            Approval::Automatic => {
+                tracing::info!(job.id = %job, dataset.id = %dataset, "proposal approved by the site's policy");
+                decide(site, signed, job, dataset, true, "", By::Policy)?;
+            }
+            Approval::Steward => {
+                tracing::info!(job.id = %job, dataset.id = %dataset, "proposal allowed by the site's policy; it waits for a steward in the dashboard");
+            }
+            Approval::Manual => {
+                tracing::info!(job.id = %job, dataset.id = %dataset, "proposal waits for `undertone-worker approve` at this site");
+            }
+        },
+    }
+    Ok(())
+}
+
+/// Notes a decision; it is told with the next [`tell`].
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub(super) fn decide(
+    site: &Site,
+    signed: &Signed,
+    job: JobId,
+    dataset: DatasetId,
+    approve: bool,
+    reason: &str,
+    by: By,
+) -> Result<(), StoreError> {
+    let decision =
+        Decision { manifest: signed.digest(), job, dataset, approve, reason: reason.to_owned(), at: (site.clock)() };
+    jobs::decide(&site.store, &decision, by)
+}
+
+/// Tells the server every decision it does not know, oldest first.
+pub(super) async fn tell(site: &Site) {
+    let waiting = match jobs::untold(&site.store) {
+        Ok(waiting) => waiting,
+        Err(error) => return tracing::error!(error = %error, "decisions could not be read"),
+    };
+    for decided in waiting {
+        let told = match site.key.sign(&decided.decision) {
+            Ok(signed) => site.gateway.decide(&signed).await,
+            Err(error) => Err(error.into()),
+        };
+        match told {
+            Ok(()) => {
+                tracing::info!(job.id = %decided.decision.job, approve = decided.decision.approve, by = decided.by, "decision told")
+            }
+            Err(error) if error.is_transient() => return,
+            // The job is over, or was never there: nobody waits for the answer.
+            Err(error) => tracing::warn!(job.id = %decided.decision.job, error = %error, "a decision came to nothing"),
+        }
+        if let Err(error) = jobs::told(&site.store, decided.id) {
+            return tracing::error!(error = %error, "a decision could not be noted as told");
+        }
+    }
+}
+
+/// Whether a person, or the policy alone, has said yes to exactly this manifest. `steward` is the server's word for who
+/// approved it there. `None` while nobody has said anything.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub(super) fn approval(
+    site: &Site,
+    examined: &Examined,
+    rules: &Rules,
+    steward: Option<&str>,
+) -> Result<Option<Result<(), String>>, StoreError> {
+    let said = jobs::decision(&site.store, examined.manifest.job, examined.dataset.id, &examined.digest)?;
+    // The terminal's last word comes before everything else.
+    if let Some(said) = said.filter(|said| said.by == By::Terminal.word()) {
+        return Ok(Some(if said.decision.approve { Ok(()) } else { Err(said.decision.reason) }));
+    }
+    // Public data: everybody has them.
+    let public = rules.visibility == Visibility::Public;
+    Ok(match rules.approval {
+        _ if public => Some(Ok(())),
+        Approval::Automatic => Some(Ok(())),
+        Approval::Steward if steward.is_some() => Some(Ok(())),
+        Approval::Steward => Some(Err("no steward approved this manifest".to_owned())),
+        Approval::Manual => None,
+    })
+}

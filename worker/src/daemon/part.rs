@@ -1,0 +1,285 @@
+//! One part of one job, from its lease to its end: approval, reservation, run, settlement, report.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::problem::Code;
+use undertone_api::signed::Signed;
+
+use super::exchange::SiteExchange;
+use super::lease::{End, Lease};
+use super::{Held, Site, desk};
+use crate::fault;
+use crate::gateway::{GatewayError, Patience, Work};
+use crate::run::{self, RunError};
+use crate::site::admission::Examined;
+use crate::site::jobs::{self, By, Outcome};
+use crate::site::ledger::LedgerError;
+use crate::site::outbox::{self, Outbox};
+use crate::site::policy::is_exact;
+use crate::site::store::StoreError;
+
+/// How often the database is looked at while somebody at the terminal is awaited.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a part whose end could not be told is held, so that it is not offered again at once.
+const HOLD: Duration = Duration::from_secs(30);
+
+/// What came before the run.
+enum Before {
+    /// It may run.
+    Go(Box<Examined>),
+    /// It has ended before, like this.
+    Ended(Outcome),
+    /// The site will not.
+    Refused(String),
+    /// The lease ended first.
+    Stopped,
+}
+
+/// Works on a part until it ends, the lease does, or the daemon stops.
+pub(super) async fn run(site: &Arc<Site>, work: Work, lease: &Arc<Lease>, slots: &Semaphore) {
+    let Some(job) = desk::job_of(site, &work.manifest) else { return };
+    let dataset = work.dataset;
+    let keep = async {
+        lease.keep(&site.gateway, work.lease_time).await;
+        // A lease that has ended leaves the part to come to its end.
+        std::future::pending::<()>().await;
+    };
+    let part = async {
+        match whole(site, &work, lease, slots, job).await {
+            Ok(Some(outcome)) => {
+                if !end(site, job, dataset, &lease.token(), &outcome).await {
+                    tokio::select! {
+                        () = tokio::time::sleep(HOLD) => {}
+                        () = lease.stop.cancelled() => {}
+                    }
+                }
+            }
+            Ok(None) => tracing::info!(job.id = %job, dataset.id = %dataset, reason = lease.reason(), "run put down"),
+            Err(error) => {
+                tracing::error!(job.id = %job, dataset.id = %dataset, error = %error, "the site's own disk fails; nothing is released");
+                tokio::select! {
+                    () = tokio::time::sleep(HOLD) => {}
+                    () = lease.stop.cancelled() => {}
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = part => {}
+        () = keep => {}
+    }
+}
+
+/// The part up to its outcome; `None` when it was put down without one.
+async fn whole(
+    site: &Arc<Site>,
+    work: &Work,
+    lease: &Arc<Lease>,
+    slots: &Semaphore,
+    job: JobId,
+) -> Result<Option<Outcome>, LedgerError> {
+    let _slot;
+    let examined = match before(site, work, lease).await? {
+        Before::Stopped => return Ok(stopped(lease)),
+        Before::Ended(outcome) => return Ok(Some(outcome)),
+        Before::Refused(reason) => {
+            tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "work refused");
+            desk::decide(site, &work.manifest, job, work.dataset, false, &reason, By::Policy)?;
+            desk::tell(site).await;
+            jobs::began(&site.store, job, work.dataset, &lease.token())?;
+            return Ok(Some(Outcome::GaveUp { reason }));
+        }
+        Before::Go(examined) => examined,
+    };
+    tokio::select! {
+        slot = slots.acquire() => _slot = slot,
+        () = lease.stop.cancelled() => return Ok(stopped(lease)),
+    }
+    jobs::began(&site.store, job, work.dataset, &lease.token())?;
+    if let Err(reason) = reserve(site, &examined)? {
+        desk::decide(site, &work.manifest, job, work.dataset, false, &reason, By::Policy)?;
+        desk::tell(site).await;
+        return Ok(Some(Outcome::GaveUp { reason }));
+    }
+    tracing::info!(job.id = %job, job.kind = examined.manifest.spec.kind(), dataset.name = examined.local.name, "run begins");
+    let public = examined.local.visibility == Visibility::Public;
+    let (ended, report) = execute(site, *examined, lease).await;
+    Ok(match ended {
+        Ok(()) => {
+            tracing::info!(job.id = %job, dataset.id = %work.dataset, "run done");
+            Some(Outcome::Done { report })
+        }
+        Err(RunError::Stopped(_)) => stopped(lease),
+        Err(RunError::Refused(reason)) => {
+            tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "run refused by the site");
+            Some(Outcome::GaveUp { reason })
+        }
+        Err(RunError::Failed(reason)) => {
+            tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "run failed");
+            // What went wrong with private data is not for others: it may name a recording or a figure.
+            let told = if public { reason } else { "the run failed; this site's own log says why".to_owned() };
+            Some(Outcome::GaveUp { reason: told })
+        }
+    })
+}
+
+/// The outcome of a part whose lease ended: one when the job is over, none when it may come back.
+fn stopped(lease: &Lease) -> Option<Outcome> {
+    match lease.end() {
+        Some(End::Over(reason)) => Some(Outcome::Stopped { reason: reason.clone() }),
+        Some(End::Lost(_)) | None => None,
+    }
+}
+
+async fn before(site: &Site, work: &Work, lease: &Lease) -> Result<Before, LedgerError> {
+    let mut told = false;
+    loop {
+        // Judged anew each time: policy and ledger may have changed while somebody thought about it.
+        let (examined, rules) = match desk::judge(site, &work.manifest, work.dataset)? {
+            desk::Verdict::Allowed(examined, rules) => (examined, rules),
+            desk::Verdict::Refused(reason) => return Ok(Before::Refused(reason)),
+        };
+        let before = jobs::run(&site.store, examined.manifest.job, work.dataset)?;
+        if let Some(outcome) = before.and_then(|run| run.ended) {
+            return Ok(Before::Ended(outcome));
+        }
+        match desk::approval(site, &examined, &rules, work.steward.as_deref())? {
+            Some(Ok(())) => return Ok(Before::Go(examined)),
+            Some(Err(reason)) => return Ok(Before::Refused(reason)),
+            None => {}
+        }
+        if !told {
+            tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, "work waits for `undertone-worker approve` at this site");
+            told = true;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = lease.stop.cancelled() => return Ok(Before::Stopped),
+        }
+    }
+}
+
+/// Reserves the worst case; the inner error is the site's refusal.
+fn reserve(site: &Site, examined: &Examined) -> Result<Result<(), String>, LedgerError> {
+    let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) else { return Ok(Ok(())) };
+    let limit = site.policy().ok().and_then(|policy| policy.rules(&examined.local.name).limits.of(under.charge.unit));
+    let Some(limit) = limit else {
+        return Ok(Err("this site has set no budget for the job's privacy unit".to_owned()));
+    };
+    match site.ledger.reserve(&under, &limit) {
+        Ok(()) => Ok(Ok(())),
+        Err(error @ (LedgerError::Store(_) | LedgerError::Books(_) | LedgerError::Signing(_))) => Err(error),
+        Err(refusal) => Ok(Err(format!("this site's ledger refuses: {refusal}"))),
+    }
+}
+
+/// Runs the job on a thread of its own; gives what it said and the report it handed in.
+async fn execute(site: &Arc<Site>, examined: Examined, lease: &Arc<Lease>) -> (Result<(), RunError>, String) {
+    let (done, ended) = oneshot::channel();
+    let (site, lease, handle) = (Arc::clone(site), Arc::clone(lease), Handle::current());
+    let name = format!("run {}", examined.local.name);
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let spec = examined.manifest.spec.clone();
+        let mut exchange = match SiteExchange::new(handle, site, lease, examined) {
+            Ok(exchange) => exchange,
+            Err(error) => return drop(done.send((Err(error), String::new()))),
+        };
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
+            .unwrap_or_else(|_| Err(RunError::Failed("the run panicked; the log has the place".to_owned())));
+        // Nobody listens when the daemon has stopped.
+        drop(done.send((ended, exchange.into_report())));
+    });
+    if let Err(error) = thread {
+        return (Err(RunError::Failed(format!("no thread could be started: {error}"))), String::new());
+    }
+    ended.await.unwrap_or_else(|_| (Err(RunError::Failed("the run's thread is gone".to_owned())), String::new()))
+}
+
+/// Ends a part: notes the outcome, settles, tells the server with the last receipts, and clears up. True when the server
+/// knows.
+async fn end(site: &Site, job: JobId, dataset: DatasetId, lease: &str, outcome: &Outcome) -> bool {
+    match ended(site, job, dataset, lease, outcome).await {
+        Ok(told) => told,
+        Err(error) => {
+            tracing::error!(job.id = %job, dataset.id = %dataset, error = %error, "the end of a run could not be noted");
+            false
+        }
+    }
+}
+
+async fn ended(
+    site: &Site,
+    job: JobId,
+    dataset: DatasetId,
+    lease: &str,
+    outcome: &Outcome,
+) -> Result<bool, LedgerError> {
+    // First the outcome: once the reservation is settled the run can never go on.
+    jobs::ended(&site.store, job, dataset, outcome)?;
+    fault::point(fault::BEFORE_SETTLE);
+    let left = site.ledger.settle_job(job, Some(dataset))?;
+    fault::point(fault::AFTER_SETTLE);
+    tracing::info!(job.id = %job, dataset.id = %dataset, releases = left, "reservation settled");
+    let told = finish(site, lease, outcome).await?;
+    if told {
+        jobs::end_told(&site.store, job, dataset)?;
+        let outbox = Outbox::new(job, dataset, &site.folder.work(job, dataset));
+        if let Err(error) = outbox.clear() {
+            tracing::warn!(job.id = %job, error = %error, "sent vectors could not be removed");
+        }
+    }
+    Ok(told)
+}
+
+async fn finish(site: &Site, lease: &str, outcome: &Outcome) -> Result<bool, StoreError> {
+    let waiting = outbox::receipts_to_send(&site.store, u64::MAX, None)?;
+    let (numbers, receipts): (Vec<u64>, Vec<Signed>) = waiting.into_iter().unzip();
+    let told = match (tell(site, lease, outcome, &receipts).await, outcome) {
+        (Err(error), Outcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
+            tracing::error!(error = %error, "the server does not take the end of the run");
+            let gave_up = Outcome::GaveUp { reason: format!("the server did not take the result: {error}") };
+            tell(site, lease, &gave_up, &receipts).await
+        }
+        (told, _) => told,
+    };
+    match told {
+        Ok(()) => {
+            outbox::acknowledge(&site.store, &numbers)?;
+            Ok(true)
+        }
+        Err(error) => {
+            tracing::warn!(error = %error, "the end of a run could not be told");
+            Ok(false)
+        }
+    }
+}
+
+async fn tell(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Result<(), GatewayError> {
+    let stop = tokio_util::sync::CancellationToken::new();
+    let told = Patience::default().keep_trying("finish", &stop, || site.gateway.finish(lease, outcome, receipts)).await;
+    told.unwrap_or_else(|| Err(GatewayError::Unreachable("nobody waits any more".to_owned())))
+}
+
+/// Asks the server about runs that nobody here works on, and ends those whose jobs are over there.
+pub(super) async fn bury(site: &Arc<Site>, held: &Held) {
+    let open = match jobs::unfinished(&site.store) {
+        Ok(open) => open,
+        Err(error) => return tracing::error!(error = %error, "unfinished runs could not be read"),
+    };
+    for (job, dataset, lease) in open {
+        if held.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(job, dataset)) {
+            continue;
+        }
+        if let Ok(renewal) = site.gateway.renew(&lease).await
+            && !renewal.go_on
+        {
+            tracing::info!(job.id = %job, dataset.id = %dataset, reason = renewal.reason, "the job ended while nobody worked on it here");
+            end(site, job, dataset, &lease, &Outcome::Stopped { reason: renewal.reason }).await;
+        }
+    }
+}

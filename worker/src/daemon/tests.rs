@@ -1,0 +1,305 @@
+//! The daemon against a server on the real wire.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use undertone_api::dataset::Visibility;
+use undertone_api::job::Spec;
+use undertone_api::signed::{Decision, Manifest, Signed};
+use undertone_proto::v1;
+use undertone_proto::v1::next_offer_reply::Offer;
+
+use super::Site;
+use super::exchange::SiteExchange;
+use super::lease::Lease;
+use crate::config::{Config, Server};
+use crate::dp::release::Outgoing;
+use crate::fixture::server::{Running, start};
+use crate::fixture::{LINEAGE, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec};
+use crate::run::{Exchange, Past, RunError};
+use crate::site::admission::{Examined, examine};
+use crate::site::clearance::Clearance;
+use crate::site::folder::Folder;
+use crate::site::keys::SiteKey;
+use crate::site::policy::TEMPLATE;
+use crate::site::store::{Store, StoreError};
+
+const OPEN: &str = "\n[datasets.\"ward-7\"]\nvisibility = \"open\"\n";
+
+/// A site that is enrolled at `server` and holds `ward-7` under the line of the fixtures.
+struct Place {
+    dir: tempfile::TempDir,
+    config: Config,
+}
+
+impl Place {
+    fn new(server: &Running, policy: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        let key = SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
+        server.state.lock().expect("nobody panicked").public_key = key.public_hex();
+        std::fs::write(folder.policy(), policy).expect("the folder is writable");
+        let config = Config {
+            server: Server::new(&server.address, None).expect("it is on loopback"),
+            server_key: server_key().verifying_key(),
+            worker: WORKER,
+            worker_name: "north".to_owned(),
+            organization: ORGANIZATION,
+            organization_name: "North Hospital".to_owned(),
+            concurrent_runs: 1,
+        };
+        config.store(&folder).expect("the folder is writable");
+        let place = Self { dir, config };
+        place.hold_data();
+        place
+    }
+
+    fn folder(&self) -> Folder {
+        Folder::new(self.dir.path())
+    }
+
+    fn site(&self) -> Arc<Site> {
+        Arc::new(Site::open(self.folder(), &self.config).expect("nobody else has it"))
+    }
+
+    /// A description is all that the daemon reads of a dataset; its line is the fixtures'.
+    fn hold_data(&self) {
+        let at = self.folder().dataset("ward-7").expect("a good name");
+        std::fs::create_dir_all(&at).expect("the folder is writable");
+        let meta = crate::speech::dataset::Meta {
+            format: crate::speech::dataset::layout::VERSION,
+            name: "ward-7".to_owned(),
+            inputs: 13,
+            classes: 40,
+            utterances: 480,
+            speakers: 48,
+            frames: 480,
+            train: crate::speech::dataset::SplitCounts { utterances: 480, speakers: 48, frames: 480 },
+            test: crate::speech::dataset::SplitCounts::default(),
+            sample_rate: 16_000,
+            features: String::new(),
+            labels: String::new(),
+            created: String::new(),
+            digest: String::new(),
+        };
+        let text = serde_json::to_string(&meta).expect("it has a JSON form");
+        std::fs::write(at.join("meta.json"), text).expect("the folder is writable");
+        let store = Store::open(&self.folder().ledger()).expect("the folder is writable");
+        store
+            .write(|tx| {
+                tx.execute("INSERT INTO lineage (name, lineage) VALUES ('ward-7', ?1)", [LINEAGE.to_string()])
+                    .map(|_| ())
+                    .map_err(|error| StoreError::Row(error.to_string()))
+            })
+            .expect("it is empty");
+    }
+}
+
+fn sign(manifest: &Manifest) -> Signed {
+    Signed::new(manifest, &server_key()).expect("it has a JSON form")
+}
+
+fn honest(spec: Spec, visibility: Visibility) -> Manifest {
+    let charge = spec.cost(&local(visibility).as_seen(OURS, ORGANIZATION, WORKER));
+    manifest(spec, charge)
+}
+
+/// A job whose open series the site's policy allows.
+fn open_job() -> Manifest {
+    let mut open = dp_sgd();
+    open.open = Some(rounds());
+    honest(Spec::DpSgd(open), Visibility::Open)
+}
+
+fn exchange(site: &Arc<Site>, manifest: &Manifest, visibility: Visibility) -> SiteExchange {
+    let known = [local(visibility)];
+    let examined: Examined = examine(&sign(manifest), OURS, &site.identity, &known).expect("it is honest");
+    if let Some(under) = examined.under().filter(|_| visibility == Visibility::Private) {
+        site.ledger.reserve(&under, &crate::fixture::limit(8.0)).expect("there is room");
+    }
+    let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
+    let handle = tokio::runtime::Handle::current();
+    SiteExchange::new(handle, Arc::clone(site), lease, examined).expect("the folder is writable")
+}
+
+/// Runs blocking code as the daemon does: on a thread of its own, beside the runtime.
+async fn beside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(run).await.expect("it does not panic")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_stored_before_a_crash_is_sent_once_more_without_a_new_charge() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = place.site();
+    let mut first = exchange(&site, &open_job(), Visibility::Open);
+    beside(move || {
+        assert_eq!(first.past("open", 1).expect("the disk works"), Past::Untouched);
+        let clearance = first.clear("open", 1).expect("the policy says open");
+        let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
+        first.send("open", 1, vector).expect("the server takes it");
+        assert_eq!(first.past("open", 1).expect("the disk works"), Past::Accepted);
+        assert!(matches!(first.clear("open", 1), Err(RunError::Failed(_))), "it was released");
+        // The second round is paid and kept, and the process dies before it is sent.
+        let clearance = first.clear("open", 2).expect("the policy says open");
+        let Clearance::Paid(_) = &clearance else { panic!("open data are receipted") };
+        let vector = Outgoing::exact(vec![3.0, 4.0], clearance).expect("it was published");
+        first.keep_only("open", 2, &vector).expect("the disk has room");
+    })
+    .await;
+    drop(site);
+    let site = place.site();
+    let mut second = exchange(&site, &open_job(), Visibility::Open);
+    beside(move || {
+        assert_eq!(second.past("open", 2).expect("the disk works"), Past::Stored);
+        second.resend("open", 2).expect("the server takes it");
+        assert_eq!(second.past("open", 2).expect("the disk works"), Past::Accepted);
+    })
+    .await;
+    let state = server.state.lock().expect("nobody panicked");
+    let bits: Vec<u8> = [3.0_f32, 4.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!(state.vectors.get(&("open".to_owned(), 2)), Some(&bits));
+    let paid: Vec<_> =
+        state.receipts.iter().map(|receipt| (receipt.sequence, receipt.round, receipt.attempt)).collect();
+    assert_eq!(paid, [(1, 1, 1), (2, 2, 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_lost_in_a_crash_is_told_with_the_next_vector() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = place.site();
+    let mut first = exchange(&site, &open_job(), Visibility::Open);
+    beside(move || drop(first.clear("open", 1).expect("the policy says open"))).await;
+    drop(site);
+    let site = place.site();
+    let mut second = exchange(&site, &open_job(), Visibility::Open);
+    beside(move || {
+        assert_eq!(second.past("open", 1).expect("the disk works"), Past::Untouched);
+        let clearance = second.clear("open", 1).expect("the policy says open");
+        let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
+        second.send("open", 1, vector).expect("the server takes it");
+    })
+    .await;
+    let state = server.state.lock().expect("nobody panicked");
+    let paid: Vec<_> = state.receipts.iter().map(|receipt| (receipt.round, receipt.attempt)).collect();
+    assert_eq!(paid, [(1, 1), (1, 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_part_may_send_neither_figures_nor_files_nor_strange_rounds() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    let site = place.site();
+    let mut exchange = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    beside(move || {
+        assert!(matches!(exchange.put("model", vec![1]), Err(RunError::Refused(_))));
+        for (series, round) in [("private", 0), ("private", 11), ("open", 1), ("other", 1)] {
+            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+        }
+        let Ok(Clearance::Paid(spent)) = exchange.clear("private", 1) else { panic!("it is reserved") };
+        assert_eq!(Some(spent.event()), exchange.own().charge.as_ref().map(|charge| &charge.event));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vector_leaves_only_for_the_round_it_was_cleared_for() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = place.site();
+    let mut exchange = exchange(&site, &open_job(), Visibility::Open);
+    beside(move || {
+        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
+        assert!(matches!(exchange.send("open", 2, vector), Err(RunError::Refused(_))));
+    })
+    .await;
+    assert!(server.state.lock().expect("nobody panicked").vectors.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_closes_a_dataset_ends_its_releases_at_once() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = place.site();
+    let mut exchange = exchange(&site, &open_job(), Visibility::Open);
+    std::fs::write(place.folder().policy(), TEMPLATE).expect("the folder is writable");
+    beside(move || assert!(matches!(exchange.clear("open", 1), Err(RunError::Refused(_))))).await;
+}
+
+/// Runs the daemon until the server's state satisfies `until`.
+async fn run_until(place: &Place, server: &Running, until: impl Fn(&crate::fixture::server::State) -> bool) {
+    let stop = CancellationToken::new();
+    let daemon = tokio::spawn({
+        let (at, stop) = (place.dir.path().to_owned(), stop.clone());
+        async move { super::run(&at, stop).await }
+    });
+    let satisfied = async {
+        while !until(&server.state.lock().expect("nobody panicked")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), satisfied).await.expect("it happens");
+    stop.cancel();
+    daemon.await.expect("it does not panic").expect("it ends well");
+}
+
+fn offer(server: &Running, offer: Offer) {
+    server.state.lock().expect("nobody panicked").offers.push(offer);
+}
+
+fn decided(server: &Running, place: &Place) -> Decision {
+    let key = SiteKey::load(&place.folder().key()).expect("it is there").public();
+    let state = server.state.lock().expect("nobody panicked");
+    state.decisions[0].open(&key).expect("the site signed it")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_automatic_site_signs_its_approval_of_what_its_policy_allows() {
+    let server = start(false).await;
+    let place = Place::new(&server, &TEMPLATE.replace("approval = \"steward\"", "approval = \"automatic\""));
+    let signed = sign(&honest(spec(), Visibility::Private));
+    let proposal = v1::Proposal { manifest: Some(signed.clone().into()), dataset_id: OURS.to_string() };
+    offer(&server, Offer::Proposal(proposal));
+    run_until(&place, &server, |state| !state.decisions.is_empty()).await;
+    let decision = decided(&server, &place);
+    assert_eq!((decision.approve, decision.manifest), (true, signed.digest()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_signs_its_refusal_of_a_job_over_its_budget() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    let mut dear = dp_sgd();
+    dear.private.iter_mut().for_each(|private| private.rounds = 10_000);
+    let signed = sign(&honest(Spec::DpSgd(dear), Visibility::Private));
+    offer(&server, Offer::Proposal(v1::Proposal { manifest: Some(signed.into()), dataset_id: OURS.to_string() }));
+    run_until(&place, &server, |state| !state.decisions.is_empty()).await;
+    let decision = decided(&server, &place);
+    assert!(!decision.approve && decision.reason.contains("epsilon of 4 per job"), "{}", decision.reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_no_steward_approved_is_refused_and_nothing_is_reserved() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    let signed = sign(&honest(spec(), Visibility::Private));
+    offer(
+        &server,
+        Offer::Work(v1::Work {
+            manifest: Some(signed.into()),
+            dataset_id: OURS.to_string(),
+            lease: "lease".to_owned(),
+            lease_seconds: 60,
+            steward_approved: false,
+            steward: String::new(),
+        }),
+    );
+    run_until(&place, &server, |state| !state.finished.is_empty()).await;
+    assert!(!decided(&server, &place).approve);
+    let site = place.site();
+    assert!(site.ledger.books().expect("it is open").accounts.is_empty());
+    let state = server.state.lock().expect("nobody panicked");
+    assert!(matches!(state.finished[0].outcome, Some(v1::finish_request::Outcome::GaveUp(_))));
+}

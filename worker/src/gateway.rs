@@ -1,0 +1,510 @@
+//! The way to the server: outbound gRPC, TLS to one pinned certificate, one signed session. The only room of the worker
+//! that knows the wire.
+//!
+//! Nothing here decides what may be sent. Calls are answered once; who may wait longer than one call retries with
+//! [`Patience`]. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
+
+mod patience;
+mod pin;
+mod stream;
+
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code as GrpcCode, Request, Response, Status};
+use undertone_api::dataset::Registration;
+use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
+use undertone_api::job::{Measurement, Report, Spec};
+use undertone_api::problem::{Code, Problem};
+use undertone_api::signed::{Presence, Signed};
+use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
+use undertone_proto::{PROBLEM_METADATA, problem_of, v1};
+
+use crate::config::{Server, Token};
+use crate::run::Average;
+use crate::site::jobs::Outcome;
+use crate::site::keys::SiteKey;
+use crate::site::outbox::Parcel;
+
+pub use patience::Patience;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an ordinary call may take.
+const CALL: Duration = Duration::from_secs(30);
+/// How long a vector or a file may be on its way.
+const TRANSFER: Duration = Duration::from_secs(600);
+/// A connection on which nothing was heard for so long is probed, and given up after as long again.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Most bytes of one message; manifests of many participants are the largest.
+const MESSAGE: usize = 8 * 1024 * 1024;
+/// This software's version, as the server is told.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The server cannot be reached, or not now.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// The server says no.
+    #[error("the server says: {} ({})", .0.detail, .0.code.slug())]
+    Problem(Box<Problem>),
+    /// The answer makes no sense.
+    #[error("the server's answer cannot be used: {0}")]
+    Protocol(String),
+    /// The address or the certificate cannot be used.
+    #[error("no connection can be made to this server: {0}")]
+    Address(String),
+    /// The site's key could not sign.
+    #[error("the site's key could not sign in")]
+    Signing(#[from] undertone_api::signed::SignedError),
+}
+
+impl GatewayError {
+    /// Whether the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Problem(problem) => {
+                matches!(
+                    problem.code,
+                    Code::Unavailable | Code::Internal | Code::NotReady | Code::RateLimited | Code::Unauthenticated
+                )
+            }
+            Self::Protocol(_) | Self::Address(_) | Self::Signing(_) => false,
+        }
+    }
+
+    /// The server's code, when it answered.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Problem(problem) => Some(problem.code),
+            _ => None,
+        }
+    }
+}
+
+impl From<Status> for GatewayError {
+    fn from(status: Status) -> Self {
+        let told = status.metadata().get_bin(PROBLEM_METADATA).is_some();
+        let network = matches!(
+            status.code(),
+            GrpcCode::Unavailable
+                | GrpcCode::DeadlineExceeded
+                | GrpcCode::Cancelled
+                | GrpcCode::Unknown
+                | GrpcCode::Internal
+                | GrpcCode::Aborted
+        );
+        if network && !told {
+            let mut said = status.message().to_owned();
+            let mut source = std::error::Error::source(&status);
+            while let Some(error) = source {
+                said = format!("{said}: {error}");
+                source = error.source();
+            }
+            return Self::Unreachable(said);
+        }
+        Self::Problem(Box::new(problem_of(&status)))
+    }
+}
+
+/// A proposed job or work, as the server offers it.
+#[derive(Debug, Clone)]
+pub enum Offer {
+    /// Nothing within the waiting time.
+    Nothing,
+    /// Something to decide.
+    Proposal {
+        /// The manifest.
+        manifest: Signed,
+        /// The dataset.
+        dataset: DatasetId,
+    },
+    /// Something to run.
+    Work(Work),
+}
+
+/// Work to be done now.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// The manifest.
+    pub manifest: Signed,
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// Fencing token.
+    pub lease: String,
+    /// How long the lease holds without renewal.
+    pub lease_time: Duration,
+    /// The steward who approved this manifest at the server, by the server's word.
+    pub steward: Option<String>,
+}
+
+/// The answer to a renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// Whether the job goes on.
+    pub go_on: bool,
+    /// How long the lease holds.
+    pub lease_time: Duration,
+    /// Why it does not.
+    pub reason: String,
+}
+
+/// What enrolment answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrolled {
+    /// The new worker.
+    pub worker: WorkerId,
+    /// Its name.
+    pub worker_name: String,
+    /// Its organization.
+    pub organization: OrganizationId,
+    /// The organization's name.
+    pub organization_name: String,
+}
+
+/// A session.
+#[derive(Clone)]
+struct Session(tonic::metadata::AsciiMetadataValue);
+
+/// The way to one server, for one worker. Cheap to share; calls run side by side on one connection.
+pub struct Gateway {
+    client: WorkerGatewayClient<Channel>,
+    worker: WorkerId,
+    key: SiteKey,
+    session: Mutex<Option<Session>>,
+}
+
+/// A channel that connects when it is first used, and again after every loss.
+fn channel(server: &Server) -> Result<Channel, GatewayError> {
+    let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
+    let endpoint = Endpoint::from_shared(server.address().to_owned())
+        .map_err(address)?
+        .connect_timeout(CONNECT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .keep_alive_while_idle(true);
+    let endpoint = match server.certificate() {
+        Some(pinned) => {
+            endpoint.tls_config_with_verifier(ClientTlsConfig::new(), pin::Pin::verifier(pinned)).map_err(address)?
+        }
+        None => endpoint,
+    };
+    Ok(endpoint.connect_lazy())
+}
+
+/// SHA-256 of a certificate (DER): its fingerprint.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    Sha256::digest(certificate).into()
+}
+
+fn client(server: &Server) -> Result<WorkerGatewayClient<Channel>, GatewayError> {
+    Ok(WorkerGatewayClient::new(channel(server)?).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE))
+}
+
+/// Spends an enrolment token: binds the site's public key to an organization.
+///
+/// # Errors
+/// [`GatewayError`] when the server cannot be reached or does not take the token.
+pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayError> {
+    let request =
+        v1::EnrollRequest { secret: token.secret.clone(), public_key: key.public_hex(), version: VERSION.to_owned() };
+    let mut client = client(&token.server)?;
+    let reply = within(CALL, client.enroll(Request::new(request))).await?.into_inner();
+    Ok(Enrolled {
+        worker: parse("worker_id", &reply.worker_id)?,
+        worker_name: reply.worker_name,
+        organization: parse("organization_id", &reply.organization_id)?,
+        organization_name: reply.organization_name,
+    })
+}
+
+fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, GatewayError> {
+    text.parse().map_err(|_| GatewayError::Protocol(format!("`{field}` is not an id")))
+}
+
+async fn within<T>(time: Duration, call: impl Future<Output = Result<T, Status>>) -> Result<T, GatewayError> {
+    match tokio::time::timeout(time, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(GatewayError::Unreachable(format!("no answer within {} seconds", time.as_secs()))),
+    }
+}
+
+impl Gateway {
+    /// The way to `server` for `worker`. Does not connect yet.
+    ///
+    /// # Errors
+    /// [`GatewayError::Address`] when the address cannot be used.
+    pub fn new(server: &Server, worker: WorkerId, key: SiteKey) -> Result<Self, GatewayError> {
+        Ok(Self { client: client(server)?, worker, key, session: Mutex::new(None) })
+    }
+
+    /// Signs in: answers the server's challenge with the site's key.
+    async fn sign_in(&self) -> Result<Session, GatewayError> {
+        let mut client = self.client.clone();
+        let asked = v1::ChallengeRequest { worker_id: self.worker.to_string() };
+        let challenge = within(CALL, client.challenge(asked)).await?.into_inner().challenge;
+        let presence = self.key.sign(&Presence { worker: self.worker, challenge })?;
+        let request = v1::SignInRequest {
+            presence: Some(presence.into()),
+            version: VERSION.to_owned(),
+            kinds: Spec::KINDS.iter().map(|kind| (*kind).to_owned()).collect(),
+        };
+        let reply = within(CALL, client.sign_in(request)).await?.into_inner();
+        let value = format!("Bearer {}", reply.session).parse();
+        let mut value: tonic::metadata::AsciiMetadataValue =
+            value.map_err(|_| GatewayError::Protocol("the session is not a header's value".to_owned()))?;
+        value.set_sensitive(true);
+        tracing::info!(worker.id = %self.worker, "signed in");
+        Ok(Session(value))
+    }
+
+    /// Makes one call in a session: signs in when there is none, and once more when the server has forgotten it.
+    async fn call<Q, A, F>(
+        &self,
+        time: Duration,
+        make: impl Fn() -> Q,
+        call: impl Fn(WorkerGatewayClient<Channel>, Request<Q>) -> F,
+    ) -> Result<A, GatewayError>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let mut fresh = false;
+        loop {
+            let session = {
+                let mut session = self.session.lock().await;
+                if session.is_none() {
+                    *session = Some(self.sign_in().await?);
+                    fresh = true;
+                }
+                session.clone()
+            };
+            let Some(session) = session else { continue };
+            let mut request = Request::new(make());
+            request.metadata_mut().insert("authorization", session.0.clone());
+            match within(time, call(self.client.clone(), request)).await {
+                Err(error) if error.code() == Some(Code::Unauthenticated) && !fresh => {
+                    let mut held = self.session.lock().await;
+                    // Another call may have signed in again already.
+                    if held.as_ref().is_some_and(|held| held.0 == session.0) {
+                        *held = None;
+                    }
+                }
+                Err(error) if error.code() == Some(Code::Unauthenticated) => {
+                    *self.session.lock().await = None;
+                    return Err(error);
+                }
+                answer => return answer.map(Response::into_inner),
+            }
+        }
+    }
+
+    /// Registers a dataset, or renews its registration.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn register(&self, registration: &Registration) -> Result<DatasetId, GatewayError> {
+        let registration = json(registration)?;
+        let make = || v1::RegisterDatasetRequest { registration: registration.clone() };
+        let reply =
+            self.call(CALL, make, |mut client, request| async move { client.register_dataset(request).await }).await?;
+        parse("dataset_id", &reply.dataset_id)
+    }
+
+    /// Waits up to `wait` for something to decide or to run.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn next_offer(
+        &self,
+        wait: Duration,
+        decided: &[String],
+        leases: &[String],
+    ) -> Result<Offer, GatewayError> {
+        let make = || v1::NextOfferRequest {
+            wait_seconds: wait.as_secs() as u32,
+            decided: decided.to_vec(),
+            leases: leases.to_vec(),
+        };
+        let reply =
+            self.call(wait + CALL, make, |mut client, request| async move { client.next_offer(request).await }).await?;
+        let signed = |signed: Option<v1::Signed>| {
+            signed.map(Signed::from).ok_or_else(|| GatewayError::Protocol("an offer without a manifest".to_owned()))
+        };
+        match reply.offer {
+            None | Some(v1::next_offer_reply::Offer::Nothing(_)) => Ok(Offer::Nothing),
+            Some(v1::next_offer_reply::Offer::Proposal(proposal)) => Ok(Offer::Proposal {
+                manifest: signed(proposal.manifest)?,
+                dataset: parse("dataset_id", &proposal.dataset_id)?,
+            }),
+            Some(v1::next_offer_reply::Offer::Work(work)) => Ok(Offer::Work(Work {
+                manifest: signed(work.manifest)?,
+                dataset: parse("dataset_id", &work.dataset_id)?,
+                lease: work.lease,
+                lease_time: Duration::from_secs(u64::from(work.lease_seconds)),
+                steward: work.steward_approved.then_some(work.steward),
+            })),
+        }
+    }
+
+    /// Sends the site's signed answer to a proposed job.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn decide(&self, decision: &Signed) -> Result<(), GatewayError> {
+        let make = || v1::DecideRequest { decision: Some(decision.clone().into()) };
+        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
+    }
+
+    /// Keeps a lease; tells whether the job goes on.
+    ///
+    /// # Errors
+    /// [`GatewayError`] with `lease_lost` when another lease has begun.
+    pub async fn renew(&self, lease: &str) -> Result<Renewal, GatewayError> {
+        let make = || v1::RenewRequest { lease: lease.to_owned() };
+        let reply = self.call(CALL, make, |mut client, request| async move { client.renew(request).await }).await?;
+        Ok(Renewal {
+            go_on: reply.go_on,
+            lease_time: Duration::from_secs(u64::from(reply.lease_seconds)),
+            reason: reply.reason,
+        })
+    }
+
+    /// Sends one vector with its receipts. True when the server had it already.
+    ///
+    /// # Errors
+    /// [`GatewayError`] with `round_closed` when it comes too late.
+    pub async fn submit(
+        &self,
+        lease: &str,
+        series: &str,
+        round: u32,
+        parcel: &Parcel,
+        receipts: &[Signed],
+    ) -> Result<bool, GatewayError> {
+        let header = v1::SubmitHeader {
+            lease: lease.to_owned(),
+            series: series.to_owned(),
+            round,
+            receipts: receipts.iter().cloned().map(Into::into).collect(),
+            length: (parcel.bytes.len() / size_of::<f32>()) as u64,
+            digest: parcel.digest.clone(),
+        };
+        let make = || stream::submit(header.clone(), parcel.bytes.clone());
+        let reply =
+            self.call(TRANSFER, make, |mut client, request| async move { client.submit(request).await }).await?;
+        Ok(reply.repeated)
+    }
+
+    /// Waits up to `wait` for a round to close; its average, or `None` while it is open.
+    ///
+    /// # Errors
+    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    pub async fn average(
+        &self,
+        lease: &str,
+        series: &str,
+        round: u32,
+        wait: Duration,
+    ) -> Result<Option<Average>, GatewayError> {
+        let make = || v1::AverageRequest {
+            lease: lease.to_owned(),
+            series: series.to_owned(),
+            round,
+            wait_seconds: wait.as_secs() as u32,
+        };
+        let streaming =
+            self.call(wait + CALL, make, |mut client, request| async move { client.average(request).await }).await?;
+        within_transfer(stream::average(streaming)).await
+    }
+
+    /// Stores a named file of the job.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn put(&self, lease: &str, name: &str, content: &[u8]) -> Result<(), GatewayError> {
+        let header = v1::PutArtifactHeader {
+            lease: lease.to_owned(),
+            name: name.to_owned(),
+            size: content.len() as u64,
+            digest: hex::encode(Sha256::digest(content)),
+        };
+        let make = || stream::put(header.clone(), content.to_vec());
+        self.call(TRANSFER, make, |mut client, request| async move { client.put_artifact(request).await })
+            .await
+            .map(|_| ())
+    }
+
+    /// Waits up to `wait` for a named file of the job; `None` while it is not there.
+    ///
+    /// # Errors
+    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    pub async fn get(&self, lease: &str, name: &str, wait: Duration) -> Result<Option<Vec<u8>>, GatewayError> {
+        let make = || v1::GetArtifactRequest {
+            lease: lease.to_owned(),
+            name: name.to_owned(),
+            wait_seconds: wait.as_secs() as u32,
+        };
+        let streaming = self
+            .call(wait + CALL, make, |mut client, request| async move { client.get_artifact(request).await })
+            .await?;
+        within_transfer(stream::get(streaming)).await
+    }
+
+    /// Reports a figure measured on public data.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn measure(&self, lease: &str, measurement: &Measurement) -> Result<(), GatewayError> {
+        let measurement = json(measurement)?;
+        let make = || v1::MeasureRequest { lease: lease.to_owned(), measurement: measurement.clone() };
+        self.call(CALL, make, |mut client, request| async move { client.measure(request).await }).await.map(|_| ())
+    }
+
+    /// Tells how this participant's part ended, with the receipts that the server does not have.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn finish(&self, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Result<(), GatewayError> {
+        let outcome = match outcome {
+            Outcome::Done { report } => v1::finish_request::Outcome::Done(v1::Done { report: report.clone() }),
+            Outcome::GaveUp { reason } | Outcome::Stopped { reason } => {
+                v1::finish_request::Outcome::GaveUp(v1::GaveUp { reason: reason.clone() })
+            }
+        };
+        let make = || v1::FinishRequest {
+            lease: lease.to_owned(),
+            outcome: Some(outcome.clone()),
+            receipts: receipts.iter().cloned().map(Into::into).collect(),
+        };
+        self.call(CALL, make, |mut client, request| async move { client.finish(request).await }).await.map(|_| ())
+    }
+}
+
+/// A report as it travels; empty for a participant that has none.
+///
+/// # Errors
+/// [`GatewayError::Protocol`] when it has no JSON form.
+pub fn written_report(report: Option<&Report>) -> Result<String, GatewayError> {
+    report.map_or_else(|| Ok(String::new()), json)
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, GatewayError> {
+    serde_json::to_string(value).map_err(|error| GatewayError::Protocol(error.to_string()))
+}
+
+async fn within_transfer<T>(transfer: impl Future<Output = Result<T, GatewayError>>) -> Result<T, GatewayError> {
+    match tokio::time::timeout(TRANSFER, transfer).await {
+        Ok(answer) => answer,
+        Err(_) => Err(GatewayError::Unreachable("a transfer stood still".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! The gate: asked before every vector, it gives the clearance without which nothing can be sent.
+//!
+//! It asks the policy file, as it stands now, and then the ledger, which pays. Public data need no payment, open data are
+//! recorded as released in the clear, all else is charged.
+
+use undertone_api::dataset::Visibility;
+
+use super::admission::Examined;
+use super::clearance::{Clearance, Published};
+use super::ledger::{Ledger, LedgerError};
+use super::policy::{PolicyRefusal, Rules, is_exact, word};
+
+/// Why nothing may leave.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// The job has no such round.
+    #[error("the job has no round {round} of `{series}`")]
+    NoRound {
+        /// The series.
+        series: String,
+        /// The round.
+        round: u32,
+    },
+    /// The policy says otherwise than when the job was admitted.
+    #[error("this site's policy now says that the dataset is {now}, and the job was admitted when it was {before}")]
+    Visibility {
+        /// What it says.
+        now: &'static str,
+        /// What it said.
+        before: &'static str,
+    },
+    /// Nothing of the dataset leaves in this series.
+    #[error("the job charges nothing for this dataset in `{0}`, so nothing of it may leave there")]
+    NotCharged(String),
+    /// The policy refuses.
+    #[error(transparent)]
+    Policy(#[from] PolicyRefusal),
+    /// The ledger refuses, or fails.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// A clearance, and the number of the receipt that was written for it.
+#[derive(Debug)]
+pub struct Cleared {
+    /// To be used up by making the vector.
+    pub clearance: Clearance,
+    /// The receipt; `None` for public data.
+    pub receipt: Option<u64>,
+}
+
+/// Asks for permission to send one vector.
+///
+/// # Errors
+/// [`GateError`] when policy or ledger say no; nothing was charged then.
+pub fn clear(
+    ledger: &Ledger,
+    rules: &Rules,
+    examined: &Examined,
+    series: &str,
+    round: u32,
+) -> Result<Cleared, GateError> {
+    if !examined.rounds(series).is_some_and(|rounds| (1..=rounds).contains(&round)) {
+        return Err(GateError::NoRound { series: series.to_owned(), round });
+    }
+    let before = examined.local.visibility;
+    if rules.visibility != before {
+        return Err(GateError::Visibility { now: word(rules.visibility), before: word(before) });
+    }
+    rules.judge(&examined.manifest.spec, examined.charge.as_ref())?;
+    if before == Visibility::Public {
+        return Ok(Cleared { clearance: Clearance::Public(Published::new()), receipt: None });
+    }
+    let (Some(under), Some(event)) = (examined.under(), examined.release(series)) else {
+        return Err(GateError::NotCharged(series.to_owned()));
+    };
+    let paid = if is_exact(&under.charge.event) {
+        ledger.publish(&under, &event, series, round)?
+    } else {
+        ledger.commit(&under, &event, series, round)?
+    };
+    Ok(Cleared { clearance: Clearance::Paid(paid.spent), receipt: Some(paid.receipt) })
+}

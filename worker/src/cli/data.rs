@@ -18,14 +18,14 @@ mod list;
 mod prepare;
 mod synthesize;
 
-pub use bar::Bar;
-pub use list::List;
-pub use prepare::Prepare;
-pub use synthesize::Synthesize;
+use bar::Bar;
+use list::List;
+use prepare::Prepare;
+use synthesize::Synthesize;
 
 /// Make datasets from recordings, and list them.
 #[derive(Debug, Args)]
-pub struct DataCommand {
+pub(super) struct DataCommand {
     #[command(subcommand)]
     action: Action,
 }
@@ -42,7 +42,7 @@ enum Action {
 
 /// Why a `data` command did not do its work.
 #[derive(Debug, thiserror::Error)]
-pub enum DataError {
+pub(super) enum DataError {
     /// An argument.
     #[error("{argument}: {reason}")]
     Argument {
@@ -88,7 +88,12 @@ impl DataCommand {
     ///
     /// # Errors
     /// [`DataError`], which says what to do about it.
-    pub fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn std::io::Write) -> Result<(), DataError> {
+    pub(super) fn run(
+        &self,
+        folder: &Folder,
+        now: OffsetDateTime,
+        out: &mut dyn std::io::Write,
+    ) -> Result<(), DataError> {
         match &self.action {
             Action::Prepare(prepare) => prepare.run(folder, now, out),
             Action::List(list) => list.run(folder, out),

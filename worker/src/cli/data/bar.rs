@@ -9,7 +9,7 @@ use crate::speech::progress::Progress;
 
 /// Tells standard error how far a piece of work is.
 #[derive(Debug, Default)]
-pub struct Bar {
+pub(super) struct Bar {
     state: Mutex<Option<State>>,
 }
 

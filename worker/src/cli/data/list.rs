@@ -11,7 +11,7 @@ use crate::speech::dataset::{Dataset, DatasetError, Meta, read_meta};
 
 /// Show this site's datasets.
 #[derive(Debug, Args)]
-pub struct List {
+pub(super) struct List {
     /// Another folder of datasets than the site's.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,

@@ -17,7 +17,7 @@ use crate::speech::{align, audio};
 
 /// Turn a folder of recordings and their labels into a dataset of this site.
 #[derive(Debug, Args)]
-pub struct Prepare {
+pub(super) struct Prepare {
     /// Folder of recordings: <subset>/<speaker>/<chapter>/<id>.flac or .wav.
     #[arg(long, value_name = "FOLDER")]
     input: PathBuf,

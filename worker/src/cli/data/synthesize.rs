@@ -10,7 +10,7 @@ use crate::speech::synthesize::{self, ALIGNMENTS_FILE, CLASSES, Config, Engines,
 
 /// Make a small corpus of synthetic speakers (needs flite and espeak-ng).
 #[derive(Debug, Args)]
-pub struct Synthesize {
+pub(super) struct Synthesize {
     /// Folder to make.
     #[arg(long, value_name = "FOLDER")]
     output: PathBuf,

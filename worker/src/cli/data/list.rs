@@ -33,8 +33,11 @@ impl List {
     }
 }
 
-/// One line for each folder that is not hidden: its name, and what it is.
-fn rows(datasets: &Path, check: bool) -> Result<Vec<(String, Result<Meta, DatasetError>)>, DataError> {
+/// A folder's name, and the dataset in it.
+type Row = (String, Result<Meta, DatasetError>);
+
+/// One row for each folder that is not hidden: its name, and what it is.
+fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
     let io = |source| DataError::File { argument: "--folder or --site", path: datasets.to_path_buf(), source };
     let entries = match std::fs::read_dir(datasets) {
         Ok(entries) => entries,
@@ -54,13 +57,13 @@ fn rows(datasets: &Path, check: bool) -> Result<Vec<(String, Result<Meta, Datase
     Ok(rows)
 }
 
-fn table(rows: &[(String, Result<Meta, DatasetError>)]) -> String {
+fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("NAME".len());
     let line = |name: &str, [train, speakers, test, frames, classes, digest]: [&str; 6]| {
         format!("{name:width$}  {train:>7}  {speakers:>8}  {test:>6}  {frames:>10}  {classes:>7}  {digest}\n")
     };
     let head = line("NAME", ["TRAIN", "SPEAKERS", "TEST", "FRAMES", "CLASSES", "DIGEST"]);
-    let row = |(name, meta): &(String, Result<Meta, DatasetError>)| match meta {
+    let row = |(name, meta): &Row| match meta {
         Err(error) => format!("{name:width$}  {error}\n"),
         Ok(meta) => {
             let counts =

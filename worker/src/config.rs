@@ -86,7 +86,7 @@ impl Server {
             .ok_or_else(|| field("server", format!("`{address}` is not scheme://host:port")))?;
         let certificate = certificate.map(fingerprint).transpose()?;
         match (scheme, &certificate) {
-            ("https", Some(_)) => {}
+            ("https", Some(_)) | ("http", None) if scheme == "https" || is_loopback(host) => {}
             ("https", None) => {
                 return Err(field(
                     "certificate",
@@ -107,7 +107,6 @@ impl Server {
                     "a certificate is pinned, but the address is plain http: write https",
                 ));
             }
-            ("http", None) => {}
             _ => return Err(field("server", format!("`{scheme}` is neither https nor http"))),
         }
         Ok(Self { address: address.trim_end_matches('/').to_owned(), certificate })

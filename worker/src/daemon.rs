@@ -39,7 +39,7 @@ const WAIT: Duration = Duration::from_secs(20);
 /// How often decisions made at the terminal are looked for.
 const LOOK: Duration = Duration::from_secs(2);
 /// How often the server is asked about runs that nobody works on.
-const ORPHANS: Duration = Duration::from_secs(60);
+const ORPHANS: Duration = Duration::from_mins(1);
 /// How long running threads may take to stop when the daemon does.
 const FAREWELL: Duration = Duration::from_secs(20);
 

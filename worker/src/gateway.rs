@@ -36,7 +36,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long an ordinary call may take.
 const CALL: Duration = Duration::from_secs(30);
 /// How long a vector or a file may be on its way.
-const TRANSFER: Duration = Duration::from_secs(600);
+const TRANSFER: Duration = Duration::from_mins(10);
 /// A connection on which nothing was heard for so long is probed, and given up after as long again.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Most bytes of one message; manifests of many participants are the largest.

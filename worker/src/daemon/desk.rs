@@ -161,7 +161,7 @@ pub(super) async fn tell(site: &Site) {
         };
         match told {
             Ok(()) => {
-                tracing::info!(job.id = %decided.decision.job, approve = decided.decision.approve, by = decided.by, "decision told")
+                tracing::info!(job.id = %decided.decision.job, approve = decided.decision.approve, by = decided.by, "decision told");
             }
             Err(error) if error.is_transient() => return,
             // The job is over, or was never there: nobody waits for the answer.

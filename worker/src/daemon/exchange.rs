@@ -142,7 +142,7 @@ impl SiteExchange {
         fault::point(fault::AFTER_SEND);
         match sent {
             Ok(repeated) => {
-                tracing::debug!(job.id = %self.examined.manifest.job, series, round, repeated, "vector sent")
+                tracing::debug!(job.id = %self.examined.manifest.job, series, round, repeated, "vector sent");
             }
             Err(Unanswered::No(error)) if error.code() == Some(Code::RoundClosed) => {
                 tracing::warn!(job.id = %self.examined.manifest.job, series, round, "the round closed without this vector; it stays paid");

@@ -240,7 +240,7 @@ async fn run_until(place: &Place, server: &Running, until: impl Fn(&crate::fixtu
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), satisfied).await.expect("it happens");
+    tokio::time::timeout(std::time::Duration::from_mins(1), satisfied).await.expect("it happens");
     stop.cancel();
     daemon.await.expect("it does not panic").expect("it ends well");
 }

@@ -154,7 +154,7 @@ pub fn examine(signed: &Signed, offered: DatasetId, site: &Identity, datasets: &
         }
     }
     let (signed, digest, local) = (signed.clone(), signed.digest(), local.clone());
-    Ok(Examined { digest, signed, own, local, dataset, charge, manifest })
+    Ok(Examined { manifest, signed, digest, own, local, dataset, charge })
 }
 
 /// That what the manifest says of another dataset at this site holds; a dataset that is only read must be public here.

@@ -130,7 +130,13 @@ pub enum BooksError {
     Price(#[from] PriceError),
     /// The rules contradict the rows.
     #[error("the rows of the ledger contradict its rules")]
-    Rule(#[from] RuleError),
+    Rule(#[source] Box<RuleError>),
+}
+
+impl From<RuleError> for BooksError {
+    fn from(error: RuleError) -> Self {
+        Self::Rule(Box::new(error))
+    }
 }
 
 /// A reservation as its row has it.

@@ -95,7 +95,8 @@ impl SiteKey {
 fn check_mode(path: &Path) -> Result<(), KeyError> {
     use std::os::unix::fs::PermissionsExt;
     let mode = fs::metadata(path).map_err(FolderError::io("inspect", path))?.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 { Ok(()) } else { Err(KeyError::Exposed { path: path.to_owned(), mode }) }
+    let others = mode & 0o077;
+    if others == 0 { Ok(()) } else { Err(KeyError::Exposed { path: path.to_owned(), mode }) }
 }
 
 #[cfg(not(unix))]

@@ -25,7 +25,7 @@ use super::clock::Clock;
 use super::folder::Lock;
 use super::keys::SiteKey;
 use super::policy::{Limit, is_exact};
-use super::store::{Store, StoreError};
+use super::store::{Store, StoreError, sql};
 use crate::fault;
 
 pub use verify::{Verified, verify};
@@ -35,7 +35,7 @@ pub use verify::{Verified, verify};
 pub enum LedgerError {
     /// The rules refuse.
     #[error(transparent)]
-    Rule(#[from] RuleError),
+    Rule(Box<RuleError>),
     /// The event has no price.
     #[error(transparent)]
     Price(#[from] PriceError),
@@ -71,6 +71,12 @@ pub enum LedgerError {
     /// A receipt could not be signed.
     #[error("a receipt could not be signed")]
     Signing(#[from] SignedError),
+}
+
+impl From<RuleError> for LedgerError {
+    fn from(error: RuleError) -> Self {
+        Self::Rule(Box::new(error))
+    }
 }
 
 /// Under what a release is made: one job's part on one dataset.
@@ -397,7 +403,7 @@ impl Ledger {
         let head = Head { sequence: receipt.sequence, hash: signed.digest() };
         tx.execute(
             "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, ?3, ?4)",
-            params![head.sequence as i64, signed.payload, signed.signature, head.hash],
+            params![sql(head.sequence), signed.payload, signed.signature, head.hash],
         )
         .map_err(StoreError::sqlite("write a receipt"))?;
         Ok((head, signed))
@@ -443,10 +449,15 @@ fn insert_entry(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> Result<Head
     insert_row(tx, "INSERT INTO entry (sequence, payload, hash) VALUES (?1, ?2, ?3)", head, entry)
 }
 
-fn insert_row(tx: &Transaction<'_>, sql: &str, head: &Head, row: &impl serde::Serialize) -> Result<Head, LedgerError> {
+fn insert_row(
+    tx: &Transaction<'_>,
+    statement: &str,
+    head: &Head,
+    row: &impl serde::Serialize,
+) -> Result<Head, LedgerError> {
     let payload = serde_json::to_string(row).map_err(StoreError::row)?;
     let head = head.then(&payload);
-    tx.execute(sql, params![head.sequence as i64, payload, head.hash])
+    tx.execute(statement, params![sql(head.sequence), payload, head.hash])
         .map_err(StoreError::sqlite("write a row of the ledger"))?;
     Ok(head)
 }

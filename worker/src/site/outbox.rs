@@ -13,7 +13,7 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::Signed;
 
 use super::folder::{FolderError, write_durably};
-use super::store::{Store, StoreError};
+use super::store::{Store, StoreError, sql};
 
 /// How many accepted vectors of a running job are kept, for the case that the server loses its last ones.
 const KEPT: u32 = 16;
@@ -108,8 +108,8 @@ impl Outbox {
                     series,
                     round,
                     digest,
-                    vector.len() as i64,
-                    receipt.map(|number| number as i64)
+                    sql(vector.len() as u64),
+                    receipt.map(sql)
                 ],
             )
             .map(|_| ())
@@ -173,7 +173,7 @@ impl Outbox {
     pub fn accepted(&self, store: &Store, series: &str, round: u32, receipts: &[u64]) -> Result<(), OutboxError> {
         store.write(|tx| {
             for receipt in receipts {
-                tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [*receipt as i64])
+                tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(*receipt)])
                     .map_err(StoreError::sqlite("note a receipt"))?;
             }
             tx.execute(
@@ -219,7 +219,7 @@ pub fn receipts_to_send(store: &Store, up_to: u64, paying: Option<u64>) -> Resul
             )
             .map_err(StoreError::sqlite("read receipts"))?;
         let rows = statement
-            .query_map(params![up_to.min(i64::MAX as u64) as i64, paying.map(|number| number as i64)], |row| {
+            .query_map(params![sql(up_to), paying.map(sql)], |row| {
                 Ok((row.get::<_, i64>(0)? as u64, Signed { payload: row.get(1)?, signature: row.get(2)? }))
             })
             .map_err(StoreError::sqlite("read receipts"))?;
@@ -234,7 +234,7 @@ pub fn receipts_to_send(store: &Store, up_to: u64, paying: Option<u64>) -> Resul
 pub fn acknowledge(store: &Store, receipts: &[u64]) -> Result<(), StoreError> {
     store.write(|tx| {
         for receipt in receipts {
-            tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [*receipt as i64])
+            tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(*receipt)])
                 .map_err(StoreError::sqlite("note a receipt"))?;
         }
         Ok(())

@@ -214,7 +214,7 @@ pub enum PolicyRefusal {
         most: f64,
         /// The figures.
         #[source]
-        source: LedgerError,
+        source: Box<LedgerError>,
     },
     /// It cannot be priced.
     #[error("the job's releases cannot be priced: {0}")]
@@ -287,7 +287,7 @@ impl Rules {
         let cost = alone.price(&charge.event, charge.adjacency)?;
         alone
             .reserve(ReservationId(0), &cost, charge.releases)
-            .map_err(|source| PolicyRefusal::PerJob { most: self.most_epsilon_per_job.get(), source })
+            .map_err(|error| PolicyRefusal::PerJob { most: self.most_epsilon_per_job.get(), source: Box::new(error) })
     }
 
     fn judge_event(&self, event: &Event) -> Result<(), PolicyRefusal> {

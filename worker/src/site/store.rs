@@ -57,6 +57,11 @@ impl StoreError {
     }
 }
 
+/// A number as SQLite keeps it. Beyond 2⁶³ nothing is ever counted.
+pub(super) fn sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 /// Version of the tables.
 const SCHEMA: i64 = 1;
 

@@ -43,6 +43,14 @@ impl Site {
     }
 }
 
+/// What the rules refused with.
+fn rule<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> RuleError {
+    match answer {
+        Err(LedgerError::Rule(rule)) => *rule,
+        other => panic!("the rules refuse, not {other:?}"),
+    }
+}
+
 fn under(event: Event, releases: u64) -> Under {
     Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge: charge(event, releases) }
 }
@@ -59,7 +67,7 @@ fn a_refused_reservation_changes_nothing() {
     ledger.reserve(&small, &limit(8.0)).expect("there is room");
     let before = ledger.books().expect("it is open");
     let refused = ledger.reserve(&job(40, &under(gaussian(0.1), 100)), &limit(8.0));
-    assert!(matches!(refused, Err(LedgerError::Rule(RuleError::Refused(Refusal::OverBudget { .. })))), "{refused:?}");
+    assert!(matches!(rule(refused), RuleError::Refused(Refusal::OverBudget { .. })));
     assert_eq!(ledger.books().expect("it is open"), before);
     drop(ledger);
     assert_eq!(site.open().books().expect("it is open"), before);
@@ -98,8 +106,11 @@ fn a_crash_between_payment_and_release_pays_again() {
     let receipt: Receipt = again.spent.receipt().open(&site.key.public()).expect("the site signed it");
     assert_eq!((receipt.sequence, receipt.round, receipt.attempt), (2, 1, 2));
     let books = ledger.books().expect("it is open");
-    let spent: Vec<_> =
-        books.accounts.values().map(|book| book.account.reservations().map(|r| r.committed()).sum::<u64>()).collect();
+    let spent: Vec<_> = books
+        .accounts
+        .values()
+        .map(|book| book.account.reservations().map(undertone_privacy::ledger::Reservation::committed).sum::<u64>())
+        .collect();
     assert_eq!(spent, [2]);
 }
 
@@ -111,7 +122,7 @@ fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
     let _ = ledger.commit(&one, &one.charge.event, "private", 1).expect("it is reserved");
     let more = ledger.commit(&one, &one.charge.event, "private", 2);
-    assert!(matches!(more, Err(LedgerError::Rule(RuleError::Exhausted { .. }))));
+    assert!(matches!(rule(more), RuleError::Exhausted { .. }));
     let two = job(40, &under(gaussian(4.0), 2));
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
     let elsewhere = undertone_api::id::DatasetId(uuid::Uuid::from_u128(99));
@@ -170,10 +181,7 @@ fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
     let site = Site::new();
     let ledger = site.open();
     let open = under(Event::NonPrivate, 10);
-    assert!(matches!(
-        ledger.reserve(&open, &limit(8.0)),
-        Err(LedgerError::Rule(RuleError::Refused(Refusal::Infinite)))
-    ));
+    assert_eq!(rule(ledger.reserve(&open, &limit(8.0))), RuleError::Refused(Refusal::Infinite));
     let paid = ledger.publish(&open, &Event::NonPrivate, "open", 1).expect("the job was proposed so");
     assert_eq!((paid.receipt, paid.spent.event()), (1, &Event::NonPrivate));
     let private = job(40, &under(gaussian(4.0), 1));

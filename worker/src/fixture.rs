@@ -1,7 +1,5 @@
 //! What the tests of this crate share: one site, one server key, one proposed job.
 
-pub(crate) mod server;
-
 use std::sync::Arc;
 
 use ed25519_dalek::SigningKey;

@@ -4,6 +4,9 @@
 //! Nothing here decides what may be sent. Calls are answered once; who may wait longer than one call retries with
 //! [`Patience`]. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
 
+mod error;
+#[cfg(test)]
+pub(crate) mod fake;
 mod patience;
 mod pin;
 mod stream;
@@ -14,14 +17,14 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
-use tonic::{Code as GrpcCode, Request, Response, Status};
+use tonic::{Request, Response, Status};
 use undertone_api::dataset::Registration;
 use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
 use undertone_api::job::{Measurement, Report, Spec};
-use undertone_api::problem::{Code, Problem};
+use undertone_api::problem::Code;
 use undertone_api::signed::{Presence, Signed};
+use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
-use undertone_proto::{PROBLEM_METADATA, problem_of, v1};
 
 use crate::config::{Server, Token};
 use crate::run::Average;
@@ -29,6 +32,7 @@ use crate::site::jobs::Outcome;
 use crate::site::keys::SiteKey;
 use crate::site::outbox::Parcel;
 
+pub use error::GatewayError;
 pub use patience::Patience;
 
 /// How long a connection may take.
@@ -43,75 +47,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const MESSAGE: usize = 8 * 1024 * 1024;
 /// This software's version, as the server is told.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Why a call failed.
-#[derive(Debug, thiserror::Error)]
-pub enum GatewayError {
-    /// The server cannot be reached, or not now.
-    #[error("the server cannot be reached: {0}")]
-    Unreachable(String),
-    /// The server says no.
-    #[error("the server says: {} ({})", .0.detail, .0.code.slug())]
-    Problem(Box<Problem>),
-    /// The answer makes no sense.
-    #[error("the server's answer cannot be used: {0}")]
-    Protocol(String),
-    /// The address or the certificate cannot be used.
-    #[error("no connection can be made to this server: {0}")]
-    Address(String),
-    /// The site's key could not sign.
-    #[error("the site's key could not sign in")]
-    Signing(#[from] undertone_api::signed::SignedError),
-}
-
-impl GatewayError {
-    /// Whether the same call may succeed later.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Unreachable(_) => true,
-            Self::Problem(problem) => {
-                matches!(
-                    problem.code,
-                    Code::Unavailable | Code::Internal | Code::NotReady | Code::RateLimited | Code::Unauthenticated
-                )
-            }
-            Self::Protocol(_) | Self::Address(_) | Self::Signing(_) => false,
-        }
-    }
-
-    /// The server's code, when it answered.
-    pub fn code(&self) -> Option<Code> {
-        match self {
-            Self::Problem(problem) => Some(problem.code),
-            _ => None,
-        }
-    }
-}
-
-impl From<Status> for GatewayError {
-    fn from(status: Status) -> Self {
-        let told = status.metadata().get_bin(PROBLEM_METADATA).is_some();
-        let network = matches!(
-            status.code(),
-            GrpcCode::Unavailable
-                | GrpcCode::DeadlineExceeded
-                | GrpcCode::Cancelled
-                | GrpcCode::Unknown
-                | GrpcCode::Internal
-                | GrpcCode::Aborted
-        );
-        if network && !told {
-            let mut said = status.message().to_owned();
-            let mut source = std::error::Error::source(&status);
-            while let Some(error) = source {
-                said = format!("{said}: {error}");
-                source = error.source();
-            }
-            return Self::Unreachable(said);
-        }
-        Self::Problem(Box::new(problem_of(&status)))
-    }
-}
 
 /// A proposed job or work, as the server offers it.
 #[derive(Debug, Clone)]

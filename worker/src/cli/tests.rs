@@ -12,7 +12,7 @@ use crate::site::folder::Folder;
 use crate::site::jobs;
 use crate::site::keys::SiteKey;
 use crate::site::policy::TEMPLATE;
-use crate::site::store::Store;
+use crate::site::store::{Store, StoreError};
 
 /// A site as enrolment leaves it.
 fn site() -> (tempfile::TempDir, Folder) {
@@ -90,8 +90,10 @@ fn a_terminal_decides_about_exactly_the_manifest_it_was_shown() {
 fn a_damaged_ledger_fails_verification_with_its_own_code() {
     let (_dir, folder) = site();
     assert!(run(&folder, &["ledger", "verify"]).expect("an empty ledger holds").contains("0 receipts"));
-    let db = rusqlite::Connection::open(folder.ledger()).expect("somebody has the file");
-    db.execute("INSERT INTO receipt (sequence, payload, signature, digest) VALUES (1, '{}', '', '')", [])
+    let store = Store::open(&folder.ledger()).expect("it is there");
+    let row = "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (1, '{}', '', '')";
+    store
+        .write(|tx| tx.execute(row, []).map(|_| ()).map_err(|error| StoreError::Row(error.to_string())))
         .expect("somebody has the file");
     assert!(matches!(run(&folder, &["ledger", "verify"]), Err((3, _))));
 }

@@ -14,8 +14,8 @@ use super::exchange::SiteExchange;
 use super::lease::Lease;
 use crate::config::{Config, Server};
 use crate::dp::release::Outgoing;
-use crate::fixture::server::{Running, start};
 use crate::fixture::{LINEAGE, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec};
+use crate::gateway::fake::{Running, State, start};
 use crate::run::{Exchange, Past, RunError};
 use crate::site::admission::{Examined, examine};
 use crate::site::clearance::Clearance;
@@ -229,7 +229,7 @@ async fn a_policy_that_closes_a_dataset_ends_its_releases_at_once() {
 }
 
 /// Runs the daemon until the server's state satisfies `until`.
-async fn run_until(place: &Place, server: &Running, until: impl Fn(&crate::fixture::server::State) -> bool) {
+async fn run_until(place: &Place, server: &Running, until: impl Fn(&State) -> bool) {
     let stop = CancellationToken::new();
     let daemon = tokio::spawn({
         let (at, stop) = (place.dir.path().to_owned(), stop.clone());

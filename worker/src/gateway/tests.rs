@@ -5,10 +5,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
 use undertone_api::worker::EnrolmentToken;
 
+use super::fake::{Running, start};
 use super::{Gateway, GatewayError, Offer};
 use crate::cli::{EnrollError, enroll};
 use crate::config::{ConfigError, Server};
-use crate::fixture::server::{Running, start};
 use crate::fixture::{WORKER, server_key};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;

@@ -1,0 +1,101 @@
+//! Why calls fail, and whether trying again can help.
+
+use tonic::{Code as GrpcCode, Status};
+use undertone_api::problem::{Code, Problem};
+use undertone_proto::{PROBLEM_METADATA, problem_of};
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The server cannot be reached, or not now.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// The server says no.
+    #[error("the server says: {} ({})", .0.detail, .0.code.slug())]
+    Problem(Box<Problem>),
+    /// The answer makes no sense.
+    #[error("the server's answer cannot be used: {0}")]
+    Protocol(String),
+    /// The address or the certificate cannot be used.
+    #[error("no connection can be made to this server: {0}")]
+    Address(String),
+    /// The site's key could not sign.
+    #[error("the site's key could not sign in")]
+    Signing(#[from] undertone_api::signed::SignedError),
+}
+
+impl GatewayError {
+    /// Whether the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Problem(problem) => {
+                matches!(
+                    problem.code,
+                    Code::Unavailable | Code::Internal | Code::NotReady | Code::RateLimited | Code::Unauthenticated
+                )
+            }
+            Self::Protocol(_) | Self::Address(_) | Self::Signing(_) => false,
+        }
+    }
+
+    /// The server's code, when it answered.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Problem(problem) => Some(problem.code),
+            _ => None,
+        }
+    }
+}
+
+impl From<Status> for GatewayError {
+    fn from(status: Status) -> Self {
+        let told = status.metadata().get_bin(PROBLEM_METADATA).is_some();
+        let network = matches!(
+            status.code(),
+            GrpcCode::Unavailable
+                | GrpcCode::DeadlineExceeded
+                | GrpcCode::Cancelled
+                | GrpcCode::Unknown
+                | GrpcCode::Internal
+                | GrpcCode::Aborted
+        );
+        if network && !told {
+            let mut said = status.message().to_owned();
+            let mut source = std::error::Error::source(&status);
+            while let Some(error) = source {
+                said = format!("{said}: {error}");
+                source = error.source();
+            }
+            return Self::Unreachable(said);
+        }
+        Self::Problem(Box::new(problem_of(&status)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code as GrpcCode, Status};
+    use undertone_api::problem::{Code, Problem};
+    use undertone_proto::status_of;
+
+    use super::GatewayError;
+
+    #[test]
+    fn what_the_network_says_may_pass_and_what_the_server_says_counts() {
+        for code in [GrpcCode::Unavailable, GrpcCode::Unknown, GrpcCode::Internal, GrpcCode::Cancelled] {
+            assert!(GatewayError::from(Status::new(code, "connection reset")).is_transient(), "{code:?}");
+        }
+        for (code, transient) in [
+            (Code::Internal, true),
+            (Code::NotReady, true),
+            (Code::Unauthenticated, true),
+            (Code::LeaseLost, false),
+            (Code::RoundClosed, false),
+            (Code::BadSignature, false),
+        ] {
+            let error = GatewayError::from(status_of(&Problem::new(code, "why")));
+            assert_eq!((error.is_transient(), error.code()), (transient, Some(code)));
+        }
+    }
+}

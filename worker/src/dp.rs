@@ -7,9 +7,11 @@
 //! which asks for a [`crate::site::clearance::Clearance`] → [`release::Release`] → [`release::Outgoing`], the only thing a site
 //! can send. An unclipped, unpaid or noiseless update of private data cannot be written down.
 //!
-//! This room knows vectors, not speech: the model is in [`crate::speech::model`], the rounds are in [`crate::run`]. It must
+//! This room knows vectors, not speech ([`bench`] excepted): the model is in [`crate::speech::model`], the rounds are in
+//! [`crate::run`]. It must
 //! never log a gradient, a norm, a loss of one unit, or who was in a batch.
 
+pub mod bench;
 pub mod clip;
 pub mod layers;
 pub mod matrix;
@@ -19,3 +21,4 @@ pub mod per_unit;
 pub mod randomness;
 pub mod release;
 pub mod sampler;
+mod vector;

@@ -15,6 +15,7 @@ use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use super::per_unit::PerUnit;
 use super::sampler::Batch;
+use super::vector::vectorized;
 
 /// Least C/γ and σ/γ.
 const FINENESS: f64 = (1_u64 << 20) as f64;
@@ -145,14 +146,7 @@ impl ClippedSum {
     /// Adds (or takes away again) the quantized gradient; answers with its exact squared norm.
     fn accumulate<const ADD: bool>(&mut self, gradient: &[f32], factor: f64) -> u128 {
         let strides = self.sum.par_chunks_mut(STRIDE).zip(gradient.par_chunks(STRIDE));
-        strides
-            .map(|(sum, gradient)| {
-                pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || quantize::<ADD>(sum, gradient, factor),
-                )
-            })
-            .sum()
+        strides.map(|(sum, gradient)| vectorized!(quantize::<ADD>(sum, gradient, factor))).sum()
     }
 
     /// The clip its units were held to.
@@ -168,19 +162,16 @@ impl ClippedSum {
 /// L2 norm in double precision; not finite when a coordinate is not.
 fn norm(gradient: &[f32]) -> f64 {
     let squares = gradient.par_chunks(STRIDE).map(|part| {
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                let mut lanes = [0.0_f64; 16];
-                let (wide, rest) = part.as_chunks::<16>();
-                for values in wide {
-                    for (lane, value) in lanes.iter_mut().zip(values) {
-                        *lane = f64::from(*value).mul_add(f64::from(*value), *lane);
-                    }
+        vectorized!({
+            let mut lanes = [0.0_f64; 16];
+            let (wide, rest) = part.as_chunks::<16>();
+            for values in wide {
+                for (lane, value) in lanes.iter_mut().zip(values) {
+                    *lane = f64::from(*value).mul_add(f64::from(*value), *lane);
                 }
-                lanes.iter().sum::<f64>() + rest.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>()
-            },
-        )
+            }
+            lanes.iter().sum::<f64>() + rest.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>()
+        })
     });
     // Collected first: the order of the sum must not depend on threads, or the unit's factor would.
     squares.collect::<Vec<_>>().iter().sum::<f64>().sqrt()

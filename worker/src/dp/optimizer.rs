@@ -1,11 +1,14 @@
 //! From an averaged gradient to a step: the same bits at every participant that starts from the same parameters and gets the
 //! same averages.
 //!
-//! Plain loops in double precision without fused operations or reordering, rounded once to `f32`: the result does not
-//! depend on processor or threads.
+//! Plain loops in double precision, each coordinate for itself, without fused operations, rounded once to `f32`: the result
+//! depends on neither processor nor threads.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use undertone_api::job::dp_sgd::Optimizer as Rule;
+
+use super::vector::vectorized;
 
 /// β₁ of Adam.
 const BETA_1: f64 = 0.9;
@@ -13,6 +16,8 @@ const BETA_1: f64 = 0.9;
 const BETA_2: f64 = 0.999;
 /// ε of Adam.
 const EPSILON: f64 = 1e-8;
+/// Coordinates a thread takes at a time.
+const STRIDE: usize = 1 << 14;
 
 /// A rule with its memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,27 +67,48 @@ impl Optimizer {
         let Memory { steps, first, second } = &mut self.memory;
         assert!(parameters.len() == first.len() && gradient.len() == first.len(), "vectors of one model");
         *steps += 1;
+        let unbias = (1.0 - power(BETA_1, *steps), 1.0 - power(BETA_2, *steps));
+        let strides =
+            parameters.par_chunks_mut(STRIDE).zip(gradient.par_chunks(STRIDE)).zip(first.par_chunks_mut(STRIDE));
         match self.rule {
-            // v = m v + g, θ = θ − η v (Sutskever et al. 2013, as PyTorch writes it).
-            Rule::Sgd { learning_rate, momentum } => {
-                for ((parameter, gradient), velocity) in parameters.iter_mut().zip(gradient).zip(first) {
-                    *velocity = (momentum * f64::from(*velocity) + f64::from(*gradient)) as f32;
-                    *parameter = (f64::from(*parameter) - learning_rate * f64::from(*velocity)) as f32;
-                }
-            }
-            // Kingma and Ba 2015, algorithm 1.
+            Rule::Sgd { learning_rate, momentum } => strides.for_each(|((parameters, gradient), velocity)| {
+                vectorized!(sgd(learning_rate, momentum, parameters, gradient, velocity));
+            }),
             Rule::Adam { learning_rate } => {
-                let (unbias_1, unbias_2) = (1.0 - power(BETA_1, *steps), 1.0 - power(BETA_2, *steps));
-                let moments = first.iter_mut().zip(second);
-                for ((parameter, gradient), (first, second)) in parameters.iter_mut().zip(gradient).zip(moments) {
-                    let gradient = f64::from(*gradient);
-                    *first = (BETA_1 * f64::from(*first) + (1.0 - BETA_1) * gradient) as f32;
-                    *second = (BETA_2 * f64::from(*second) + (1.0 - BETA_2) * gradient * gradient) as f32;
-                    let scale = (f64::from(*second) / unbias_2).sqrt() + EPSILON;
-                    *parameter = (f64::from(*parameter) - learning_rate * f64::from(*first) / unbias_1 / scale) as f32;
-                }
+                strides.zip(second.par_chunks_mut(STRIDE)).for_each(|(((parameters, gradient), first), second)| {
+                    vectorized!(adam(learning_rate, unbias, parameters, gradient, first, second));
+                });
             }
         }
+    }
+}
+
+/// v = m v + g, θ = θ − η v (Sutskever et al. 2013, as PyTorch writes it).
+#[inline(always)]
+fn sgd(rate: f64, momentum: f64, parameters: &mut [f32], gradient: &[f32], velocity: &mut [f32]) {
+    for ((parameter, gradient), velocity) in parameters.iter_mut().zip(gradient).zip(velocity) {
+        *velocity = (momentum * f64::from(*velocity) + f64::from(*gradient)) as f32;
+        *parameter = (f64::from(*parameter) - rate * f64::from(*velocity)) as f32;
+    }
+}
+
+/// Kingma and Ba 2015, algorithm 1.
+#[inline(always)]
+fn adam(
+    rate: f64,
+    unbias: (f64, f64),
+    parameters: &mut [f32],
+    gradient: &[f32],
+    first: &mut [f32],
+    second: &mut [f32],
+) {
+    let moments = first.iter_mut().zip(second);
+    for ((parameter, gradient), (first, second)) in parameters.iter_mut().zip(gradient).zip(moments) {
+        let gradient = f64::from(*gradient);
+        *first = (BETA_1 * f64::from(*first) + (1.0 - BETA_1) * gradient) as f32;
+        *second = (BETA_2 * f64::from(*second) + (1.0 - BETA_2) * gradient * gradient) as f32;
+        let scale = (f64::from(*second) / unbias.1).sqrt() + EPSILON;
+        *parameter = (f64::from(*parameter) - rate * f64::from(*first) / unbias.0 / scale) as f32;
     }
 }
 

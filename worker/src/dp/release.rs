@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use undertone_api::signed::Signed;
 use undertone_privacy::Event;
 
-use super::clip::{ClippedSum, STRIDE};
+use super::clip::{Clip, ClippedSum, STRIDE};
 use super::noise::DiscreteGaussian;
 use super::randomness::Randomness;
 use crate::site::clearance::Clearance;
@@ -63,18 +63,24 @@ impl ClippedSum {
         if !(expected_batch.is_finite() && expected_batch > 0.0) {
             return Err(ReleaseError::ExpectedBatch(expected_batch));
         }
-        let noise = DiscreteGaussian::integer(clip.deviation());
-        let worth = clip.step() / expected_batch;
-        let mut vector = vec![0.0_f32; sum.len()];
-        let strides = vector.par_chunks_mut(STRIDE).zip(sum.par_chunks(STRIDE)).enumerate();
-        strides.for_each(|(index, (vector, sum))| {
-            let mut rng = randomness.stream(index as u32);
-            for (value, sum) in vector.iter_mut().zip(sum) {
-                *value = ((sum + noise.sample(&mut rng)) as f64 * worth) as f32;
-            }
-        });
+        let vector = noised(&clip, &sum, expected_batch, randomness);
         Ok(Release { vector, receipt })
     }
+}
+
+/// (sum + noise) · γ / expected batch. Each stride of coordinates has a stream of its own, so threads share nothing.
+pub(super) fn noised(clip: &Clip, sum: &[i64], expected_batch: f64, randomness: &Randomness) -> Vec<f32> {
+    let noise = DiscreteGaussian::integer(clip.deviation());
+    let worth = clip.step() / expected_batch;
+    let mut vector = vec![0.0_f32; sum.len()];
+    let strides = vector.par_chunks_mut(STRIDE).zip(sum.par_chunks(STRIDE)).enumerate();
+    strides.for_each(|(index, (vector, sum))| {
+        let mut rng = randomness.stream(index as u32);
+        for (value, sum) in vector.iter_mut().zip(sum) {
+            *value = ((sum + noise.sample(&mut rng)) as f64 * worth) as f32;
+        }
+    });
+    vector
 }
 
 impl Release {

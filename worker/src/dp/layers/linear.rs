@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::scalar::exp;
 use crate::dp::matrix::{Into, View, multiply};
+use crate::dp::vector::vectorized;
 
 /// Frames whose logits exist at a time. A constant: tiles of a unit begin at its first frame.
 pub const TILE: usize = 256;
@@ -77,12 +78,7 @@ impl Linear {
         let inner = View::new(&parameters[..self.hidden * classes], self.hidden, classes).transposed();
         self.tiles(parameters, activations, labels.len(), logits, |frames, logits| {
             let rows = logits.par_chunks_mut(classes).zip(&labels[frames.clone()]);
-            let score = sum(rows.map(|(row, label)| {
-                pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || derivative(row, usize::from(*label), weight),
-                )
-            }));
+            let score = sum(rows.map(|(row, label)| vectorized!(derivative(row, usize::from(*label), weight))));
             let tile = View::new(&activations[frames.start * width..frames.end * width], frames.len(), width);
             let errors = View::new(logits, frames.len(), classes);
             multiply(gradient, tile.transposed(), errors, Into::Add);
@@ -95,12 +91,7 @@ impl Linear {
     pub fn score(&self, parameters: &[f32], activations: &[f32], labels: &[u16], logits: &mut Vec<f32>) -> Score {
         self.tiles(parameters, activations, labels.len(), logits, |frames, logits| {
             let rows = logits.par_chunks_mut(self.classes).zip(&labels[frames]);
-            sum(rows.map(|(row, label)| {
-                pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || softmax(row, usize::from(*label)).0,
-                )
-            }))
+            sum(rows.map(|(row, label)| vectorized!(softmax(row, usize::from(*label)).0)))
         })
     }
 

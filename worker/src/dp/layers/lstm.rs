@@ -11,6 +11,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::scalar::{sigmoid, tanh};
+use crate::dp::vector::vectorized;
 use panel::Panels;
 
 /// Dimensions of the layer. Parameters are `[inputs + 1 + hidden, 4 · hidden]` row-major: rows for the input, the bias and
@@ -129,10 +130,7 @@ impl Lstm {
     pub fn forward(&self, parameters: &[f32], trace: &mut Trace) {
         let panels = Panels::new(parameters, self.width(), 4 * self.hidden);
         trace.groups(self, &[]).into_par_iter().for_each(|group| {
-            pulp::Arch::new().dispatch(
-                #[inline(always)]
-                || self.forward_group(&panels, group),
-            );
+            vectorized!(self.forward_group(&panels, group));
         });
     }
 
@@ -143,10 +141,7 @@ impl Lstm {
         let rows = 4 * self.hidden;
         let panels = Panels::transposed(&parameters[(self.inputs + 1) * rows..], self.hidden, rows);
         trace.groups(self, backward).into_par_iter().for_each(|group| {
-            pulp::Arch::new().dispatch(
-                #[inline(always)]
-                || self.backward_group(&panels, group),
-            );
+            vectorized!(self.backward_group(&panels, group));
         });
     }
 

@@ -4,7 +4,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::Value;
 
-use super::{DiscreteGaussian, exp_minus};
+use super::strips::CUMULATIVE;
+use super::{DiscreteGaussian, decide, exp_minus};
 
 /// Samples of each distribution; a deviation of five standard errors is a failure.
 const SAMPLES: u32 = 200_000;
@@ -114,6 +115,29 @@ fn erf(x: f64) -> f64 {
     let series = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
     let sum = series.iter().fold(0.0, |sum, coefficient| (sum + coefficient) * t);
     (1.0 - sum * (-x * x).exp()).copysign(x)
+}
+
+#[test]
+fn the_table_is_that_of_the_distribution() {
+    let weight = |i: usize| (-((i * i) as f64) / 512.0).exp();
+    let total: f64 = (0..400).map(weight).sum();
+    let mut before = 0;
+    for (i, bound) in CUMULATIVE.iter().enumerate() {
+        assert!(*bound >= before, "entry {i}");
+        let probability = (bound - before) as f64 / 2.0_f64.powi(128);
+        assert!((probability - weight(i) / total).abs() <= 1e-14 * weight(i) + 1e-38, "entry {i}");
+        before = *bound;
+    }
+    assert!(u128::MAX - before <= 1, "nothing is left beyond");
+}
+
+#[test]
+fn bits_that_do_not_decide_are_followed_by_more() {
+    // One bit says nothing of a third unless it is the upper one; then all that counts are the bits that follow.
+    let mut rng = rng(5);
+    let hits = (0..SAMPLES).filter(|n| decide(u64::from(n % 2), 1, 1, 3, &mut rng)).count() as u32;
+    assert_share("a third from one bit", hits, SAMPLES, 1.0 / 3.0);
+    assert!(!decide(1, 1, 1, 3, &mut rng) && decide(0, 1, 1, 2, &mut rng));
 }
 
 #[test]

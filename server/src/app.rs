@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
 use crate::tls::{TlsError, TlsIdentity};
-use crate::{grpc, keys, rest};
+use crate::{dashboard, grpc, keys, rest};
 
 /// How long requests may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -102,7 +102,10 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
         throttle: Throttle::default(),
         shutdown: CancellationToken::new(),
     });
-    let router = rest::outside(&ctx, rest::router(&ctx));
+    let dist = ctx.config.dist.clone();
+    let pages = dashboard::router(&ctx, dist.as_deref())
+        .map_err(|source| StartError::File { path: dist.unwrap_or_default(), source })?;
+    let router = rest::outside(&ctx, rest::router(&ctx).merge(pages));
     Ok(App { ctx, router, http, grpc })
 }
 

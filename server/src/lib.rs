@@ -6,7 +6,9 @@
 pub mod auth;
 pub mod config;
 pub mod ctx;
+pub mod dashboard;
 pub mod db;
+pub mod demo;
 pub mod error;
 pub mod exchange;
 pub mod grpc;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use undertone_server::ctx::{Clock, Random};
+use undertone_server::service::setup;
 use undertone_server::{Config, Ctx, build, telemetry};
 
 /// The server of an Undertone consortium.
@@ -22,6 +23,8 @@ struct Arguments {
 enum Command {
     /// Serve REST, dashboard and workers until interrupted.
     Serve,
+    /// Show a whole consortium with its workers on this machine.
+    Demo(undertone_server::demo::Options),
     /// Bring the database up to date and stop.
     Migrate,
 }
@@ -44,8 +47,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         Command::Serve => {
             let app = build(config, Clock::system(), Random::system()).await?;
             stop_when_told(app.ctx.clone());
+            println!("Undertone is at {}", app.ctx.addresses.http);
+            if let Some(link) = setup::operator_link(&app.ctx).await? {
+                println!("Nobody runs this server yet. Become its operator, once, within 7 days:\n    {link}");
+            }
             app.serve().await?;
         }
+        Command::Demo(options) => undertone_server::demo::run(options, config, stop_when_told).await?,
         Command::Migrate => {
             let db = undertone_server::db::Db::connect(&config.database()).await?;
             db.migrate().await?;

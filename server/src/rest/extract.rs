@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody, JsonRejection};
 use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Request};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,17 +58,17 @@ where
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        Ok(Self(address(&Ctx::from_ref(state), parts)))
+        Ok(Self(address(&Ctx::from_ref(state), &parts.headers, &parts.extensions)))
     }
 }
 
 /// The peer's address; behind a proxy, the one that the proxy saw.
-pub fn address(ctx: &Ctx, parts: &Parts) -> IpAddr {
+pub fn address(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
     let forwarded = || {
-        let header = parts.headers.get_all("x-forwarded-for").iter().next_back()?;
+        let header = headers.get_all("x-forwarded-for").iter().next_back()?;
         header.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
     };
-    let peer = || parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+    let peer = || extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let proxied = if ctx.config.behind_proxy { forwarded() } else { None };
     proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }

@@ -26,11 +26,17 @@ pub(super) async fn list(
     Ok(Json(model::list(&ctx, &actor, id).await?))
 }
 
+/// The bytes of a file.
+#[derive(utoipa::ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "stands for a stream in the description")]
+struct Bytes(Vec<u8>);
+
 /// Take a file away
 ///
 /// `ETag` is its SHA-256, hex.
 #[utoipa::path(get, path = "/artifacts/{id}/content", tag = "jobs", params(("id" = ArtifactId, Path)),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, body = Bytes, content_type = "application/octet-stream"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn content(
     State(ctx): State<Ctx>,

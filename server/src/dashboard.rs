@@ -1,0 +1,79 @@
+//! The dashboard's place in the server: pages, server functions under `/ui`, and files. The one room here that knows
+//! leptos. Every request gets its own [`Desk`](desk::Desk), which knows who is asking and calls the service in process.
+
+mod desk;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{any, get};
+use leptos::config::LeptosOptions;
+use leptos::prelude::provide_context;
+use undertone_app::{Backend, shell};
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::rest::{cookie, extract};
+use desk::Desk;
+use files::Files;
+
+/// Largest form that a page sends, in bytes: 1 MiB.
+const LARGEST_FORM: usize = 1 << 20;
+
+/// Pages, server functions and files. `dist` is the folder of the bundle; without it pages work, their islands do not.
+///
+/// # Errors
+/// When the bundle cannot be read.
+pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
+    let files = Arc::new(Files::read(dist)?);
+    // Making the list also gives leptos its executor.
+    let pages = leptos_axum::generate_route_list(undertone_app::App);
+    let people = pages.iter().fold(Router::new(), |router, route| router.route(route.path(), get(page)));
+    let people = people
+        .route("/ui/{*function}", any(function))
+        .fallback(get(page))
+        .layer(DefaultBodyLimit::max(LARGEST_FORM))
+        .layer(tower_http::limit::RequestBodyLimitLayer::new(LARGEST_FORM))
+        .layer(from_fn_with_state(ctx.clone(), cookie::identify))
+        .with_state(ctx.clone());
+    // Files need no session: that many requests at once would only renew it many times.
+    let files = Router::new()
+        .route("/pkg/{*file}", get(files::serve))
+        .route("/assets/{*file}", get(files::serve))
+        .with_state(files);
+    Ok(people.merge(files))
+}
+
+async fn page(State(ctx): State<Ctx>, request: Request<Body>) -> Response {
+    let options = LeptosOptions::builder().output_name("undertone").site_pkg_dir("pkg").build();
+    let render = leptos_axum::render_app_async_with_context(desk(&ctx, &request), move || shell(options.clone()));
+    private(render(request).await)
+}
+
+async fn function(State(ctx): State<Ctx>, request: Request<Body>) -> Response {
+    let context = desk(&ctx, &request);
+    private(leptos_axum::handle_server_fns_with_context(context, request).await.into_response())
+}
+
+/// Gives a request its desk.
+fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync + 'static {
+    let (ctx, actor) = (ctx.clone(), request.extensions().get::<Actor>().cloned());
+    let from = extract::address(&ctx, request.headers(), request.extensions());
+    let desk: Arc<dyn Backend> = Arc::new(Desk::new(ctx, actor, from));
+    move || provide_context(Arc::clone(&desk))
+}
+
+/// What one member sees is kept in no cache.
+fn private(mut response: Response) -> Response {
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-store"));
+    response
+}

@@ -1,0 +1,161 @@
+//! What pages may ask, answered by the service in process. It translates and delegates; it decides nothing.
+
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+use time::OffsetDateTime;
+use undertone_api::budget::{Account, Entry, NewBudget};
+use undertone_api::consortium::{Consortium, NewConsortium};
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
+use undertone_api::member::{Member, NewMember};
+use undertone_api::model::Artifact;
+use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Organization};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::{Code, Problem};
+use undertone_api::session::SignIn;
+use undertone_api::worker::{Enrolment, NewEnrolment};
+use undertone_app::{Answer, Backend, Cookies, Standing};
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::rest::cookie;
+use crate::service::{
+    approval, budget, consortium, dataset, invitation, job, ledger, member, model, organization, session, worker,
+};
+
+/// The backend of one request.
+pub(super) struct Desk {
+    ctx: Ctx,
+    actor: Option<Actor>,
+    from: IpAddr,
+}
+
+impl Desk {
+    /// For a request of `actor`, which comes `from` an address.
+    pub(super) const fn new(ctx: Ctx, actor: Option<Actor>, from: IpAddr) -> Self {
+        Self { ctx, actor, from }
+    }
+
+    fn actor(&self) -> Answer<&Actor> {
+        self.actor.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "sign in to go on"))
+    }
+}
+
+#[async_trait]
+impl Backend for Desk {
+    fn now(&self) -> OffsetDateTime {
+        self.ctx.now()
+    }
+
+    fn secure(&self) -> bool {
+        cookie::secure(&self.ctx)
+    }
+
+    async fn me(&self) -> Answer<Option<Member>> {
+        match &self.actor {
+            None => Ok(None),
+            Some(actor) => member::me(&self.ctx, actor).await.map(Some).map_err(Error::into_problem),
+        }
+    }
+
+    async fn sign_in(&self, credentials: SignIn) -> Answer<Cookies> {
+        let signed_in = session::sign_in(&self.ctx, self.from, &credentials).await;
+        signed_in.map(|session| cookie::set(&self.ctx, &session.tokens)).map_err(Error::into_problem)
+    }
+
+    async fn sign_out(&self) -> Answer<Cookies> {
+        if let Some(actor) = &self.actor {
+            session::sign_out(&self.ctx, actor).await.map_err(Error::into_problem)?;
+        }
+        Ok(cookie::clear(&self.ctx))
+    }
+
+    async fn invitation(&self, secret: &str) -> Answer<InvitationPreview> {
+        invitation::preview(&self.ctx, secret).await.map_err(Error::into_problem)
+    }
+
+    async fn accept(&self, secret: &str, member: NewMember) -> Answer<Cookies> {
+        let accepted = invitation::accept(&self.ctx, self.from, secret, &member).await;
+        accepted.map(|session| cookie::set(&self.ctx, &session.tokens)).map_err(Error::into_problem)
+    }
+
+    async fn consortia(&self) -> Answer<Vec<Consortium>> {
+        consortium::list(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn found(&self, new: NewConsortium) -> Answer<Consortium> {
+        consortium::found(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn organizations(&self, id: ConsortiumId) -> Answer<Vec<Organization>> {
+        organization::in_consortium(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn members(&self, id: OrganizationId) -> Answer<Vec<Member>> {
+        member::list(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn invite(&self, new: NewInvitation) -> Answer<Invitation> {
+        invitation::create(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn enrol(&self, id: OrganizationId, new: NewEnrolment) -> Answer<Enrolment> {
+        worker::invite(&self.ctx, self.actor()?, id, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn datasets(&self, id: ConsortiumId) -> Answer<Vec<Dataset>> {
+        dataset::list(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn standing(&self, id: DatasetId) -> Answer<Vec<Standing>> {
+        let balances = budget::balances(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)?;
+        Ok(balances.into_iter().map(|(unit, adjacency, balance)| Standing { unit, adjacency, balance }).collect())
+    }
+
+    async fn set_budget(&self, id: DatasetId, new: NewBudget) -> Answer<Account> {
+        budget::set(&self.ctx, self.actor()?, id, new).await.map_err(Error::into_problem)
+    }
+
+    async fn entries(&self, id: DatasetId, page: PageQuery) -> Answer<Page<Entry>> {
+        ledger::entries(&self.ctx, self.actor()?, id, &page).await.map_err(Error::into_problem)
+    }
+
+    async fn jobs(&self, id: ConsortiumId, page: PageQuery) -> Answer<Page<JobSummary>> {
+        job::list(&self.ctx, self.actor()?, id, &page).await.map_err(Error::into_problem)
+    }
+
+    async fn propose(&self, id: ConsortiumId, new: NewJob) -> Answer<Job> {
+        job::propose(&self.ctx, self.actor()?, id, new).await.map_err(Error::into_problem)
+    }
+
+    async fn job(&self, id: JobId) -> Answer<Job> {
+        job::get(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn progress(&self, id: JobId) -> Answer<Progress> {
+        job::progress(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn approve(&self, id: JobId, dataset: DatasetId) -> Answer<Job> {
+        approval::approve(&self.ctx, self.actor()?, id, dataset).await.map_err(Error::into_problem)
+    }
+
+    async fn refuse(&self, id: JobId, dataset: DatasetId, refusal: Refuse) -> Answer<Job> {
+        approval::refuse(&self.ctx, self.actor()?, id, dataset, &refusal).await.map_err(Error::into_problem)
+    }
+
+    async fn cancel(&self, id: JobId) -> Answer<Job> {
+        job::cancel(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn artifacts(&self, id: JobId) -> Answer<Vec<Artifact>> {
+        model::list(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    fn download(&self, artifact: &Artifact) -> String {
+        format!("/api/v1/artifacts/{}/content", artifact.id)
+    }
+}

@@ -1,0 +1,50 @@
+use axum::http::{StatusCode, header};
+
+use crate::rest::cookie;
+use crate::testing::on_both;
+
+on_both! {
+    async fn a_visitor_is_asked_to_sign_in(app: &TestApp) {
+        let page = app.server.get("/sign-in").await;
+        page.assert_status_ok();
+        assert!(page.text().contains("password"), "{}", page.text());
+        let policy = page.header(header::CONTENT_SECURITY_POLICY);
+        let policy = policy.to_str().expect("text");
+        assert!(policy.contains("'nonce-") && !policy.contains("unsafe-inline"), "{policy}");
+        assert_eq!(page.header(header::CACHE_CONTROL), "private, no-store");
+    }
+
+    async fn a_member_sees_the_consortium(app: &TestApp) {
+        let founded = app.founded().await;
+        let set = cookie::set(&app.ctx, &founded.north.1.session.tokens);
+        let jar: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
+        let address = format!("/c/{}/organizations", founded.consortium);
+        let page = app.server.get(&address).add_header(header::COOKIE, jar.join("; ")).await;
+        page.assert_status_ok();
+        assert!(page.text().contains("North") && page.text().contains("South"));
+        // A stranger gets nothing of it.
+        let stranger = app.server.get(&address).await;
+        assert!(!stranger.text().contains("South"));
+    }
+
+    async fn an_address_of_nothing_is_not_found(app: &TestApp) {
+        app.server.get("/no/such/page").await.assert_status(StatusCode::NOT_FOUND);
+        app.server.get("/pkg/../../etc/passwd").await.assert_status(StatusCode::NOT_FOUND);
+        app.server.get("/assets/nothing.css").await.assert_status(StatusCode::NOT_FOUND);
+    }
+
+    async fn a_file_is_sent_once(app: &TestApp) {
+        let first = app.server.get("/assets/undertone.css").await;
+        first.assert_status_ok();
+        assert_eq!(first.header(header::CONTENT_TYPE), "text/css; charset=utf-8");
+        let etag = first.header(header::ETAG);
+        let again = app.server.get("/assets/undertone.css").add_header(header::IF_NONE_MATCH, etag).await;
+        again.assert_status(StatusCode::NOT_MODIFIED);
+        assert!(again.as_bytes().is_empty());
+    }
+
+    async fn a_form_from_another_site_is_refused(app: &TestApp) {
+        let forged = app.server.post("/ui/sign_in").add_header("sec-fetch-site", "cross-site").await;
+        forged.assert_status(StatusCode::FORBIDDEN);
+    }
+}

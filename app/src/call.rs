@@ -4,6 +4,8 @@
 //! (see `native`). The few that islands call answer with values. Each translates and delegates; none decides.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
+#![cfg_attr(feature = "ssr", expect(clippy::fn_params_excessive_bools, reason = "each is a box on a form"))]
+#![cfg_attr(feature = "ssr", expect(clippy::unused_async, reason = "server functions are asynchronous"))]
 
 #[cfg(feature = "ssr")]
 pub(crate) mod native;
@@ -78,13 +80,15 @@ pub struct File {
     pub href: String,
 }
 
-/// How a job stands now.
+/// How a job stands now: a [`Live`] as JSON. It is the very text the page was rendered with, so that the bundle holds one
+/// parser of it and not two.
 ///
 /// # Errors
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "watch", input = GetUrl)]
-pub async fn watch(job: JobId) -> Result<Live, Fault> {
-    Ok(native::live(crate::backend::backend()?.as_ref(), job).await?)
+pub async fn watch(job: JobId) -> Result<String, Fault> {
+    let live = native::live(crate::backend::backend()?.as_ref(), job).await?;
+    Ok(native::text(&live)?)
 }
 
 /// Signs in and goes on to `to`.
@@ -208,8 +212,11 @@ pub async fn set_budget(
     epsilon: f64,
     delta: f64,
 ) -> Result<(), Fault> {
-    let budget = native::budget(unit, epsilon, delta)?;
-    let answer = crate::backend::backend()?.set_budget(dataset, budget).await;
+    let backend = crate::backend::backend()?;
+    let answer = match native::budget(unit, epsilon, delta) {
+        Ok(budget) => backend.set_budget(dataset, budget).await,
+        Err(problem) => Err(problem),
+    };
     let said = format!(
         "The lifetime limit for each {} is now ε {} at δ {}.",
         crate::words::unit(unit),
@@ -255,6 +262,5 @@ pub async fn cancel(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
 /// None of its own.
 #[server(prefix = "/ui", endpoint = "theme")]
 pub async fn theme(theme: String) -> Result<(), Fault> {
-    native::keep_theme(&theme)?;
-    native::land(Ok(()), |()| native::came_from(), None)
+    native::land(native::keep_theme(&theme), |()| native::came_from(), None)
 }

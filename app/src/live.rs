@@ -1,6 +1,9 @@
 //! A job's page, alive: it asks the server every two seconds, marks what is late, says when the connection is lost, and goes
 //! on by itself. It is rendered in the server with the same numbers, so it is right before it is alive.
 
+#![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
+#![expect(clippy::needless_pass_by_value, reason = "an island owns what it is given")]
+
 mod part;
 
 use std::time::Duration;
@@ -29,11 +32,16 @@ pub fn LiveJob(
     job: JobId,
     /// What it does.
     spec: Spec,
-    /// How it stood when the page was rendered.
-    first: Live,
+    /// How it stood when the page was rendered: a [`Live`] as JSON.
+    first: String,
     /// Decisions, rendered in the server.
     children: Children,
 ) -> impl IntoView {
+    // The server wrote it a moment ago; a page without it stays as it was rendered.
+    serde_json::from_str(&first).ok().map(|first| alive(job, spec, first, children))
+}
+
+fn alive(job: JobId, spec: Spec, first: Live, children: Children) -> impl IntoView {
     let began = first.progress.state;
     let live = RwSignal::new(first);
     // Questions that failed in a row: the connection is lost while it is not zero.
@@ -64,7 +72,7 @@ pub fn LiveJob(
             </p>
             <p class="connection" class:lost=move || failed.get() != 0 role="status">
                 {move || match failed.get() {
-                    0 if state.get().is_over() => String::new(),
+                    0 if state.get().is_over() => "Over: nothing changes any more.".to_owned(),
                     0 => "Live: asks the server every two seconds.".to_owned(),
                     _ => format!("The connection is lost. These numbers are from {}; the page goes on by itself when the server answers.",
                         words::exact(live.read().at)),
@@ -72,7 +80,7 @@ pub fn LiveJob(
             </p>
             {move || live.read().reason.clone().map(|reason| view! { <p class="notice bad">{reason}</p> })}
         </section>
-        <div hidden=move || state.get() != began>{children()}</div>
+        <div class="decisions" hidden=move || state.get() != began>{children()}</div>
         {move || report.get().map(|report| view! {
             <section class="panel"><h2>"Result"</h2>
                 {spec.with_value(|spec| kind::result(spec, &report, &live.read_untracked().progress.participants))}
@@ -116,8 +124,9 @@ fn keep_asking(job: JobId, live: RwSignal<Live>, failed: RwSignal<u32>) {
     let wait = pause(failed.get_untracked());
     let next = move || {
         spawn_local(async move {
-            match watch(job).await {
-                Ok(now) => {
+            let answer = watch(job).await.ok();
+            match answer.and_then(|text| serde_json::from_str::<Live>(&text).ok()) {
+                Some(now) => {
                     let over = now.progress.state.is_over();
                     failed.set(0);
                     live.set(now);
@@ -125,7 +134,7 @@ fn keep_asking(job: JobId, live: RwSignal<Live>, failed: RwSignal<u32>) {
                         return;
                     }
                 }
-                Err(_) => failed.update(|times| *times = times.saturating_add(1)),
+                None => failed.update(|times| *times = times.saturating_add(1)),
             }
             keep_asking(job, live, failed);
         });

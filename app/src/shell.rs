@@ -1,5 +1,7 @@
 //! The document around every page, and which page belongs to which address.
 
+#![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
+
 use leptos::nonce::use_nonce;
 use leptos::prelude::*;
 use leptos_axum::ResponseOptions;

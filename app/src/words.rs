@@ -41,17 +41,18 @@ fn rounded(value: f64, toward: Toward) -> String {
         return "∞".to_owned();
     }
     let value = value.max(0.0);
-    let decimals: usize = match value {
-        v if v == 0.0 || v >= 0.1 && v < 100.0 => 2,
+    let decimals: u8 = match value {
+        v if v == 0.0 || (0.1..100.0).contains(&v) => 2,
         v if v >= 1000.0 => 0,
         v if v >= 100.0 => 1,
         // Two significant digits of a small number; nothing below a millionth is told apart.
-        v => ((1.0 - v.log10().floor()) as usize).min(6),
+        v => ((1.0 - v.log10().floor()) as u8).min(6),
     };
+    let step = 10_f64.powi(-i32::from(decimals));
+    let decimals = usize::from(decimals);
     let mut text = format!("{value:.decimals$}");
     // The nearest decimal may be on the wrong side: then the next one is the answer. Its distance is one last digit.
     let nearest: f64 = text.parse().unwrap_or(value);
-    let step = 10_f64.powi(-(decimals as i32));
     match toward {
         Toward::Up if nearest < value => text = format!("{:.decimals$}", nearest + step),
         Toward::Down if nearest > value => text = format!("{:.decimals$}", (nearest - step).max(0.0)),

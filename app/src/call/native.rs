@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{ACCEPT, COOKIE, HeaderName, HeaderValue, REFERER, SET_COOKIE};
 use http::request::Parts;
 use leptos::prelude::use_context;
+use leptos::server_fn::error::ServerFnUrlError;
 use leptos_axum::ResponseOptions;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -98,11 +99,23 @@ pub(crate) fn leave(word: &Word) {
     set_cookie(&format!("{WORD}={}; Path=/; Max-Age=60; HttpOnly; SameSite=Lax{}", word.encode(), secure()));
 }
 
-/// The word that was left for this page; taking it deletes it.
+/// The word that was left for this page; taking it deletes it. A form that could not even be read leaves its problem in
+/// the address.
 pub(crate) fn take() -> Option<Word> {
-    let word = Word::decode(&cookie(WORD)?);
+    let Some(left) = cookie(WORD) else { return unread() };
     set_cookie(&format!("{WORD}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax{}", secure()));
-    word
+    Word::decode(&left)
+}
+
+fn unread() -> Option<Word> {
+    #[derive(Deserialize)]
+    struct Query {
+        __err: String,
+    }
+    let query = use_context::<Parts>()?.uri.query()?.to_owned();
+    let Query { __err: error } = crate::query::parse(&query)?;
+    let Fault(problem) = ServerFnUrlError::decode_err(&error);
+    Some(Word::Problem(problem))
 }
 
 /// Passes the session's cookies on.
@@ -134,9 +147,9 @@ pub(crate) fn theme() -> Option<&'static str> {
 }
 
 /// Remembers the theme for a year.
-pub(crate) fn keep_theme(theme: &str) -> Result<(), Fault> {
+pub(crate) fn keep_theme(theme: &str) -> Answer<()> {
     if !["light", "dark", "system"].contains(&theme) {
-        return Err(Problem::validation(vec![Violation::new("theme", "use `light`, `dark` or `system`")]).into());
+        return Err(Problem::validation(vec![Violation::new("theme", "use `light`, `dark` or `system`")]));
     }
     set_cookie(&format!("{THEME}={theme}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax{}", secure()));
     Ok(())
@@ -189,6 +202,13 @@ pub(crate) async fn live(backend: &dyn Backend, id: JobId) -> Answer<Live> {
             .map(|file| File { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
             .collect(),
     })
+}
+
+/// A job's moment as islands read it.
+pub(crate) fn text(live: &Live) -> Answer<String> {
+    use undertone_api::problem::Code;
+    serde_json::to_string(live)
+        .map_err(|error| Problem::new(Code::Internal, format!("a job has no JSON form: {error}")))
 }
 
 fn secure() -> &'static str {

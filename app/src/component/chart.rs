@@ -56,7 +56,6 @@ pub fn Chart(
             </details>
         </figure>
     }
-    .into_any()
 }
 
 fn as_element(target: leptos::web_sys::EventTarget) -> Option<leptos::web_sys::Element> {

@@ -1,5 +1,7 @@
 //! Something to be copied: a link, a token, a command. Selectable as it is; with wasm there is a button.
 
+#![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
+
 use leptos::prelude::*;
 
 /// A text in a field of its own with a button that copies it.

@@ -90,7 +90,7 @@ impl Reading {
         );
         if let Some(ghost) = ghost {
             let verdict = if ghost.fits { "which fits" } else { "which is over the limit" };
-            text.push_str(&format!("; with the plan {}, {verdict}", words::epsilon(ghost.committed)));
+            text = format!("{text}; with the plan {}, {verdict}", words::epsilon(ghost.committed));
         }
         text
     }

@@ -1,5 +1,7 @@
 //! The keyboard: `?` lists the keys, `g` and a letter go to a page. Everything is reachable with Tab without it.
 
+#![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
+
 use leptos::ev::KeyboardEvent;
 use leptos::prelude::*;
 

@@ -1,5 +1,7 @@
 //! The parts of a live job: its headline, each party's ε, who has answered in the open round and who is late.
 
+#![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
+
 use leptos::prelude::*;
 use undertone_api::dataset::Visibility;
 use undertone_api::job::{Approval, Participant, ParticipantState, Purpose, RoundView, State};

@@ -22,7 +22,7 @@ pub(crate) fn job() -> AnyView {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
-        let first = native::live(desk.backend.as_ref(), id).await?;
+        let first = native::text(&native::live(desk.backend.as_ref(), id).await?)?;
         let decisions = decisions(&desk, member, consortium, &job).await?;
         let refused = (!job.refusals.is_empty()).then(|| {
             let problem = Problem {
@@ -108,13 +108,12 @@ async fn approval(
             ().into_any(),
             "Approve".to_owned(),
         ),
+        (Some(charge), _) if charge.event == undertone_privacy::Event::NonPrivate => exact(charge.releases),
         (Some(_), Some(Ok(payment))) => {
             let label = format!("Approve and reserve ε {}", words::epsilon(payment.own));
             let Payment { reading, ghost, .. } = payment;
             (spelled(&payment, party, speakers), view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
         }
-        (Some(charge), Some(Err(_))) if charge.event == undertone_privacy::Event::NonPrivate => exact(charge.releases),
-        (Some(charge), None) if charge.event == undertone_privacy::Event::NonPrivate => exact(charge.releases),
         (Some(_), Some(Err(why))) => {
             (vec![format!("It cannot be approved as it is: {why}.")], ().into_any(), "Approve".to_owned())
         }

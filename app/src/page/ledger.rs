@@ -101,7 +101,7 @@ pub(super) fn rows(
                 <td data-label="when"><When at=entry.at now/></td>
                 <td data-label="dataset">{dataset.clone()}</td>
                 <td data-label="what"><span class=class>{kind}</span></td>
-                <td data-label="job"><a href=path::job(consortium, entry.job)>{job}</a>{entry.round.clone().map(|round| format!(", {round}"))}</td>
+                <td data-label="job"><span><a href=path::job(consortium, entry.job)>{job}</a>{entry.round.clone().map(|round| format!(", {round}"))}</span></td>
                 <td data-label="releases">{format!("{} × {}", words::count(entry.count), event(&entry.event))}</td>
                 <td data-label="receipt">{entry.receipt.clone().map(|digest| view! { <Digest digest/> })}</td>
                 <td data-label="hash"><Digest digest=entry.hash.clone()/></td>

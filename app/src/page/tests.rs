@@ -208,3 +208,25 @@ fn form_of(page: &str) -> String {
     }
     pairs.into_iter().map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect::<Vec<_>>().join("&")
 }
+
+/// Two compilers make the two halves of an island; its id must be the same in both.
+#[tokio::test]
+async fn the_bundle_knows_every_island_of_the_pages() {
+    let loader = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/undertone.js");
+    let Ok(loader) = std::fs::read_to_string(&loader) else {
+        eprintln!("no bundle in app/dist: run .ci/bundle.sh to have this checked");
+        return;
+    };
+    let mut islands = 0;
+    for (_, address) in addresses() {
+        let page = render(&address, true, "").await.body;
+        for island in page.split("data-component=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            assert!(
+                loader.contains(&format!("function {island}(")),
+                "{island} of {address} is not in the bundle: run .ci/bundle.sh"
+            );
+            islands += 1;
+        }
+    }
+    assert!(islands > 0, "pages have islands");
+}

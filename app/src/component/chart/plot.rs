@@ -13,6 +13,8 @@ const LEFT: f64 = 46.0;
 const RIGHT: f64 = 372.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 208.0;
+const MIDDLE: f64 = 209.0;
+const CENTRE: f64 = 110.0;
 
 /// How a line is drawn, so that lines differ without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,10 +162,14 @@ fn percent_encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.extend(['%', hex(byte >> 4), hex(byte & 15)]);
         }
     }
     out
+}
+
+fn hex(digit: u8) -> char {
+    char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 /// A figure's scales.
@@ -230,9 +236,9 @@ impl Plot {
         view! {
             {rows.collect_view()}
             {columns.collect_view()}
-            <text class="axis" x=(LEFT + RIGHT) / 2.0 y=HEIGHT - 6.0 text-anchor="middle">{self.x_name.clone()}</text>
-            <text class="axis" x="12" y=(TOP + BOTTOM) / 2.0 text-anchor="middle"
-                transform=format!("rotate(-90 12 {})", (TOP + BOTTOM) / 2.0)>{self.y_name.clone()}</text>
+            <text class="axis" x=MIDDLE y=HEIGHT - 6.0 text-anchor="middle">{self.x_name.clone()}</text>
+            <text class="axis" x="12" y=CENTRE text-anchor="middle"
+                transform=format!("rotate(-90 12 {})", CENTRE)>{self.y_name.clone()}</text>
         }
         .into_any()
     }
@@ -290,7 +296,10 @@ impl Plot {
 fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
     let mut out = String::new();
     for (index, (x, y)) in places.enumerate() {
-        out.push_str(&format!("{}{x} {y}", if index == 0 { 'M' } else { 'L' }));
+        out.push(if index == 0 { 'M' } else { 'L' });
+        out.push_str(&x.to_string());
+        out.push(' ');
+        out.push_str(&y.to_string());
     }
     out
 }

@@ -234,7 +234,7 @@ pub(super) fn least_noise(
     Some((noise.get() * 1000.0).ceil() / 1000.0)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ssr"))]
 mod tests {
     use undertone_api::job::Kind;
 

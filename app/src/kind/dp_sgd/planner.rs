@@ -1,7 +1,7 @@
 //! The planner: sliders for noise, sampling rate and rounds, and beside them what every party would have left, computed
 //! where the sliders are. Without wasm it is a form that the server recalculates.
 
-#![expect(missing_docs, reason = "the macro makes a struct of a function's arguments and gives its fields no words")]
+#![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
 mod cost;
 mod field;
@@ -101,8 +101,8 @@ pub fn Planner(
     });
     let rows = datasets.with_value(|all| {
         let row = |(index, dataset): (usize, &Dataset)| {
-            let part = shown.part(dataset.id)?.clone();
-            Some(party(index, dataset.clone(), part, plan, standings))
+            let part = shown.part(dataset.id)?;
+            Some(party(index, dataset, part, plan, standings))
         };
         all.iter().enumerate().map(row).collect::<Vec<_>>()
     });
@@ -192,11 +192,11 @@ pub fn Planner(
 /// One dataset's row of the form.
 fn party(
     index: usize,
-    dataset: Dataset,
-    part: Part,
+    dataset: &Dataset,
+    part: &Part,
     plan: RwSignal<Plan>,
     standings: StoredValue<Vec<(DatasetId, Vec<Standing>)>>,
-) -> AnyView {
+) -> impl IntoView + use<> {
     let name = |field: &str| format!("plan[parts][{index}][{field}]");
     let change =
         move |change: &dyn Fn(&mut Part)| plan.update(|plan| plan.parts.get_mut(index).into_iter().for_each(change));
@@ -268,5 +268,4 @@ fn party(
             </div>
         </div>
     }
-    .into_any()
 }

@@ -61,7 +61,7 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing]) -> Verdict {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ssr"))]
 mod tests {
     use super::{Verdict, prices};
     use crate::fixture;

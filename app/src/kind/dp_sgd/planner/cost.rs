@@ -1,5 +1,7 @@
 //! The planner's right-hand side: a gauge for each party with the plan as a ghost, and what the budgets would buy.
 
+#![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
+
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;

@@ -1,6 +1,8 @@
 //! The planner's inputs. The number field is the form's; the slider beside it is there only with wasm and moves in equal
 //! ratios, because a doubling means the same everywhere on it.
 
+#![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
+
 use leptos::prelude::*;
 
 use crate::words;
@@ -27,8 +29,8 @@ fn position_of(value: f64, low: f64, high: f64) -> f64 {
 #[component]
 pub(super) fn Slider(
     #[prop(into)] name: String,
-    #[prop(into)] label: String,
-    #[prop(into)] help: String,
+    label: &'static str,
+    help: &'static str,
     value: f64,
     low: f64,
     high: f64,
@@ -49,7 +51,7 @@ pub(super) fn Slider(
     let step = if whole { "1" } else { "any" };
     view! {
         <div class="field slider">
-            <label><span title=help.clone()>{label.clone()}</span>
+            <label><span title=help>{label}</span>
                 <input type="number" name=name required min=low.to_string() max=high.to_string() step=step
                     value=words::number(value) prop:value=move || words::number(get.get()) on:change=enter/>
             </label>
@@ -59,7 +61,6 @@ pub(super) fn Slider(
                 prop:value=move || position_of(get.get(), low, high).to_string() on:input=slide/>
         </div>
     }
-    .into_any()
 }
 
 /// A number.
@@ -83,7 +84,6 @@ pub(super) fn Number(
             <input type="number" name=name required min=low.to_string() max=high.to_string() step=step value=words::number(value) on:change=enter/>
         </label>
     }
-    .into_any()
 }
 
 /// One of several.
@@ -98,14 +98,13 @@ pub(super) fn Choice(
     view! {
         <label class="field"><span>{label}</span>
             <select name=name on:change=move |event| set.run(event_target_value(&event))>
-                {options.into_iter().map(|(value, text)| {
+                {options.into_iter().map(move |(value, text)| {
                     let selected = value == chosen;
                     view! { <option value=value selected=selected>{text}</option> }
                 }).collect_view()}
             </select>
         </label>
     }
-    .into_any()
 }
 
 #[cfg(test)]

@@ -11,6 +11,11 @@
 //! [`crate::run`]. It must
 //! never log a gradient, a norm, a loss of one unit, or who was in a batch.
 
+#![expect(
+    clippy::inline_always,
+    reason = "a loop gets the processor's vector instructions only where it is inlined into code compiled for them"
+)]
+
 pub mod bench;
 pub mod clip;
 pub mod layers;

@@ -73,14 +73,14 @@ pub fn multiply(target: &mut [f32], left: View<'_>, right: View<'_>, into: Into)
             k,
             target.as_mut_ptr(),
             1,
-            n as isize,
+            n.cast_signed(),
             into == Into::Add,
             left.data.as_ptr(),
-            left.column_stride as isize,
-            left.row_stride as isize,
+            left.column_stride.cast_signed(),
+            left.row_stride.cast_signed(),
             right.data.as_ptr(),
-            right.column_stride as isize,
-            right.row_stride as isize,
+            right.column_stride.cast_signed(),
+            right.row_stride.cast_signed(),
             1.0,
             1.0,
             false,
@@ -93,6 +93,8 @@ pub fn multiply(target: &mut [f32], left: View<'_>, right: View<'_>, into: Into)
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "small whole numbers and halves are exact")]
+
     use super::{Into, View, multiply};
 
     #[test]

@@ -66,7 +66,7 @@ impl DiscreteGaussian {
             let first = decide(u64::from(word << 1 >> 1), 31, slope.0, slope.1, rng) && chance(n, self.p, rng);
             let trial = |rng: &mut _| chance(slope.0, slope.1, rng) && chance(n, self.p, rng);
             if !first || alternate(2, rng, trial) {
-                let magnitude = magnitude as i64;
+                let magnitude = magnitude.cast_signed();
                 return if negative { -magnitude } else { magnitude };
             }
         }

@@ -127,6 +127,8 @@ fn power(base: f64, exponent: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "halves are exact, and a resumed run must be the same bits")]
+
     use super::{Optimizer, Rule};
 
     #[test]

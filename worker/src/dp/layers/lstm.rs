@@ -100,19 +100,15 @@ impl Trace {
             let frames = lengths.iter().sum::<usize>();
             Group {
                 lengths,
-                inputs: take(&mut inputs, frames * lstm.width()),
-                gates: take(&mut gates, frames * 4 * lstm.hidden),
-                cells: take(&mut cells, frames * lstm.hidden),
-                outputs: take(&mut outputs, frames * (lstm.hidden + 1)),
+                inputs: inputs.split_off_mut(..frames * lstm.width()).unwrap_or_default(),
+                gates: gates.split_off_mut(..frames * 4 * lstm.hidden).unwrap_or_default(),
+                cells: cells.split_off_mut(..frames * lstm.hidden).unwrap_or_default(),
+                outputs: outputs.split_off_mut(..frames * (lstm.hidden + 1)).unwrap_or_default(),
                 backward: backward.split_off(..(frames * lstm.hidden).min(backward.len())).unwrap_or_default(),
             }
         });
         groups.collect()
     }
-}
-
-fn take<'a>(from: &mut &'a mut [f32], length: usize) -> &'a mut [f32] {
-    from.split_off_mut(..length).unwrap_or_default()
 }
 
 impl Lstm {

@@ -96,8 +96,8 @@ fn fine_noise_looks_like_the_normal_distribution() {
     for _ in 0..SAMPLES {
         let x = noise.sample(&mut rng) as f64 / sigma as f64;
         bins[((0.5 * (1.0 + erf(x / std::f64::consts::SQRT_2)) * 32.0) as usize).min(31)] += 1;
-        for (power, sum) in sums.iter_mut().enumerate() {
-            *sum += x.powi(power as i32 + 1) / f64::from(SAMPLES);
+        for (power, sum) in (1..).zip(&mut sums) {
+            *sum += x.powi(power) / f64::from(SAMPLES);
         }
     }
     let expected = f64::from(SAMPLES) / 32.0;

@@ -82,11 +82,10 @@ impl Site {
     /// Its part in an arm.
     pub(super) const fn part(&self, arm: Arm) -> Part {
         match (arm, self.clip) {
-            (Arm::Public, _) => Part::None,
-            (Arm::Open, _) => Part::Exact,
             (Arm::Private, Some(clip)) => Part::Noisy(clip),
             (Arm::Private, None) if self.charged => Part::None,
-            (Arm::Private, None) => Part::Exact,
+            (Arm::Open | Arm::Private, _) => Part::Exact,
+            (Arm::Public, _) => Part::None,
         }
     }
 

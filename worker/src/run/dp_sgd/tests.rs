@@ -60,10 +60,10 @@ fn speakers_can_be_the_unit() {
 #[test]
 fn a_vector_that_was_paid_and_stored_is_sent_again_and_not_paid_again() {
     let hub = Hub::new(|spec| spec.open = None);
-    hub.crash(1, Crash::AfterStoring, "private", 3);
-    hub.crash(1, Crash::AfterAccepting, "private", 7);
-    hub.crash(2, Crash::AfterStoring, "private", 40);
-    hub.crash(0, Crash::AfterAccepting, "private", 25);
+    hub.crash(1, Crash::Stored, "private", 3);
+    hub.crash(1, Crash::Accepted, "private", 7);
+    hub.crash(2, Crash::Stored, "private", 40);
+    hub.crash(0, Crash::Accepted, "private", 25);
     hub.run_all();
     assert_eq!((hub.paid(1), hub.paid(2)), (40, 40));
     assert_eq!((hub.lives(0), hub.lives(1), hub.lives(2)), (2, 3, 2));
@@ -74,7 +74,7 @@ fn a_vector_that_was_paid_and_stored_is_sent_again_and_not_paid_again() {
 #[test]
 fn a_payment_without_a_stored_vector_is_lost_and_paid_again() {
     let hub = Hub::new(|spec| spec.open = None);
-    hub.crash(1, Crash::AfterPaying, "private", 5);
+    hub.crash(1, Crash::Paid, "private", 5);
     hub.run_all();
     assert_eq!((hub.paid(1), hub.paid(2)), (41, 40));
     assert!(hub.parameters(1, "private") == hub.parameters(0, "private"));

@@ -118,7 +118,7 @@ fn a_unit_longer_than_a_tile_is_the_same_unit() {
     let shape = Shape { inputs: 2, hidden: 6, classes: 9 };
     let (model, spoken) = (model(shape), spoken(&shape, &[TILE - 1, 3, TILE + 7], 3));
     let unit: Vec<_> = spoken.iter().map(Spoken::example).collect();
-    assert!(distance(&per_unit(&model, &[unit.clone()])[0], &oracle(&model, &unit)) < 1e-5);
+    assert!(distance(&per_unit(&model, std::slice::from_ref(&unit))[0], &oracle(&model, &unit)) < 1e-5);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn the_gradient_is_the_slope_of_the_loss() {
     let shape = Shape { inputs: 3, hidden: 7, classes: 5 };
     let (mut model, spoken) = (model(shape), spoken(&shape, &[14, 9], 6));
     let examples: Vec<_> = spoken.iter().map(Spoken::example).collect();
-    let gradient = per_unit(&model, &[examples.clone()]).remove(0);
+    let gradient = per_unit(&model, std::slice::from_ref(&examples)).remove(0);
     let length: f32 = gradient.iter().map(|value| value * value).sum::<f32>().sqrt();
     // Along the gradient the loss climbs by its length.
     let step = 1e-2;

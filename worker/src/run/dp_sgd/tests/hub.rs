@@ -26,12 +26,12 @@ use crate::speech::model::Model;
 const PARTICIPANTS: usize = 3;
 const UTTERANCES: u64 = 24;
 
-/// When a site dies.
+/// After what a site dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crash {
-    AfterPaying,
-    AfterStoring,
-    AfterAccepting,
+    Paid,
+    Stored,
+    Accepted,
 }
 
 #[derive(Default)]
@@ -221,7 +221,7 @@ impl Site<'_> {
         assert!(before.is_none(), "nothing is submitted twice");
         drop(state);
         self.hub.changed.notify_all();
-        self.die(Crash::AfterAccepting, series, round)
+        self.die(Crash::Accepted, series, round)
     }
 }
 
@@ -273,7 +273,7 @@ impl Exchange for Site<'_> {
             }
             site.paid += 1;
         }
-        self.die(Crash::AfterPaying, series, round)?;
+        self.die(Crash::Paid, series, round)?;
         let party = self.hub.spec().participants[self.index];
         let event = match (series, party.noise) {
             ("private", Some(noise)) => Event::PoissonSampledGaussian {
@@ -289,7 +289,7 @@ impl Exchange for Site<'_> {
         let (vector, receipt) = vector.into_parts();
         assert_eq!(receipt.is_some(), self.index != 0);
         self.hub.state().sites[self.index].stored.insert((series.to_owned(), round), vector);
-        self.die(Crash::AfterStoring, series, round)?;
+        self.die(Crash::Stored, series, round)?;
         self.accept(series, round)
     }
 

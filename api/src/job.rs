@@ -79,7 +79,8 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     fn datasets(&self) -> Vec<(DatasetId, Purpose)>;
 
     /// What it charges `dataset`'s lineage at worst; `None` when nothing of it leaves the site unprotected by being
-    /// public already, and [`Event::NonPrivate`] where exact results of data marked open leave.
+    /// public already, and [`Event::NonPrivate`] where nothing but exact
+    /// results of data marked open leaves. Exact releases beside charged ones are known by [`Kind::release`].
     fn cost(&self, dataset: &Dataset) -> Option<Charge>;
 
     /// What one vector of `dataset` in `series` releases, with exact parameters; `None` when nothing of it that is not

@@ -291,13 +291,13 @@ impl Kind for Spec {
         }
         let party = self.party(dataset.id)?;
         let charge = |event, releases| Charge { unit: self.unit, adjacency: Adjacency::AddRemove, event, releases };
-        // An owner who opens a dataset for the comparison publishes exact gradients of it: whatever else the job
-        // releases from it adds nothing to that.
-        if let (Some(open), Visibility::Open) = (&self.open, dataset.visibility) {
-            return Some(charge(Event::NonPrivate, u64::from(open.rounds)));
+        // The private arm is charged whatever else happens: an owner who also opens the dataset for the comparison sees what
+        // the private arm costs by itself. What the open arm publishes has no price; it is recorded beside the account.
+        if let (Some(rounds), Some(event)) = (&self.private, party.private_event()) {
+            return Some(charge(event, u64::from(rounds.rounds) + u64::from(self.spare_releases)));
         }
-        let rounds = self.private.as_ref()?;
-        Some(charge(party.private_event()?, u64::from(rounds.rounds) + u64::from(self.spare_releases)))
+        let open = self.open.as_ref().filter(|_| dataset.visibility == Visibility::Open)?;
+        Some(charge(Event::NonPrivate, u64::from(open.rounds)))
     }
 
     fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {

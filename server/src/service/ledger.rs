@@ -163,7 +163,9 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
         Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
     })?;
     let mut account = account::by_id(tx, row.account_id).await?;
-    if row.in_the_clear {
+    // An exact release beside charged ones (the open arm of a comparison) takes nothing from the reservation.
+    let in_the_clear = *release.event == Event::NonPrivate;
+    if in_the_clear {
         if row.settled {
             return Err(Error::wrong_state("the job is over and settled: nothing more can be released under it"));
         }
@@ -198,7 +200,7 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
         )
         .await?;
     account.save(tx).await?;
-    let committed = row.committed + 1;
+    let committed = row.committed + i64::from(in_the_clear == row.in_the_clear);
     reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
     Ok(())
 }

@@ -79,7 +79,7 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
             receipt: &digest,
         };
         ledger::commit(ctx, tx, &release).await?;
-        count(tx, document.job, document.dataset).await?;
+        count(tx, &document).await?;
         (sequence, head) = (number, digest);
     }
     Ok(())
@@ -132,8 +132,13 @@ async fn is_foreseen(tx: &Tx, worker: WorkerId, receipt: &Receipt) -> Result<(),
     if foreseen { Ok(()) } else { Err(bad("the receipt's release is not the one that the manifest foresees")) }
 }
 
-async fn count(tx: &Tx, job: JobId, dataset: DatasetId) -> Result<(), Error> {
-    if let Some(part) = participant::Entity::find_by_id((job.0, dataset.0)).one(tx).await? {
+/// Counts the releases that the participant's charge is made of; exact ones beside them have the ledger's own count.
+async fn count(tx: &Tx, receipt: &Receipt) -> Result<(), Error> {
+    let Some(part) = participant::Entity::find_by_id((receipt.job.0, receipt.dataset.0)).one(tx).await? else {
+        return Ok(());
+    };
+    let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
+    if charge.is_some_and(|charge| charge.event == receipt.event) {
         let releases = part.releases + 1;
         participant::Model { releases, ..part }.into_active_model().reset_all().update(tx).await?;
     }

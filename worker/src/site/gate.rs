@@ -74,8 +74,8 @@ pub fn clear(
     let (Some(under), Some(event)) = (examined.under(), examined.release(series)) else {
         return Err(GateError::NotCharged(series.to_owned()));
     };
-    let paid = if is_exact(&under.charge.event) {
-        ledger.publish(&under, &event, series, round)?
+    let paid = if is_exact(&event) {
+        ledger.publish(&under, before, &event, series, round)?
     } else {
         ledger.commit(&under, &event, series, round)?
     };

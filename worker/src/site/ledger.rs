@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
+use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
 use undertone_api::job::Charge;
 use undertone_api::signed::{Receipt, Signed, SignedError};
@@ -62,6 +63,9 @@ pub enum LedgerError {
         /// What was asked for.
         asked: Box<Event>,
     },
+    /// Exact results of data that are not open.
+    #[error("exact results leave only a dataset that the site's policy marks as open")]
+    NotOpen,
     /// The rows do not add up.
     #[error(transparent)]
     Books(#[from] BooksError),
@@ -227,10 +231,21 @@ impl Ledger {
     /// No budget can admit such a release and none is charged: what was published can be given away again.
     ///
     /// # Errors
-    /// [`LedgerError::OtherEvent`] when the job was not proposed, and approved, as one that releases exact results.
-    pub fn publish(&self, under: &Under, event: &Event, series: &str, round: u32) -> Result<Paid, LedgerError> {
-        if !is_exact(&under.charge.event) {
-            let (reserved, asked) = (Box::new(under.charge.event.clone()), Box::new(event.clone()));
+    /// [`LedgerError::NotOpen`] when the data are not marked open, [`LedgerError::OtherEvent`] when the event is not exact and
+    /// must be paid.
+    pub fn publish(
+        &self,
+        under: &Under,
+        visibility: Visibility,
+        event: &Event,
+        series: &str,
+        round: u32,
+    ) -> Result<Paid, LedgerError> {
+        if visibility != Visibility::Open {
+            return Err(LedgerError::NotOpen);
+        }
+        if !is_exact(event) {
+            let (reserved, asked) = (Box::new(Event::NonPrivate), Box::new(event.clone()));
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
         let mut state = self.fresh()?;

@@ -30,6 +30,7 @@ struct Part {
     event: Event,
     releases: u64,
     committed: u64,
+    in_the_clear: u64,
     settled: bool,
 }
 
@@ -58,8 +59,8 @@ pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<Rebu
     let mut reservations = Vec::new();
     let mut in_the_clear = 0;
     for (part, id) in parts.values().zip(0_u128..) {
+        in_the_clear += part.in_the_clear;
         if part.event == Event::NonPrivate {
-            in_the_clear += part.committed;
             continue;
         }
         let cost = mechanism::curve(&part.event, adjacency, stored.grid()).map_err(contradiction)?;
@@ -80,10 +81,20 @@ fn follow(parts: &mut BTreeMap<(Uuid, Uuid), Part>, row: &ledger_entry::Model) -
     match (from_word(&row.kind)?, parts.get_mut(&key)) {
         (EntryKind::Reserve, None) => {
             let releases = row.count as u64;
-            let part = Part { event: from_json(&row.event)?, releases, committed: 0, settled: false };
+            let part = Part { event: from_json(&row.event)?, releases, committed: 0, in_the_clear: 0, settled: false };
             parts.insert(key, part);
         }
-        (EntryKind::Commit, Some(part)) if !part.settled => part.committed += row.count as u64,
+        (EntryKind::Commit, Some(part)) if !part.settled => {
+            let event: Event = from_json(&row.event)?;
+            if event == part.event {
+                part.committed += row.count as u64;
+            } else if event != Event::NonPrivate {
+                return Err(contradiction(format!("row {} commits another release than was reserved", row.sequence)));
+            }
+            if event == Event::NonPrivate {
+                part.in_the_clear += row.count as u64;
+            }
+        }
         (EntryKind::Settle, Some(part)) if !part.settled => {
             if part.event != Event::NonPrivate && part.releases.checked_sub(part.committed) != Some(row.count as u64) {
                 return Err(contradiction(format!("row {} settles what was not left", row.sequence)));

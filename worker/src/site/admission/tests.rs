@@ -95,6 +95,7 @@ fn the_servers_word_on_visibility_counts_for_nothing() {
 fn exact_gradients_of_a_private_dataset_are_refused() {
     let mut open = dp_sgd();
     open.open = Some(rounds());
+    open.private = None;
     let open = Spec::DpSgd(open);
     let as_open = open.cost(&local(Visibility::Open).as_seen(OURS, ORGANIZATION, WORKER));
     assert_eq!(as_open.as_ref().map(|charge| &charge.event), Some(&Event::NonPrivate));
@@ -105,7 +106,26 @@ fn exact_gradients_of_a_private_dataset_are_refused() {
     assert_eq!(fault(lie), Fault::Charge("ward-7".to_owned()));
     let examined = ask_with(lie, &[local(Visibility::Open)]).expect("the site marks it open");
     assert_eq!(examined.release("open"), Some(Event::NonPrivate));
-    assert!(matches!(examined.release("private"), Some(Event::PoissonSampledGaussian { .. })));
+    assert_eq!(examined.release("private"), None);
+}
+
+#[test]
+fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
+    let mut comparison = dp_sgd();
+    comparison.open = Some(rounds());
+    let comparison = Spec::DpSgd(comparison);
+    let charge = comparison.cost(&local(Visibility::Open).as_seen(OURS, ORGANIZATION, WORKER));
+    assert!(charge.as_ref().is_some_and(|charge| charge.event != Event::NonPrivate), "{charge:?}");
+    let offer = |manifest: &mut Manifest| {
+        manifest.spec = comparison.clone();
+        manifest.participants[1].charge = charge.clone();
+    };
+    let examined = ask_with(offer, &[local(Visibility::Open)]).expect("the site marks it open");
+    assert_eq!(examined.release("open"), Some(Event::NonPrivate));
+    assert_eq!(examined.release("private"), charge.clone().map(|charge| charge.event));
+    // At a site that does not mark it open, nothing leaves in the open arm.
+    let examined = ask_with(offer, &[local(Visibility::Private)]).expect("the private arm is charged as it says");
+    assert_eq!(examined.release("open"), None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use undertone_api::dataset::Visibility;
 use undertone_api::signed::Receipt;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
@@ -182,10 +183,15 @@ fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
     let ledger = site.open();
     let open = under(Event::NonPrivate, 10);
     assert_eq!(rule(ledger.reserve(&open, &limit(8.0))), RuleError::Refused(Refusal::Infinite));
-    let paid = ledger.publish(&open, &Event::NonPrivate, "open", 1).expect("the job was proposed so");
+    let paid = ledger.publish(&open, Visibility::Open, &Event::NonPrivate, "open", 1).expect("the data are open");
     assert_eq!((paid.receipt, paid.spent.event()), (1, &Event::NonPrivate));
     let private = job(40, &under(gaussian(4.0), 1));
-    assert!(matches!(ledger.publish(&private, &Event::NonPrivate, "open", 1), Err(LedgerError::OtherEvent { .. })));
+    for visibility in [Visibility::Private, Visibility::Public] {
+        let refused = ledger.publish(&private, visibility, &Event::NonPrivate, "open", 1);
+        assert!(matches!(refused, Err(LedgerError::NotOpen)), "{visibility:?}");
+    }
+    let unpaid = ledger.publish(&private, Visibility::Open, &private.charge.event, "private", 1);
+    assert!(matches!(unpaid, Err(LedgerError::OtherEvent { .. })), "what has a price is paid, not published");
     ledger.reserve(&private, &limit(8.0)).expect("nothing was charged");
     let _ = ledger.commit(&private, &private.charge.event, "private", 1).expect("it is reserved");
     drop(ledger);

@@ -176,7 +176,7 @@ fn is_transient(error: &DbErr) -> bool {
     else {
         return false;
     };
-    let code = cause.as_database_error().and_then(|error| error.code());
+    let code = cause.as_database_error().and_then(sea_orm::sqlx::error::DatabaseError::code);
     matches!(code.as_deref(), Some("40001" | "40P01" | "5" | "261" | "517"))
 }
 

@@ -64,7 +64,7 @@ fn table() -> OpenApiRouter<Ctx> {
 /// Every address that is not the dashboard's: `/api/v1`, its description, and health.
 pub fn router(ctx: &Ctx) -> Router {
     let (api, document) = openapi::split(table());
-    let api = wrap::api(ctx, api.with_state(ctx.clone()).merge(openapi::router(document)));
+    let api = wrap::api(ctx, api.with_state(ctx.clone()).merge(openapi::router(&document)));
     Router::new().nest("/api/v1", api).merge(health::router(ctx))
 }
 

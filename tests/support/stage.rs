@@ -34,7 +34,7 @@ pub type Staged<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 pub const PASSWORD: &str = "correct horse battery";
 
 /// How long anything but a job may take. Generous, because tests share their machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A server with its consortium and sites.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ impl Backend for Desk {
     async fn me(&self) -> Answer<Option<Member>> {
         match &self.actor {
             None => Ok(None),
-            Some(actor) => member::me(&self.ctx, actor).await.map(Some).map_err(Error::into_problem),
+            Some(actor) => member::me(actor).map(Some).map_err(Error::into_problem),
         }
     }
 

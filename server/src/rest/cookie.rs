@@ -57,10 +57,10 @@ pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) 
 }
 
 async fn who(ctx: &Ctx, headers: &HeaderMap) -> (Option<Actor>, Vec<String>) {
-    if let Some(token) = read(ctx, headers, Kind::Access) {
-        if let Ok(actor) = session::authenticate(ctx, token).await {
-            return (Some(actor), Vec::new());
-        }
+    if let Some(token) = read(ctx, headers, Kind::Access)
+        && let Ok(actor) = session::authenticate(ctx, token).await
+    {
+        return (Some(actor), Vec::new());
     }
     let Some(token) = read(ctx, headers, Kind::Refresh) else { return (None, Vec::new()) };
     match session::refresh(ctx, token).await {

@@ -1,17 +1,15 @@
 //! `/me`: the caller.
 
-use axum::extract::State;
 use undertone_api::member::Member;
 use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
 use crate::service::member;
 
 /// See who one is and which roles one has
 #[utoipa::path(get, path = "/me", tag = "session",
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn show(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Member>, Rejection> {
-    Ok(Json(member::me(&ctx, &actor).await?))
+pub(super) async fn show(Caller(actor): Caller) -> Result<Json<Member>, Rejection> {
+    Ok(Json(member::me(&actor)?))
 }

@@ -48,7 +48,7 @@ pub fn document() -> OpenApi {
 }
 
 /// `/openapi.json`.
-pub(super) fn router(document: OpenApi) -> Router {
+pub(super) fn router(document: &OpenApi) -> Router {
     let text = document.to_pretty_json().unwrap_or_default();
     Router::new().route(
         "/openapi.json",

@@ -110,11 +110,11 @@ async fn apply(
 ) -> Result<job::Model, Error> {
     let (now, owner) = (state::of(&row)?, part.organization_name.clone());
     if let Some(reason) = refusal {
-        part.approval = "refused".to_owned();
+        "refused".clone_into(&mut part.approval);
         part.approval_by = Some(by.to_owned());
         part.approval_reason = Some(reason.to_owned());
     } else if part.approval == "pending" || part.steward_approved {
-        part.approval = "approved".to_owned();
+        "approved".clone_into(&mut part.approval);
         // A person's name stands before a policy's.
         if part.approval_by.is_none() || by != SITE_POLICY {
             part.approval_by = Some(by.to_owned());

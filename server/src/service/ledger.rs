@@ -14,6 +14,7 @@ mod rebuild;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -77,11 +78,13 @@ pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Re
     let mut refusals = Vec::new();
     for ask in asks.iter().filter(|ask| ask.charge.event != Event::NonPrivate) {
         let key = ask.key();
-        if !balances.contains_key(&key) {
-            let found = account::find(connection, key).await?.map(|row| from_json(&row.balance)).transpose()?;
-            balances.insert(key, found.unwrap_or_else(|| undertone_privacy::ledger::Balance::new(None)));
-        }
-        let Some(balance) = balances.get_mut(&key) else { continue };
+        let balance = match balances.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let found = account::find(connection, key).await?.map(|row| from_json(&row.balance)).transpose()?;
+                place.insert(found.unwrap_or_else(|| undertone_privacy::ledger::Balance::new(None)))
+            }
+        };
         let cost = figures::price(balance, &ask.charge)?;
         match balance.reserve(ReservationId(0), &cost, ask.charge.releases) {
             Ok(_) => {}

@@ -21,7 +21,7 @@ use crate::service::entity::{member, membership, role};
 ///
 /// # Errors
 /// Never for a signed-in member.
-pub async fn me(_ctx: &Ctx, actor: &Actor) -> Result<Member, Error> {
+pub fn me(actor: &Actor) -> Result<Member, Error> {
     policy::check(actor, Operation::ReadSelf, Place::Server)?;
     Ok(actor.member.clone())
 }

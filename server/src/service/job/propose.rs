@@ -30,6 +30,7 @@ pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: Ne
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
+    let new = NewJob { spec: new.spec.settled(&datasets), ..new };
     let (row, parts) = rows(ctx, actor, consortium, &new, &datasets)?;
     let refusals = ledger::check(ctx.db.read(), &state::asks(&parts)?).await?;
     if !refusals.is_empty() {

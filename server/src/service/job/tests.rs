@@ -1,4 +1,5 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+#![expect(clippy::float_cmp, reason = "what was never charged is exactly 0")]
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{ArmResult, Report as DpSgdReport};

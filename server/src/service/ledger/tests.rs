@@ -1,4 +1,5 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+#![expect(clippy::float_cmp, reason = "what was never charged is exactly 0")]
 
 use futures::future::join_all;
 use sea_orm::{ConnectionTrait as _, EntityTrait as _};

@@ -57,15 +57,15 @@ pub async fn average(
         if find(ctx.db.read(), &row, name, number).await?.is_some_and(|open| open.closed_at.is_none()) {
             close::if_due(ctx, held.job, name, number).await?;
         }
-        if let Some(closed) = find(ctx.db.read(), &row, name, number).await? {
-            if let (Some(digest), Some(object), Some(length)) = (closed.digest, closed.object, closed.length) {
-                return Ok(Some(Mean {
-                    contributors: closed.contributors as u32,
-                    length: length as u64,
-                    digest,
-                    object: Path::from(object),
-                }));
-            }
+        if let Some(closed) = find(ctx.db.read(), &row, name, number).await?
+            && let (Some(digest), Some(object), Some(length)) = (closed.digest, closed.object, closed.length)
+        {
+            return Ok(Some(Mean {
+                contributors: closed.contributors as u32,
+                length: length as u64,
+                digest,
+                object: Path::from(object),
+            }));
         }
         let left = end.saturating_duration_since(tokio::time::Instant::now());
         if left.is_zero() {

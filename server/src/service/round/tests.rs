@@ -1,4 +1,5 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+#![expect(clippy::float_cmp, reason = "means of small whole numbers are exact")]
 
 use ed25519_dalek::SigningKey;
 use time::Duration;

@@ -1,5 +1,5 @@
 //! The dashboard's place in the server: pages, server functions under `/ui`, and files. The one room here that knows
-//! leptos. Every request gets its own [`Desk`](desk::Desk), which knows who is asking and calls the service in process.
+//! leptos. Every request gets its own `Desk`, which knows who is asking and calls the service in process.
 
 mod desk;
 mod files;

@@ -1,7 +1,7 @@
 //! The command line of a site. Turns arguments into calls and results into text; the rules are in `site` and `daemon`.
 //!
 //! Exit codes: 0 done; 1 not done, the message says why and what to do; 2 the arguments are wrong; 3 `ledger verify` found
-//! that the ledger does not hold. To add a command: a variant of [`Command`], its file, its line in [`act`].
+//! that the ledger does not hold. To add a command: a variant of `Command`, its file, its line in `act`.
 
 pub mod data;
 mod enroll;

@@ -7,7 +7,12 @@
 //! which asks for a [`crate::site::clearance::Clearance`] → [`release::Release`] → [`release::Outgoing`], the only thing a site
 //! can send. An unclipped, unpaid or noiseless update of private data cannot be written down.
 //!
-//! This room knows vectors, not speech ([`bench`] excepted): the model is in [`crate::speech::model`], the rounds are in
+//! What computes: matrix products by the `gemm` crate, everything around them (the recurrence, the loss, clipping, the noise)
+//! by loops of this room that the compiler turns into the processor's vector instructions through `pulp`. The derivatives are
+//! written by hand in [`layers`]; burn is no part of the program. It is the oracle of the tests: they write the same model down
+//! once more in burn's tensors, differentiate it automatically unit by unit, and hold the fast path to the result.
+//!
+//! This room knows vectors, not speech ([`mod@bench`] excepted): the model is in [`crate::speech::model`], the rounds are in
 //! [`crate::run`]. It must
 //! never log a gradient, a norm, a loss of one unit, or who was in a batch.
 

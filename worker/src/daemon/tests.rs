@@ -1,5 +1,8 @@
 //! The daemon against a server on the real wire.
 
+#[cfg(unix)]
+mod fault;
+
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -184,6 +187,27 @@ async fn a_payment_lost_in_a_crash_is_told_with_the_next_vector() {
     let state = server.state.lock().expect("nobody panicked");
     let paid: Vec<_> = state.receipts.iter().map(|receipt| (receipt.round, receipt.attempt)).collect();
     assert_eq!(paid, [(1, 1), (1, 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_that_closed_in_a_site_s_absence_is_known_before_anything_is_paid() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = place.site();
+    let mut exchange = exchange(&site, &open_job(), Visibility::Open);
+    let bytes: Vec<u8> = [0.5_f32, -2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    server.state.lock().expect("nobody panicked").vectors.insert(("open".to_owned(), 1), bytes);
+    let state = Arc::clone(&server.state);
+    beside(move || {
+        assert!(exchange.closed("open", 1).expect("the server answers"));
+        // The average came with the answer and is not asked for again.
+        state.lock().expect("nobody panicked").vectors.clear();
+        assert_eq!(exchange.average("open", 1).expect("it is here").mean, [0.5, -2.0]);
+        assert!(!exchange.closed("open", 2).expect("the server answers"));
+    })
+    .await;
+    assert!(site.ledger.books().expect("it is open").accounts.is_empty(), "nothing was paid");
+    assert!(server.state.lock().expect("nobody panicked").receipts.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,119 @@
+//! Deaths at the two doubtful moments of a release, in a process of its own that really aborts; then the site is opened again.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use undertone_api::dataset::Visibility;
+use undertone_privacy::SamplingRate;
+use undertone_privacy::ledger::Reservation;
+
+use super::{Place, beside, exchange, honest};
+use crate::config::Config;
+use crate::daemon::Site;
+use crate::daemon::exchange::SiteExchange;
+use crate::dp::clip::{Clip, ClippedSum};
+use crate::dp::randomness::{Purpose, Randomness};
+use crate::dp::release::Outgoing;
+use crate::dp::sampler::Sampler;
+use crate::fault;
+use crate::fixture::{spec, z};
+use crate::gateway::fake::start;
+use crate::run::{Exchange as _, Past};
+use crate::site::folder::Folder;
+use crate::site::policy::TEMPLATE;
+
+/// Names the site's folder to the process that is to die there.
+const SITE: &str = "UNDERTONE_TEST_SITE";
+/// What an aborted process ends with.
+const ABORTED: i32 = 6;
+
+/// A release as the run makes it: paid, then hidden by noise.
+fn release(exchange: &mut SiteExchange) -> Outgoing {
+    let batch = Sampler::new(48, SamplingRate::new(0.125).expect("a probability")).draw_fresh();
+    let sum = ClippedSum::begin(&batch, Clip::new(1.0, z(4.0)).expect("in range"), 3);
+    let clearance = exchange.clear("private", 1).expect("it is reserved");
+    let release = sum.release(6.0, clearance, &Randomness::from_os(Purpose::Noise));
+    release.expect("it was paid").into()
+}
+
+/// One round at the site in `folder`, as the process that dies lives it.
+async fn live(folder: &Path) {
+    let folder = Folder::new(folder);
+    let config = Config::load(&folder).expect("it was stored");
+    let site = Arc::new(Site::open(folder, &config).expect("nobody else has it"));
+    let mut exchange = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    beside(move || {
+        let vector = release(&mut exchange);
+        exchange.send("private", 1, vector).expect("the server takes it");
+    })
+    .await;
+}
+
+/// Has this test binary live a round at the place, in the test `name`, and die at `point`.
+async fn die(place: &Place, name: &str, point: &str) {
+    let module = module_path!().split_once("::").map_or("", |(_, module)| module);
+    let mut command = Command::new(std::env::current_exe().expect("it is running"));
+    command.args(["--exact", &format!("{module}::{name}")]).env(SITE, place.dir.path()).env(fault::VARIABLE, point);
+    let output = beside(move || command.output().expect("the test binary can be run")).await;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(ABORTED), "{said}");
+}
+
+/// Releases that the site's ledger holds paid.
+fn paid(site: &Site) -> u64 {
+    let books = site.ledger.books().expect("it is open");
+    books.accounts.values().flat_map(|book| book.account.reservations()).map(Reservation::committed).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_died_between_payment_and_vector_has_paid_and_pays_again() {
+    if let Some(folder) = std::env::var_os(SITE) {
+        return live(Path::new(&folder)).await;
+    }
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    die(&place, "a_process_that_died_between_payment_and_vector_has_paid_and_pays_again", fault::AFTER_COMMIT).await;
+    let site = place.site();
+    assert_eq!(paid(&site), 1, "the payment was on disk");
+    let mut again = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    beside(move || {
+        assert_eq!(again.past("private", 1).expect("the disk works"), Past::Untouched);
+        let vector = release(&mut again);
+        again.send("private", 1, vector).expect("the server takes it");
+    })
+    .await;
+    assert_eq!(paid(&site), 2);
+    let state = server.state.lock().expect("nobody panicked");
+    let told: Vec<_> = state.receipts.iter().map(|receipt| (receipt.round, receipt.attempt)).collect();
+    assert_eq!(told, [(1, 1), (1, 2)], "both payments reach the server");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_died_between_vector_and_sending_sends_the_same_bits_for_the_same_payment() {
+    if let Some(folder) = std::env::var_os(SITE) {
+        return live(Path::new(&folder)).await;
+    }
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    die(
+        &place,
+        "a_process_that_died_between_vector_and_sending_sends_the_same_bits_for_the_same_payment",
+        fault::AFTER_STORE,
+    )
+    .await;
+    assert!(server.state.lock().expect("nobody panicked").vectors.is_empty(), "nothing had left");
+    let site = place.site();
+    assert_eq!(paid(&site), 1);
+    let mut again = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    beside(move || {
+        assert_eq!(again.past("private", 1).expect("the disk works"), Past::Stored);
+        again.resend("private", 1).expect("the server takes it");
+    })
+    .await;
+    assert_eq!(paid(&site), 1, "what is stored is not paid again");
+    let state = server.state.lock().expect("nobody panicked");
+    assert_eq!(state.vectors.len(), 1);
+    assert_eq!(state.receipts.iter().map(|receipt| receipt.attempt).collect::<Vec<_>>(), [1]);
+}

@@ -75,6 +75,15 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     /// start at `spec`.
     fn check(&self, datasets: &[Dataset]) -> Vec<Violation>;
 
+    /// The spec with a number in the place of everything it leaves to the datasets, as it goes into the signed manifest, so that
+    /// all sites read the same. Called on a spec that [`Kind::check`] finds nothing wrong with, with the same datasets. A kind
+    /// that leaves nothing open keeps this.
+    #[must_use]
+    fn settled(self, datasets: &[Dataset]) -> Self {
+        let _ = datasets;
+        self
+    }
+
     /// The datasets it uses, each once, participants first; the first participant leads.
     fn datasets(&self) -> Vec<(DatasetId, Purpose)>;
 
@@ -130,6 +139,12 @@ macro_rules! kinds {
             /// See [`Kind::check`].
             pub fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
                 match self { $(Self::$variant(spec) => spec.check(datasets),)* }
+            }
+
+            /// See [`Kind::settled`].
+            #[must_use]
+            pub fn settled(self, datasets: &[Dataset]) -> Self {
+                match self { $(Self::$variant(spec) => Self::$variant(spec.settled(datasets)),)* }
             }
 
             /// See [`Kind::datasets`].

@@ -45,7 +45,8 @@ impl Arm {
 pub struct Model {
     /// Hidden units of the LSTM: 1 to 2,048.
     pub hidden: u32,
-    /// Classes; those of the datasets unless given (then at least as many): up to 65,536.
+    /// Classes: at least as many as any dataset of the job has, up to 65,536. Left out of a proposal, it becomes the most that
+    /// any of them has; the manifest always says it.
     #[serde(default)]
     pub classes: Option<u32>,
 }
@@ -273,6 +274,11 @@ impl Kind for Spec {
 
     fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
         check::check(self, datasets)
+    }
+
+    fn settled(mut self, datasets: &[Dataset]) -> Self {
+        self.model.classes.get_or_insert(check::most_classes(&self.datasets(), datasets));
+        self
     }
 
     fn datasets(&self) -> Vec<(DatasetId, Purpose)> {

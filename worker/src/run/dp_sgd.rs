@@ -61,8 +61,7 @@ fn follow(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exch
 /// The part of the first participant, whose data are public.
 fn lead(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     let exam = Exam::open(spec, exchange)?;
-    let classes = exam.classes().max(site.classes());
-    let warm = warm::train(spec, site, classes, engine, exchange, &exam)?;
+    let warm = warm::train(spec, site, engine, exchange, &exam)?;
     let file = warm.model.to_safetensors()?;
     exchange.put(WARM_START, file.clone())?;
     let mut arms = vec![finish(Arm::Public, spec.warm_start.epochs, &warm, engine, exchange, &exam)?];

@@ -6,12 +6,20 @@ use undertone_privacy::PrivacyUnit;
 
 use super::{Arm, Optimizer, Rounds, Spec};
 use crate::dataset::{Dataset, Visibility};
+use crate::id::DatasetId;
+use crate::job::{Kind, Purpose};
 use crate::problem::Violation;
 
 /// Most participants in a job.
 const MAX_PARTICIPANTS: usize = 100;
 /// Most test sets in a job.
 const MAX_TESTS: usize = 20;
+/// The noise multipliers with which the sites can draw their noise exactly.
+const NOISE: (f64, f64) = (1.0 / 1024.0, 1024.0);
+/// Most classes: labels are 16 bits wide.
+const MAX_CLASSES: u32 = 65_536;
+/// Most parameters of a model: what the server averages as one vector.
+const MAX_PARAMETERS: u64 = 64 << 20;
 
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -39,6 +47,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
         }
         if let Some(noise) = party.noise {
             positive(&mut say, &at("noise.clip"), noise.clip, 1e6);
+            within(&mut say, &at("noise.noise_multiplier"), noise.noise_multiplier.get(), NOISE.0, NOISE.1);
         }
         let Some(dataset) = find(party.dataset) else {
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
@@ -67,29 +76,40 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     violations
 }
 
+/// The most classes that any of the `used` datasets has.
+pub(super) fn most_classes(used: &[(DatasetId, Purpose)], datasets: &[Dataset]) -> u32 {
+    let named = datasets.iter().filter(|dataset| used.iter().any(|(id, _)| *id == dataset.id));
+    named.map(|dataset| dataset.classes).max().unwrap_or(1)
+}
+
 fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
-    let used: Vec<_> = spec
-        .participants
-        .iter()
-        .map(|party| party.dataset)
-        .chain(spec.tests.iter().map(|test| test.dataset))
-        .filter_map(|id| datasets.iter().find(|dataset| dataset.id == id))
-        .collect();
-    if let Some(first) = used.first()
-        && let Some(other) = used.iter().find(|dataset| dataset.inputs != first.inputs)
-    {
+    let ids = spec.datasets();
+    let used: Vec<_> = ids.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id)).collect();
+    let Some(first) = used.first() else { return };
+    if let Some(other) = used.iter().find(|dataset| dataset.inputs != first.inputs) {
         say(
             "participants",
             format!("`{}` has {} inputs, `{}` has {}", first.name, first.inputs, other.name, other.inputs),
         );
     }
-    let most = used.iter().map(|dataset| dataset.classes).max().unwrap_or(1);
+    let most = most_classes(&ids, datasets);
     match spec.model.classes {
         Some(classes) if classes < most => {
             say("model.classes", format!("the datasets have {most} classes; give at least that, or leave it out"));
         }
-        Some(classes) if classes > 65_536 => say("model.classes", format!("at most 65,536, not {classes}")),
+        Some(classes) if classes > MAX_CLASSES => say("model.classes", format!("at most 65,536, not {classes}")),
         _ => {}
+    }
+    let (inputs, hidden) = (u64::from(first.inputs), u64::from(spec.model.hidden.min(2048)));
+    let classes = u64::from(spec.model.classes.unwrap_or(most).min(MAX_CLASSES));
+    let parameters = 4 * hidden * (inputs + hidden + 1) + classes * (hidden + 1);
+    if parameters > MAX_PARAMETERS {
+        say(
+            "model.hidden",
+            format!(
+                "the model would have {parameters} parameters; at most {MAX_PARAMETERS}: use fewer hidden units or classes"
+            ),
+        );
     }
 }
 
@@ -145,3 +165,6 @@ fn positive(say: &mut impl FnMut(&str, String), field: &str, value: f64, most: f
         say(field, format!("greater than 0 and at most {most}, not {value}"));
     }
 }
+
+#[cfg(test)]
+mod tests;

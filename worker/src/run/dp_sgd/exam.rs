@@ -31,11 +31,6 @@ impl Exam {
         spec.tests.iter().map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Most classes of any.
-    pub(super) fn classes(&self) -> usize {
-        self.0.iter().map(|(_, dataset, _)| dataset.meta().classes).max().unwrap_or(0)
-    }
-
     /// That a model fits all of them.
     ///
     /// # Errors

@@ -74,11 +74,6 @@ impl Site {
         &self.dataset
     }
 
-    /// Classes of its labels.
-    pub(super) fn classes(&self) -> usize {
-        self.dataset.meta().classes
-    }
-
     /// Its part in an arm.
     pub(super) const fn part(&self, arm: Arm) -> Part {
         match (arm, self.clip) {

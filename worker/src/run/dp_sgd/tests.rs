@@ -122,6 +122,13 @@ fn a_model_of_too_few_classes_is_named() {
 }
 
 #[test]
+fn a_manifest_that_leaves_the_classes_open_is_not_run() {
+    let hub = Hub::new(|spec| spec.model.classes = None);
+    let end = hub.live(0);
+    assert!(matches!(&end, Err(RunError::Failed(text)) if text.contains("how many classes")), "{end:?}");
+}
+
+#[test]
 fn a_round_that_closed_in_a_long_absence_is_not_paid_for() {
     let hub = Hub::new(|spec| spec.open = None);
     hub.close_without(2, 2);

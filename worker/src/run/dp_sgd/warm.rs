@@ -24,14 +24,13 @@ const MEASUREMENTS: u32 = 50;
 pub(super) fn train(
     spec: &Spec,
     site: &Site,
-    classes: usize,
     engine: &mut Engine,
     exchange: &mut dyn Exchange,
     exam: &Exam,
 ) -> Result<Trained, RunError> {
     let WarmStart { epochs, learning_rate, seed, .. } = spec.warm_start;
     let rule = Rule::Adam { learning_rate };
-    let mut model = fresh(spec, site, classes, seed, exam)?;
+    let mut model = fresh(spec, site, seed, exam)?;
     let mut optimizer = Optimizer::new(rule, model.parameters().len());
     let (mut done, mut seconds) = (0, 0.0);
     if let Some(checkpoint) = Checkpoint::load(exchange.folder(), Arm::Public.series(), &model, rule) {
@@ -63,9 +62,12 @@ pub(super) fn train(
 }
 
 /// A model before its first step, once everything is known to fit it.
-fn fresh(spec: &Spec, site: &Site, classes: usize, seed: u64, exam: &Exam) -> Result<Model, RunError> {
+fn fresh(spec: &Spec, site: &Site, seed: u64, exam: &Exam) -> Result<Model, RunError> {
     let meta = site.dataset().meta();
-    let classes = spec.model.classes.map_or(classes, |classes| classes as usize);
+    // Only what was signed: a number of the lead's own data might differ from that of another site's.
+    let classes = spec.model.classes.ok_or_else(|| {
+        RunError::Failed("the manifest does not say how many classes the model has: propose the job again".to_owned())
+    })? as usize;
     let shape = Shape { inputs: meta.inputs, hidden: spec.model.hidden as usize, classes };
     let moments = site.dataset().moments(Split::Train);
     let model = Model::initialize(shape, Normalizer::new(moments.mean, moments.deviation), seed);

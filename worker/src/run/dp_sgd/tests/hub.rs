@@ -358,7 +358,7 @@ fn spec() -> Spec {
     };
     Spec {
         unit: PrivacyUnit::Record,
-        model: ModelSpec { hidden: 10, classes: None },
+        model: ModelSpec { hidden: 10, classes: Some(4) },
         participants: vec![party(0, None), party(1, Some(noise)), party(2, Some(noise))],
         tests: vec![TestSet { name: "held out".to_owned(), dataset: dataset(0) }],
         warm_start: WarmStart { epochs: 2, batch: 5, learning_rate: 0.01, seed: 5 },

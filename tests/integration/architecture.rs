@@ -58,7 +58,7 @@ const ROOMS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("sea_orm_migration", &["migrations/", "server/src/db.rs"]),
-    ("burn", &["worker/"]),
+    ("burn", &["worker/src/speech/model/tests"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
     ("tonic", &["proto/", "server/src/grpc", "worker/src/gateway"]),

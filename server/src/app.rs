@@ -16,6 +16,7 @@ use crate::auth::{Passwords, Throttle};
 use crate::config::Config;
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
+use crate::service::round;
 use crate::tls::{TlsError, TlsIdentity};
 use crate::{dashboard, grpc, keys, rest};
 
@@ -102,6 +103,9 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
         throttle: Throttle::default(),
         shutdown: CancellationToken::new(),
     });
+    if let Err(error) = round::clear_all(&ctx).await {
+        tracing::warn!(%error, "what jobs that are over left behind was not removed");
+    }
     let dist = ctx.config.dist.clone();
     let pages = dashboard::router(&ctx, dist.as_deref())
         .map_err(|source| StartError::File { path: dist.unwrap_or_default(), source })?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart};
 use sha2::{Digest as _, Sha256};
@@ -101,6 +102,18 @@ pub async fn remove(store: &Store, path: &Path) -> Result<(), ObjectError> {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Removes everything under a prefix.
+///
+/// # Errors
+/// [`ObjectError::Store`].
+pub async fn remove_all(store: &Store, prefix: &Path) -> Result<(), ObjectError> {
+    let found: Vec<_> = store.list(Some(prefix)).try_collect().await?;
+    for object in found {
+        remove(store, &object.location).await?;
+    }
+    Ok(())
 }
 
 /// SHA-256 of bytes, hex.

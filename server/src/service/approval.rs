@@ -15,6 +15,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{decision, job, participant, worker};
 use crate::service::job::{readable, shown, state};
+use crate::service::round;
 
 /// Whose answer a site's is, in words.
 const SITE_POLICY: &str = "site policy";
@@ -61,6 +62,7 @@ async fn answer(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refusa
             apply(ctx, tx, row, participant::Model { steward_approved, ..part }, by, refusal).await
         })
         .await?;
+    round::clear(ctx, JobId(row.id)).await;
     ctx.wake().ring();
     shown(ctx, row).await
 }
@@ -70,7 +72,8 @@ async fn answer(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refusa
 /// # Errors
 /// `bad_signature` when the site's key did not sign it or it answers another manifest.
 pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), Error> {
-    ctx.db
+    let job = ctx
+        .db
         .write("site decides", async |tx| {
             let site = worker::Entity::find_by_id(worker.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
             let key = signed::public_key(&site.public_key)
@@ -88,14 +91,15 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             // A yes may become a no, never the other way round: a refused job is over.
             let known = if decision.approve { part.site_answered } else { part.approval == "refused" };
             if known || part.approval == "not_needed" {
-                return Ok(());
+                return Ok(decision.job);
             }
             let refusal = (!decision.approve).then_some(decision.reason.as_str());
             record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(signed)).await?;
             apply(ctx, tx, row, participant::Model { site_answered: true, ..part }, SITE_POLICY, refusal).await?;
-            Ok(())
+            Ok(decision.job)
         })
         .await?;
+    round::clear(ctx, job).await;
     ctx.wake().ring();
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::{job, participant};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
-use crate::service::{lease, ledger, receipt};
+use crate::service::{lease, ledger, receipt, round};
 
 /// Most characters of a reason for giving up.
 const LONGEST_REASON: usize = 1000;
@@ -40,21 +40,24 @@ pub async fn finish(
     outcome: &Outcome,
     receipts: &[Signed],
 ) -> Result<(), Error> {
-    ctx.db
+    let id = ctx
+        .db
         .write("finish part", async |tx| {
             let held = lease::held(tx, worker, token).await?;
             receipt::accept(ctx, tx, worker, receipts).await?;
             let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
             let part = part.ok_or_else(|| Error::not_found("job"))?;
             if matches!(&*part.state, "done" | "failed") {
-                return Ok(());
+                return Ok(held.job);
             }
             let row = state::row(tx, held.job).await?;
             end(ctx, tx, row, part, outcome).await?;
             // Last, so that everything it paid for is counted before the rest is given back.
-            ledger::settle(ctx, tx, held.job.0, held.dataset.0).await
+            ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
+            Ok(held.job)
         })
         .await?;
+    round::clear(ctx, id).await;
     ctx.wake().ring();
     Ok(())
 }

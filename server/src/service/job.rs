@@ -18,6 +18,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::job;
+use crate::service::round;
 
 pub use propose::{propose, violations};
 
@@ -85,6 +86,7 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
             state::step(ctx, tx, row, Step::Cancel, Some(reason.clone())).await
         })
         .await?;
+    round::clear(ctx, id).await;
     ctx.wake().ring();
     view::job(ctx, row).await
 }

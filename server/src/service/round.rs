@@ -4,6 +4,7 @@
 //! round opens when the one before it closes. A round closes when all contributors have submitted, or at its deadline if
 //! the quorum is met; without quorum it stays open. What was paid is counted whether or not the vector still is.
 
+mod clear;
 mod close;
 mod mean;
 #[cfg(test)]
@@ -28,6 +29,8 @@ use crate::service::job::state;
 use crate::service::lease::{self, Held};
 use crate::service::receipt;
 
+pub(crate) use clear::clear;
+pub use clear::clear_all;
 pub use mean::{Mean, average};
 
 /// What stands before a vector.

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{job, lease, participant};
 use crate::service::ledger::{self, Ask};
+use crate::service::round;
 
 /// The job's row.
 pub(crate) async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
@@ -135,6 +136,7 @@ pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
                     finish_if_done(ctx, tx, row).await
                 })
                 .await?;
+            round::clear(ctx, JobId(found.id)).await;
             ctx.wake().ring();
         }
     }

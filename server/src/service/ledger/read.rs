@@ -14,7 +14,8 @@ use crate::service::code::{from_json, from_word};
 use crate::service::dataset;
 use crate::service::entity::ledger_entry;
 
-/// The rows of all accounts of a dataset's lineage, newest first.
+/// The rows of all accounts of a dataset's lineage, the last first: each account's in the order of its chain, whatever the
+/// clock said.
 ///
 /// # Errors
 /// 404 and 403 as usual, `validation_failed` for a cursor that is none.
@@ -32,9 +33,8 @@ pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) 
     let size = u64::from(page.size());
     let mut rows = ledger_entry::Entity::find()
         .filter(ledger_entry::Column::AccountId.is_in(own.map(|account| account.id)))
-        .order_by_desc(ledger_entry::Column::At)
-        .order_by_desc(ledger_entry::Column::AccountId)
         .order_by_desc(ledger_entry::Column::Sequence)
+        .order_by_desc(ledger_entry::Column::AccountId)
         .offset(skip)
         .limit(size + 1)
         .all(ctx.db.read())

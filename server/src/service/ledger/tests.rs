@@ -100,6 +100,18 @@ on_both! {
         all_accounts_follow_from_their_rows(&app.ctx).await;
     }
 
+    async fn rows_are_read_in_the_order_of_their_chain_though_the_clock_went_back(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 1, 8.0).await;
+        let job = world.queued(2).await;
+        let lease = world.lease(1).await;
+        app.clock.advance(time::Duration::hours(-1));
+        world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
+        let query = PageQuery::default();
+        let page = entries(&app.ctx, &world.sites[1].steward, world.sites[1].dataset, &query).await.unwrap();
+        assert!(page.items[0].at < page.items[1].at, "the clock went back");
+        assert_eq!(page.items.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [2, 1]);
+    }
+
     async fn the_database_itself_refuses_to_change_evidence(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 8.0).await;
         let job = world.queued(1).await;

@@ -31,6 +31,46 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.rounds_done, 1);
     }
 
+    async fn the_vectors_of_a_job_go_when_it_is_over_and_not_before(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let (job, other) = (world.queued(2).await, world.queued(2).await);
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        let others = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        for site in 0..3 {
+            world.submit(&job, site, &leases[site], 1, &[1.0]).await.unwrap();
+        }
+        world.submit(&job, 1, &leases[1], 2, &[2.0]).await.unwrap();
+        for site in 0..3 {
+            world.submit(&other, site, &others[site], 1, &[5.0]).await.unwrap();
+        }
+        let of = |job: &undertone_api::job::Job| {
+            ["averages", "submissions"].map(|place| {
+                walk(&app.data_dir().join("objects").join(place).join(job.summary.id.to_string())).len()
+            })
+        };
+        assert_eq!((of(&job), of(&other)), ([1, 1], [1, 0]));
+        job::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
+        assert_eq!((of(&job), of(&other)), ([0, 0], [1, 0]));
+        assert_eq!(world.average(2, &others[2], 1).await, Some(vec![5.0]), "who is at work still fetches");
+    }
+
+    async fn what_a_server_that_died_left_of_a_job_goes_at_the_next_start(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let (over, running) = (world.queued(2).await, world.queued(2).await);
+        let lease = world.lease(1).await;
+        world.submit(&over, 1, &lease, 1, &[1.0]).await.unwrap();
+        job::cancel(&app.ctx, &world.sites[0].steward, over.summary.id).await.unwrap();
+        let place = |job: &undertone_api::job::Job| app.data_dir().join("objects/averages").join(job.summary.id.to_string());
+        for job in [&over, &running] {
+            std::fs::create_dir_all(place(job)).unwrap();
+            std::fs::write(place(job).join("1-left"), [0; 4]).unwrap();
+        }
+        let again = app.restarted().await;
+        assert_eq!((walk(&place(&over)).len(), walk(&place(&running)).len()), (0, 1));
+        again.ctx.shutdown.cancel();
+        again.ctx.db.clone().close().await.unwrap();
+    }
+
     async fn the_same_vector_again_counts_once_and_another_is_refused(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;

@@ -1,0 +1,47 @@
+//! Clearing up after a job: when it is over no worker may fetch an average any more, so no vector of it is kept.
+
+use object_store::path::Path;
+use undertone_api::id::JobId;
+
+use super::object_error;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::exchange::object;
+use crate::service::job::state;
+
+/// Where vectors lie, by job: the means, and what they are made of.
+const PLACES: [&str; 2] = ["averages", "submissions"];
+
+/// Removes the vectors of a job if it is over. That it cannot is no reason to undo the end of the job: the next start of the
+/// server tries again.
+pub(crate) async fn clear(ctx: &Ctx, job: JobId) {
+    if let Err(error) = try_clear(ctx, job).await {
+        tracing::warn!(job.id = %job, %error, "the vectors of a job that is over could not be removed");
+    }
+}
+
+async fn try_clear(ctx: &Ctx, job: JobId) -> Result<(), Error> {
+    if !state::of(&state::row(ctx.db.read(), job).await?)?.is_over() {
+        return Ok(());
+    }
+    for place in PLACES {
+        object::remove_all(&ctx.store, &Path::from(format!("{place}/{job}"))).await.map_err(object_error)?;
+    }
+    Ok(())
+}
+
+/// Removes what a server that died left of jobs that are over.
+///
+/// # Errors
+/// When the object store cannot be listed.
+pub async fn clear_all(ctx: &Ctx) -> Result<(), Error> {
+    for place in PLACES {
+        let listed = ctx.store.list_with_delimiter(Some(&Path::from(place))).await;
+        let listed = listed.map_err(|error| Error::internal("listing vectors", error))?;
+        let names = listed.common_prefixes.iter().filter_map(|prefix| prefix.filename()?.parse().ok());
+        for job in names.map(JobId) {
+            clear(ctx, job).await;
+        }
+    }
+    Ok(())
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use undertone_api::id::JobId;
+use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::{Spec, State};
 
 use crate::call::{Live, watch};
@@ -32,16 +32,24 @@ pub fn LiveJob(
     job: JobId,
     /// What it does.
     spec: Spec,
+    /// How many exact releases it makes of each dataset that was opened for them.
+    in_the_clear: Vec<(DatasetId, u64)>,
     /// How it stood when the page was rendered: a [`Live`] as JSON.
     first: String,
     /// Decisions, rendered in the server.
     children: Children,
 ) -> impl IntoView {
     // The server wrote it a moment ago; a page without it stays as it was rendered.
-    serde_json::from_str(&first).ok().map(|first| alive(job, spec, first, children))
+    serde_json::from_str(&first).ok().map(|first| alive(job, spec, in_the_clear, first, children))
 }
 
-fn alive(job: JobId, spec: Spec, first: Live, children: Children) -> impl IntoView {
+fn alive(
+    job: JobId,
+    spec: Spec,
+    in_the_clear: Vec<(DatasetId, u64)>,
+    first: Live,
+    children: Children,
+) -> impl IntoView {
     let began = first.progress.state;
     let live = RwSignal::new(first);
     // Questions that failed in a row: the connection is lost while it is not zero.
@@ -68,7 +76,7 @@ fn alive(job: JobId, spec: Spec, first: Live, children: Children) -> impl IntoVi
             <p class="headline" aria-live="polite">{move || headline(&live.read())}</p>
             <p class="job-state">
                 {move || view! { <StateMark state=state.get()/> }}
-                <span class="job-now">{move || live.read().progress.now.clone()}</span>
+                <span class="job-now">{move || now(&live.read())}</span>
             </p>
             <p class="connection" class:lost=move || failed.get() != 0 role="status">
                 {move || match failed.get() {
@@ -91,12 +99,15 @@ fn alive(job: JobId, spec: Spec, first: Live, children: Children) -> impl IntoVi
                 <ul class="files">
                     {files.get().into_iter().map(|file| view! {
                         <li><a class="button" href=file.href download=file.name.clone()>{file.name.clone()}</a>
-                            " "{words::bytes(file.size)}", SHA-256 "<Digest digest=file.digest/></li>
+                            <span>{words::bytes(file.size)}", SHA-256 "<Digest digest=file.digest/></span></li>
                     }).collect_view()}
                 </ul>
             </section>
         })}
-        <section class="panel"><h2>"Privacy spent"</h2><Parties live/></section>
+        <section class="panel">
+            <h2>{move || if state.get() == State::Proposed { "What it asks of each" } else { "Privacy spent" }}</h2>
+            <Parties live in_the_clear/>
+        </section>
         <section class="charts" hidden=move || matches!(state.get(), State::Proposed | State::Refused)>{charts}</section>
         <Rounds live/>
         <p class="hint timing">
@@ -104,6 +115,11 @@ fn alive(job: JobId, spec: Spec, first: Live, children: Children) -> impl IntoVi
             {move || live.read().finished_at.map(|at| view! { "Over since "<When at now=live.read_untracked().at/>". " })}
         </p>
     }
+}
+
+/// What is going on; nothing when the state says it all.
+fn now(live: &Live) -> String {
+    if live.progress.now == live.progress.state.label() { String::new() } else { live.progress.now.replace('`', "") }
 }
 
 /// A figure that shows nothing; stands in for one that is no longer there.

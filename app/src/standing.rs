@@ -2,9 +2,11 @@
 //! which the server and the site will.
 
 use serde::{Deserialize, Serialize};
+use undertone_api::budget::Account;
 use undertone_api::job::Charge;
+use undertone_privacy::curve::OrderGrid;
 use undertone_privacy::ledger::{Balance, LedgerError, ReservationId};
-use undertone_privacy::{Adjacency, PrivacyUnit};
+use undertone_privacy::{Adjacency, Epsilon, PrivacyUnit, convert, mechanism};
 
 use crate::component::gauge::{Ghost, Reading};
 
@@ -19,6 +21,11 @@ pub struct Standing {
     pub balance: Balance,
 }
 
+/// Whether an account has a budget. One without is there only to record what went out in the clear.
+pub fn budgeted(account: &Account) -> bool {
+    account.epsilon.get() > 0.0
+}
+
 /// What an account would pay for a charge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Payment {
@@ -26,7 +33,8 @@ pub struct Payment {
     pub reading: Reading,
     /// The account with the charge.
     pub ghost: Ghost,
-    /// ε of the charge by itself, rounded up.
+    /// ε of the charge by itself at the account's δ, rounded up: as reports count it, over more orders than the account
+    /// keeps, and so below what the account moves by; infinite when no ε covers it.
     pub own: f64,
     /// ε that would be left to the limit, rounded down; 0 when it does not fit.
     pub left: f64,
@@ -70,13 +78,10 @@ impl Standing {
             }
             Err(error) => return Err(unpriced(&error)),
         };
-        // By itself: on a fresh account with the same limit.
-        let mut alone = Balance::new(self.balance.budget().copied());
-        let own = match alone.reserve(ReservationId(0), &cost, charge.releases) {
-            Ok(_) => alone.summary().committed_epsilon,
-            Err(LedgerError::Refused(refusal)) => refusal.shortfall().and_then(|s| s.asked).unwrap_or(f64::INFINITY),
-            Err(error) => return Err(unpriced(&error)),
-        };
+        let budget = self.balance.budget().ok_or(NoPayment::NoBudget)?;
+        let curve = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting());
+        let curve = curve.map_err(|error| unpriced(&error))?.times(charge.releases);
+        let own = convert::epsilon(&curve, budget.delta()).map_or(f64::INFINITY, Epsilon::get);
         let releases_that_fit = self.balance.headroom().releases(&cost);
         Ok(Payment { reading, ghost, own, left, releases: charge.releases, releases_that_fit })
     }

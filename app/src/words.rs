@@ -11,6 +11,14 @@ pub const EPSILON: &str =
 /// What δ means.
 pub const DELTA: &str = "δ, the probability with which the promise of ε may fail";
 
+/// What the length of a budget's gauge is.
+pub const SHARE: &str = "How much of the releases the budget has room for are spent or reserved, which is what the bar shows. ε grows faster at first and slower later.";
+
+/// A part of a budget that is used, in whole percent rounded up: `11 %`.
+pub fn share(fraction: f64) -> String {
+    format!("{} %", (fraction.clamp(0.0, 1.0) * 100.0 - 1e-9).ceil() as u64)
+}
+
 /// An ε that was spent, asked or reserved: rounded up. Two decimals below 100, none from 1,000, never fewer than two
 /// significant digits.
 pub fn epsilon(value: f64) -> String {
@@ -148,7 +156,7 @@ pub fn duration(seconds: f64) -> String {
             return plural((whole / length).round() as u64, noun);
         }
     }
-    plural(whole.round() as u64, "second")
+    if whole > 0.0 && whole < 1.0 { "less than a second".to_owned() } else { plural(whole.round() as u64, "second") }
 }
 
 /// When something was, seen from `now`: `just now`, `3 minutes ago`, `in 2 hours`.
@@ -240,7 +248,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::{
-        bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, number, percent, plural, relative,
+        bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, number, percent, plural, relative, share,
     };
 
     #[test]
@@ -271,6 +279,11 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_never_said_smaller_than_it_is() {
+        assert_eq!([0.0, 0.104, 0.11, 0.999, 1.0].map(share), ["0 %", "11 %", "11 %", "100 %", "100 %"]);
+    }
+
+    #[test]
     fn a_limit_is_said_as_it_was_set() {
         assert_eq!(limit(8.0), "8.00");
         assert_eq!(limit(0.125), "0.125");
@@ -287,6 +300,8 @@ mod tests {
 
     #[test]
     fn durations_are_said_in_the_unit_people_would_use() {
+        assert_eq!(duration(0.0), "0 seconds");
+        assert_eq!(duration(0.2), "less than a second");
         assert_eq!(duration(1.0), "1 second");
         assert_eq!(duration(61.0), "61 seconds");
         assert_eq!(duration(150.0), "3 minutes");

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use undertone_api::budget::NewBudget;
 use undertone_api::id::JobId;
+use undertone_api::model::Artifact;
 use undertone_api::organization::Invitation;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::worker::Enrolment;
@@ -22,6 +23,8 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use super::{Fault, File, Live};
 use crate::backend::{Answer, Backend, Cookies, backend};
 
+/// The file that holds what a job has learned.
+const MODEL: &str = "model.safetensors";
 const WORD: &str = "undertone-word";
 const THEME: &str = "undertone-theme";
 /// Browsers keep cookies of up to 4,096 bytes.
@@ -197,11 +200,17 @@ pub(crate) async fn live(backend: &dyn Backend, id: JobId) -> Answer<Live> {
         finished_at: job.finished_at,
         reason: job.reason,
         report: job.report,
-        files: files
+        files: ordered(files)
             .into_iter()
             .map(|file| File { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
             .collect(),
     })
+}
+
+/// A job's files, the one most come for first.
+pub(crate) fn ordered(mut files: Vec<Artifact>) -> Vec<Artifact> {
+    files.sort_by(|a, b| (a.name != MODEL, &a.name).cmp(&(b.name != MODEL, &b.name)));
+    files
 }
 
 /// A job's moment as islands read it.

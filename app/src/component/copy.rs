@@ -14,11 +14,12 @@ pub fn Copyable(
 ) -> impl IntoView {
     let live = RwSignal::new(false);
     let copied = RwSignal::new(false);
-    Effect::new(move |_| live.set(true));
+    // Browsers give the clipboard only to pages that came safely or from this machine; elsewhere the text can be selected.
+    Effect::new(move |_| live.set(window().is_secure_context()));
     let copy = {
         let text = text.clone();
         move |_| {
-            // The promise fails only where the browser forbids the clipboard; the text stays selectable then.
+            // The promise fails where the user forbids it; the text stays selectable then.
             let _ = window().navigator().clipboard().write_text(&text);
             copied.set(true);
         }

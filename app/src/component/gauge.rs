@@ -56,19 +56,22 @@ impl Reading {
         })
     }
 
-    /// A job's own gauge for one participant: what it has spent of what it reserved; `None` when it pays nothing.
-    pub fn of_participant(participant: &Participant) -> Option<Self> {
+    /// A job's own gauge for one participant: what it has spent of what it reserved, and while it is not `over` what it may
+    /// still spend; `None` when it pays nothing.
+    pub fn of_participant(participant: &Participant, over: bool) -> Option<Self> {
         let charge = participant.charge.as_ref()?;
         let reserved = participant.epsilon_reserved?;
         let spent = participant.epsilon_spent.unwrap_or(0.0);
+        let fraction = if reserved > 0.0 { (spent / reserved).min(1.0) } else { 0.0 };
         Some(Self {
             unit: charge.unit,
             limit: reserved,
             delta: participant.delta?,
             spent,
-            committed: reserved,
-            spent_fraction: if reserved > 0.0 { (spent / reserved).min(1.0) } else { 0.0 },
-            committed_fraction: 1.0,
+            committed: if over { spent } else { reserved },
+            spent_fraction: fraction,
+            // What was not released came back when the job was over.
+            committed_fraction: if over { fraction } else { 1.0 },
         })
     }
 
@@ -186,6 +189,9 @@ fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
                 <abbr title=words::DELTA>"δ"</abbr>{format!(" {}, {}", words::delta(reading.delta), words::unit(reading.unit))}
             </span>
             <span class="gauge-rest">
+                {(reading.committed_fraction > 0.0).then(|| view! {
+                    <abbr title=words::SHARE>{words::share(reading.committed_fraction)}</abbr>" of it used · "
+                })}
                 {reserved.then(|| format!("{} with what is reserved · ", words::epsilon(reading.committed)))}
                 {match ghost {
                     Some(ghost) if ghost.fits => format!("{} with this plan", words::epsilon(ghost.committed)),

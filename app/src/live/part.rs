@@ -4,12 +4,16 @@
 
 use leptos::prelude::*;
 use undertone_api::dataset::Visibility;
+use undertone_api::id::DatasetId;
 use undertone_api::job::{Approval, Participant, ParticipantState, Purpose, RoundView, State};
 
 use crate::call::Live;
 use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::{VisibilityMark, When};
 use crate::words;
+
+/// How many rounds are shown at once.
+const NEWEST: usize = 5;
 
 /// The one thing to know about the job now.
 pub(super) fn headline(live: &Live) -> String {
@@ -42,37 +46,47 @@ pub(super) fn headline(live: &Live) -> String {
 
 /// Each party: what it has spent of what it reserved, and how its worker stands.
 #[component]
-pub(super) fn Parties(live: RwSignal<Live>) -> impl IntoView {
-    let parties = Memo::new(move |_| live.read().progress.participants.clone());
+pub(super) fn Parties(live: RwSignal<Live>, in_the_clear: Vec<(DatasetId, u64)>) -> impl IntoView {
+    let parties = Memo::new(move |_| (live.read().progress.participants.clone(), live.read().progress.state));
     move || {
-        let over = live.read_untracked().progress.state.is_over();
+        let (parties, state) = parties.get();
+        let exact = |id| in_the_clear.iter().find(|(dataset, _)| *dataset == id).map_or(0, |(_, exact)| *exact);
         view! {
             <ul class="party-list">
-                {parties.get().into_iter().map(|party| view! { <li>{one(party, over)}</li> }).collect_view()}
+                {parties.into_iter().map(|party| { let exact = exact(party.dataset); view! { <li>{one(party, exact, state)}</li> } }).collect_view()}
             </ul>
         }
         .into_any()
     }
 }
 
-fn one(party: Participant, over: bool) -> AnyView {
-    let reading = Reading::of_participant(&party);
+fn one(party: Participant, exact: u64, state: State) -> AnyView {
+    let (over, proposed) = (state.is_over(), state == State::Proposed);
+    let reserved = party.epsilon_reserved.unwrap_or_default();
+    let reading = Reading::of_participant(&party, over);
     let releases = party.charge.as_ref().map(|charge| {
-        format!("{} of {} paid", words::count(party.releases), words::plural(charge.releases, "release"))
+        let of = words::plural(charge.releases, "release");
+        if proposed { of } else { format!("{} of {of} paid", words::count(party.releases)) }
     });
+    let reserved = words::epsilon(reserved);
+    let said = match (proposed, over) {
+        (true, _) => format!(" of {reserved} to be reserved"),
+        (_, true) => format!(" of {reserved} that was reserved"),
+        _ => format!(" of {reserved} reserved"),
+    };
     let cost = match (reading, &party.charge) {
         (Some(reading), _) => view! {
             <Gauge reading bare=true/>
             <p class="gauge-text">
                 <span class="gauge-number">
                     <abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(reading.spent)}</strong>
-                    {format!(" of {} reserved at δ {}, {}", words::epsilon(reading.limit), words::delta(reading.delta), words::unit(reading.unit))}
+                    {format!("{said} at δ {}, {}", words::delta(reading.delta), words::unit(reading.unit))}
                 </span>
                 <span>{releases}</span>
             </p>
         }
         .into_any(),
-        (None, Some(_)) => view! { <p class="gauge-text">"Exact gradients leave the site; no ε covers them. "{releases}</p> }.into_any(),
+        (None, Some(_)) => view! { <p class="gauge-text">{releases}</p> }.into_any(),
         (None, None) => view! {
             <p class="gauge-text">{match (party.purpose, party.visibility) {
                 (Purpose::Evaluate, _) => "Only measured on; nothing is charged.",
@@ -85,8 +99,16 @@ fn one(party: Participant, over: bool) -> AnyView {
     view! {
         <div class="party-line">
             <div class="party-name"><strong>{party.dataset_name}</strong>" "<span>{party.organization_name}</span>" "<VisibilityMark visibility=party.visibility/></div>
-            <div class="party-cost">{cost}</div>
-            <div class="party-state">{approval(&party.approval)}{worker(party.state, over)}</div>
+            <div class="party-cost">
+                {cost}
+                {(exact > 0).then(|| view! {
+                    <p class="gauge-text in-the-clear">{format!(
+                        "Open: {} in the open arm besides. No ε covers them.",
+                        words::plural(exact, "exact release")
+                    )}</p>
+                })}
+            </div>
+            <div class="party-state">{approval(&party.approval)}{(!proposed).then(|| worker(party.state, over))}</div>
         </div>
     }
     .into_any()
@@ -122,35 +144,46 @@ fn worker(state: ParticipantState, over: bool) -> AnyView {
 pub(super) fn Rounds(live: RwSignal<Live>) -> impl IntoView {
     let rounds = Memo::new(move |_| live.read().progress.rounds.clone());
     let none = move || rounds.read().is_empty();
+    let few = move || rounds.read().len() <= NEWEST;
     view! {
         <section class="panel" hidden=none>
             <h2>"Rounds"</h2>
-            {move || {
-                let live = live.read();
-                let name = |dataset| {
-                    live.progress.participants.iter().find(|p| p.dataset == dataset).map_or_else(String::new, |p| p.dataset_name.clone())
-                };
-                let rows = rounds.get().into_iter().map(|round| {
-                    let parts: Vec<_> = round.submissions.iter().map(|sent| (name(sent.dataset), sent.accepted_at.is_some(), sent.late)).collect();
-                    let late = parts.iter().any(|(_, sent, late)| *late && !sent);
-                    view! {
-                        <tr class:late=late>
-                            <th scope="row">{format!("{} {}", round.series, round.round)}</th>
-                            <td data-label="opened"><When at=round.opened_at now=live.at/></td>
-                            <td data-label="state">{standing(&round, live.at)}</td>
-                            <td data-label="submissions"><ul class="marks">{parts.into_iter().map(mark).collect_view()}</ul></td>
-                        </tr>
-                    }
-                });
-                view! {
-                    <table class="cards dense">
-                        <thead><tr><th scope="col">"Round"</th><th scope="col">"Opened"</th><th scope="col">"State"</th><th scope="col">"Submissions"</th></tr></thead>
-                        <tbody>{rows.collect_view()}</tbody>
-                    </table>
-                }
-                .into_any()
-            }}
+            {move || table(&live.read(), rounds.get().into_iter().take(NEWEST).collect())}
+            <details hidden=few>
+                <summary>"Earlier rounds"</summary>
+                {move || table(&live.read(), rounds.get().into_iter().skip(NEWEST).collect())}
+            </details>
         </section>
+    }
+    .into_any()
+}
+
+fn table(live: &Live, rounds: Vec<RoundView>) -> AnyView {
+    let parties = &live.progress.participants;
+    let name = |dataset| {
+        parties
+            .iter()
+            .find(|party| party.dataset == dataset)
+            .map_or_else(String::new, |party| party.dataset_name.clone())
+    };
+    let rows = rounds.into_iter().map(|round| {
+        let parts: Vec<_> =
+            round.submissions.iter().map(|sent| (name(sent.dataset), sent.accepted_at.is_some(), sent.late)).collect();
+        let late = parts.iter().any(|(_, sent, late)| *late && !sent);
+        view! {
+            <tr class:late=late>
+                <th scope="row">{format!("{} {}", round.series, round.round)}</th>
+                <td data-label="opened"><When at=round.opened_at now=live.at/></td>
+                <td data-label="state">{standing(&round, live.at)}</td>
+                <td data-label="submissions"><ul class="marks">{parts.into_iter().map(mark).collect_view()}</ul></td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards dense">
+            <thead><tr><th scope="col">"Round"</th><th scope="col">"Opened"</th><th scope="col">"State"</th><th scope="col">"Submissions"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
     }
     .into_any()
 }

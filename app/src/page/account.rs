@@ -33,7 +33,7 @@ pub(crate) fn settings() -> AnyView {
             Vec::new(),
             view! {
                 <fieldset class="choices">
-                    <legend>"Appearance"</legend>
+                    <legend class="visually-hidden">"Appearance"</legend>
                     {["system", "light", "dark"].map(|theme| view! {
                         <label class="check"><input type="radio" name="theme" value=theme checked=theme == chosen/>
                             {if theme == "system" { "as the system says" } else { theme }}</label>

@@ -5,7 +5,7 @@ mod budget;
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use undertone_api::budget::{Entry, EntryKind};
+use undertone_api::budget::{Account, Entry, EntryKind};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
@@ -16,7 +16,7 @@ use super::nothing;
 use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::When;
 use crate::screen::{Desk, Place, Sheet, screen};
-use crate::{path, viewer, words};
+use crate::{path, standing, viewer, words};
 
 /// Most pages of the ledger that are read for the composition by job.
 const PAGES: usize = 25;
@@ -38,21 +38,14 @@ pub(crate) fn dataset() -> AnyView {
 
         let gauges = if public {
             view! { <p class="headline">"Public: no budget is needed"</p> }.into_any()
-        } else if dataset.accounts.is_empty() {
-            view! { <p class="headline">"No budget is set; no job can use it"</p> }.into_any()
         } else {
-            dataset.accounts.iter().map(|account| view! {
-                <section class="panel"><h2>{format!("Budget for each {}", words::unit(account.unit))}</h2>
-                    <Gauge reading=Reading::from(account)/>
-                    {(account.released_in_the_clear > 0).then(|| view! {
-                        <p class="bad-text">{format!(
-                            "{} left in the clear, because its owner opened it for a comparison. No ε here covers them.",
-                            words::plural(account.released_in_the_clear, "release")
-                        )}</p>
-                    })}
-                    <p class="hint">{words::unit_meaning(account.unit)}{format!(" Neighbouring: {}.", words::adjacency(account.adjacency))}</p>
-                </section>
-            }).collect_view().into_any()
+            let none = !dataset.accounts.iter().any(standing::budgeted);
+            let accounts = dataset.accounts.iter().map(account).collect_view();
+            view! {
+                {none.then(|| view! { <p class="headline">"No budget is set; no job can train privately on it"</p> })}
+                {accounts}
+            }
+            .into_any()
         };
         let latest: Vec<_> = entries.iter().take(20).cloned().map(|entry| (dataset.name.clone(), entry)).collect();
         let about = facts(&dataset, desk.now);
@@ -72,6 +65,26 @@ pub(crate) fn dataset() -> AnyView {
             },
         ))
     })
+}
+
+/// An account: its gauge, what it promises, and what went out beside it.
+fn account(account: &Account) -> AnyView {
+    let budgeted = standing::budgeted(account);
+    let unit = words::unit(account.unit);
+    let title = if budgeted { format!("Budget for each {unit}") } else { format!("No budget for each {unit}") };
+    view! {
+        <section class="panel"><h2>{title}</h2>
+            {budgeted.then(|| view! { <Gauge reading=Reading::from(account)/> })}
+            {(account.released_in_the_clear > 0).then(|| view! {
+                <p class="in-the-clear">{format!(
+                    "{} went out in the clear besides, because the owner opened the dataset for a comparison. No ε covers them.",
+                    words::plural(account.released_in_the_clear, "exact release")
+                )}</p>
+            })}
+            <p class="hint">{words::unit_meaning(account.unit)}{format!(" Neighbouring: {}.", words::adjacency(account.adjacency))}</p>
+        </section>
+    }
+    .into_any()
 }
 
 /// The dataset's rows, newest first, and whether these are all.

@@ -2,10 +2,11 @@
 
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
-use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::{Approval, Job, Participant, State};
 use undertone_api::member::Member;
 use undertone_api::problem::Problem;
+use undertone_privacy::Event;
 
 use crate::call::native;
 use crate::component::form::post;
@@ -23,7 +24,9 @@ pub(crate) fn job() -> AnyView {
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
         let first = native::text(&native::live(desk.backend.as_ref(), id).await?)?;
-        let decisions = decisions(&desk, member, consortium, &job).await?;
+        let datasets = desk.backend.datasets(consortium).await?;
+        let in_the_clear = in_the_clear(&job, &datasets);
+        let decisions = decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
         let refused = (!job.refusals.is_empty()).then(|| {
             let problem = Problem {
                 refusals: job.refusals.clone(),
@@ -36,7 +39,7 @@ pub(crate) fn job() -> AnyView {
         Ok(Sheet::new(
             summary.title,
             view! {
-                <LiveJob job=id spec=job.spec.clone() first>
+                <LiveJob job=id spec=job.spec.clone() in_the_clear first>
                     {refused}
                     {decisions}
                 </LiveJob>
@@ -54,13 +57,21 @@ pub(crate) fn job() -> AnyView {
 }
 
 /// What the viewer may decide now.
-async fn decisions(desk: &Desk, member: &Member, consortium: ConsortiumId, job: &Job) -> Result<AnyView, Problem> {
+async fn decisions(
+    desk: &Desk,
+    member: &Member,
+    consortium: ConsortiumId,
+    job: &Job,
+    datasets: &[Dataset],
+    in_the_clear: &[(DatasetId, u64)],
+) -> Result<AnyView, Problem> {
     let mut parts = Vec::new();
     if job.summary.state == State::Proposed {
-        let datasets = desk.backend.datasets(consortium).await?;
         for party in &job.participants {
             if party.approval == Approval::Pending && viewer::stewards(member, party.organization) {
-                parts.push(approval(desk, &datasets, consortium, job, party).await?);
+                let speakers = datasets.iter().find(|d| d.id == party.dataset).map_or(0, |d| d.speakers.0);
+                let exact = in_the_clear.iter().find(|(id, _)| *id == party.dataset).map_or(0, |(_, exact)| *exact);
+                parts.push(approval(desk, consortium, job, party, speakers, exact).await?);
             }
         }
     }
@@ -73,10 +84,11 @@ async fn decisions(desk: &Desk, member: &Member, consortium: ConsortiumId, job: 
 
 async fn approval(
     desk: &Desk,
-    datasets: &[Dataset],
     consortium: ConsortiumId,
     job: &Job,
     party: &Participant,
+    speakers: u64,
+    exact: u64,
 ) -> Result<AnyView, Problem> {
     let payment = match &party.charge {
         Some(charge) => {
@@ -101,16 +113,18 @@ async fn approval(
         .filter(|other| other.organization != party.organization)
         .map(|other| other.organization_name.clone())
         .collect();
-    let speakers = datasets.iter().find(|d| d.id == party.dataset).map_or(0, |d| d.speakers.0);
-    let (what, gauge, label) = match (&party.charge, payment) {
+    let (mut what, gauge, label) = match (&party.charge, payment) {
         (None, _) => (
             vec!["The data are public: exact gradients leave the site, and nothing is charged.".to_owned()],
             ().into_any(),
             "Approve".to_owned(),
         ),
-        (Some(charge), _) if charge.event == undertone_privacy::Event::NonPrivate => exact(charge.releases),
+        (Some(charge), _) if charge.event == Event::NonPrivate => {
+            (Vec::new(), ().into_any(), "Approve exact gradients".to_owned())
+        }
         (Some(_), Some(Ok(payment))) => {
-            let label = format!("Approve and reserve ε {}", words::epsilon(payment.own));
+            let and = if exact > 0 { ", and exact gradients" } else { "" };
+            let label = format!("Approve and reserve ε {}{and}", words::epsilon(payment.own));
             let Payment { reading, ghost, .. } = payment;
             (spelled(&payment, party, speakers), view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
         }
@@ -127,6 +141,9 @@ async fn approval(
             "Approve".to_owned(),
         ),
     };
+    if exact > 0 {
+        what.extend(published(exact));
+    }
     let seen =
         if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
     Ok(view! {
@@ -163,7 +180,7 @@ fn spelled(payment: &Payment, party: &Participant, speakers: u64) -> Vec<String>
     )];
     if payment.ghost.fits {
         lines.push(format!(
-            "All together the budget is then at ε {} of {}; {} is left for every other job, for life.",
+            "The budget adds up the worst of every job: it is then at ε {} of {}, and {} is left for all others, for life.",
             words::epsilon(payment.ghost.committed),
             words::limit(payment.reading.limit),
             words::epsilon_left(payment.left)
@@ -185,15 +202,26 @@ fn spelled(payment: &Payment, party: &Participant, speakers: u64) -> Vec<String>
     lines
 }
 
-fn exact(releases: u64) -> (Vec<String>, AnyView, String) {
-    let lines = vec![
+/// What the arm in the clear does with an open dataset.
+fn published(releases: u64) -> [String; 2] {
+    [
         format!(
-            "Exact gradients leave the site, {}. No ε can cover them; they may let others reconstruct what was said.",
+            "In the open arm exact gradients leave the site, {}. No ε covers them: they may let others reconstruct \
+             what was said. The ledger records each of them beside the budget.",
             words::plural(releases, "time")
         ),
         "The dataset was marked open at the site for this purpose. It cannot be undone once released.".to_owned(),
-    ];
-    (lines, ().into_any(), "Approve exact gradients".to_owned())
+    ]
+}
+
+/// How many exact releases the job makes of each dataset that was opened for them; those of none are left out.
+fn in_the_clear(job: &Job, datasets: &[Dataset]) -> Vec<(DatasetId, u64)> {
+    let series = job.spec.measured().series;
+    let exact = |dataset: &Dataset| -> u64 {
+        let clear = |name: &str| job.spec.release(dataset, name) == Some(Event::NonPrivate);
+        series.iter().filter(|(name, _)| clear(name)).map(|(_, rounds)| u64::from(*rounds)).sum()
+    };
+    datasets.iter().map(|dataset| (dataset.id, exact(dataset))).filter(|(_, exact)| *exact > 0).collect()
 }
 
 fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {

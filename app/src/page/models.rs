@@ -5,6 +5,7 @@ use undertone_api::job::State;
 use undertone_api::page::PageQuery;
 
 use super::nothing;
+use crate::call::native;
 use crate::component::said::{Digest, When};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
@@ -16,7 +17,7 @@ pub(crate) fn models() -> AnyView {
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let mut rows = Vec::new();
         for job in jobs.into_iter().filter(|job| job.state == State::Finished) {
-            for file in desk.backend.artifacts(job.id).await? {
+            for file in native::ordered(desk.backend.artifacts(job.id).await?) {
                 let href = desk.backend.download(&file);
                 rows.push(view! {
                     <tr>

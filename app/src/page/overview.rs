@@ -10,7 +10,7 @@ use super::nothing;
 use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::VisibilityMark;
 use crate::screen::{Place, Sheet, screen};
-use crate::{path, viewer, words};
+use crate::{path, standing, viewer, words};
 
 /// The overview.
 pub(crate) fn overview() -> AnyView {
@@ -32,7 +32,8 @@ pub(crate) fn overview() -> AnyView {
         }
         for dataset in &datasets {
             let private = dataset.visibility != Visibility::Public;
-            if dataset.accounts.is_empty() && private && viewer::stewards(member, dataset.organization) {
+            let without = !dataset.accounts.iter().any(standing::budgeted);
+            if without && private && viewer::stewards(member, dataset.organization) {
                 let ask = format!("Set a budget for {}", dataset.name);
                 waits.push((
                     path::dataset(consortium.id, dataset.id),
@@ -89,12 +90,13 @@ pub(super) fn budgets(datasets: &[Dataset], consortium: undertone_api::id::Conso
     let rows = datasets.iter().map(|dataset| {
         let gauges = if dataset.visibility == Visibility::Public {
             view! { <p class="gauge-text">"Public: no budget is needed."</p> }.into_any()
-        } else if dataset.accounts.is_empty() {
+        } else if !dataset.accounts.iter().any(standing::budgeted) {
             view! { <p class="gauge-text">"No budget is set; no job can use it."</p> }.into_any()
         } else {
             dataset
                 .accounts
                 .iter()
+                .filter(|account| standing::budgeted(account))
                 .map(|account| view! { <Gauge reading=Reading::from(account)/> })
                 .collect_view()
                 .into_any()

@@ -9,11 +9,11 @@ use crate::words;
 pub(super) const WIDTH: f64 = 480.0;
 /// Height of the drawing.
 pub(super) const HEIGHT: f64 = 250.0;
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 58.0;
 const RIGHT: f64 = 372.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 208.0;
-const MIDDLE: f64 = 209.0;
+const MIDDLE: f64 = 215.0;
 const CENTRE: f64 = 110.0;
 
 /// How a line is drawn, so that lines differ without colour.
@@ -195,7 +195,7 @@ impl Plot {
         let xs = figure.xs();
         let most = xs.last().copied().unwrap_or(1.0).max(figure.x_most).max(1.0);
         Self {
-            x: Scale::new(0.0, most, 5, LEFT, RIGHT),
+            x: Scale::up_to(most, 5, LEFT, RIGHT),
             y: Scale::new(low, high, 4, BOTTOM, TOP),
             xs,
             percent: figure.percent,

@@ -21,6 +21,13 @@ impl Scale {
         Self { low: first as f64 * step, high: last as f64 * step, from, to, ticks }
     }
 
+    /// A scale from 0 to exactly `high`, with about `wanted` ticks at round numbers.
+    pub(super) fn up_to(high: f64, wanted: usize, from: f64, to: f64) -> Self {
+        let step = step(high / wanted.max(1) as f64);
+        let last = (high / step + 1e-9).floor() as i64;
+        Self { low: 0.0, high, from, to, ticks: (0..=last).map(|index| index as f64 * step).collect() }
+    }
+
     /// Where `value` lies.
     pub(super) fn at(&self, value: f64) -> f64 {
         let part = (value - self.low) / (self.high - self.low);
@@ -65,6 +72,13 @@ pub(super) fn apart(places: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::{Scale, apart};
+
+    #[test]
+    fn rounds_end_where_the_job_ends() {
+        let scale = Scale::up_to(12.0, 5, 0.0, 120.0);
+        assert_eq!((scale.at(0.0), scale.at(12.0)), (0.0, 120.0));
+        assert_eq!(scale.ticks, [0.0, 5.0, 10.0]);
+    }
 
     #[test]
     fn ticks_are_round_and_cover_the_data() {

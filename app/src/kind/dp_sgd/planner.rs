@@ -7,6 +7,7 @@ mod cost;
 mod field;
 
 use leptos::ev::SubmitEvent;
+use leptos::html::Input;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use undertone_api::dataset::{Dataset, Visibility};
@@ -66,7 +67,14 @@ pub fn Planner(
     let live = RwSignal::new(false);
     let problem = RwSignal::new(None);
     let busy = RwSignal::new(false);
-    Effect::new(move |_| live.set(true));
+    let title = NodeRef::<Input>::new();
+    Effect::new(move |_| {
+        live.set(true);
+        // What was typed before the script arrived.
+        if let Some(title) = title.get() {
+            plan.update(|plan| plan.title = title.value());
+        }
+    });
 
     let datasets = StoredValue::new(datasets);
     let standings = StoredValue::new(standings);
@@ -108,13 +116,13 @@ pub fn Planner(
     });
 
     view! {
-        <form class="planner" class:live=move || live.get() method="post" action="/ui/propose-dp-sgd" on:submit=submit>
+        <form class="planner" class:live=move || live.get() method="post" action="/ui/propose-dp-sgd" autocomplete="off" on:submit=submit>
             <input type="hidden" name="consortium" value=consortium.to_string()/>
             <div class="planner-form">
                 <fieldset>
                     <legend>"The job"</legend>
                     <label class="field"><span>"Title"</span>
-                        <input type="text" name="plan[title]" required maxlength="100" autocomplete="off"
+                        <input type="text" node_ref=title name="plan[title]" required maxlength="100" autocomplete="off"
                             placeholder="What the consortium will know it by" value=shown.title.clone()
                             on:input=move |event| plan.update(|plan| plan.title = event_target_value(&event))/>
                     </label>
@@ -183,6 +191,7 @@ pub fn Planner(
                     </button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=path::plan(consortium) formnovalidate>"Recalculate"</button>
                 </div>
+                <p class="hint">"A budget adds up the worst of every job, and so moves by a little more than a job costs by itself."</p>
                 <p class="hint">"Nothing runs and nothing is charged until every owner has approved and every ledger has reserved its worst case."</p>
             </section>
         </form>
@@ -211,10 +220,9 @@ fn party(
         let n = if plan.unit == PrivacyUnit::Record { records } else { speakers };
         let expected = plan.parts.get(index).map_or(0.0, |part| part.rate) * n as f64;
         format!(
-            "about {} of {} {}s in a round",
+            "about {} of {} in a round",
             words::number((expected * 10.0).round() / 10.0),
-            words::count(n),
-            words::unit(plan.unit)
+            words::plural(n, words::unit(plan.unit))
         )
     };
     let fit = move |_| {

@@ -13,14 +13,21 @@ use crate::standing::{NoPayment, Payment, Standing};
 pub(super) enum Verdict {
     /// Public: exact gradients, nothing to pay.
     Public,
-    /// Marked open: exact gradients leave, and no budget can cover them.
-    Open,
+    /// Marked open, and only the open arm runs: so many exact gradients leave, and no budget can cover them.
+    Open(u64),
     /// Nothing of it leaves in the arms that run.
     Nothing,
     /// Its owner has set no budget for this unit.
     NoBudget,
-    /// It pays; and the rounds that would fit into what is left, after the releases in reserve.
-    Pays(Payment, u64),
+    /// It pays for the private arm.
+    Pays {
+        /// What it would pay.
+        payment: Payment,
+        /// The rounds that would fit into what is left, after the releases in reserve.
+        rounds_that_fit: u64,
+        /// Exact gradients that leave beside it in the open arm: no budget covers these.
+        exact: u64,
+    },
     /// The plan cannot be priced.
     Unpriced(String),
 }
@@ -45,16 +52,20 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing]) -> Verdict {
     let Some(charge) = spec.cost(dataset) else {
         return if dataset.visibility == Visibility::Public { Verdict::Public } else { Verdict::Nothing };
     };
-    if charge.event == Event::NonPrivate && dataset.visibility == Visibility::Open && spec.rounds(Arm::Open).is_some() {
-        return Verdict::Open;
+    let exact = match spec.release(dataset, Arm::Open.series()) {
+        Some(Event::NonPrivate) => spec.rounds(Arm::Open).map_or(0, |rounds| u64::from(rounds.rounds)),
+        _ => 0,
+    };
+    if charge.event == Event::NonPrivate {
+        return Verdict::Open(exact);
     }
     let Some(standing) = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency) else {
         return Verdict::NoBudget;
     };
     match standing.payment(&charge) {
         Ok(payment) => {
-            let rounds = payment.releases_that_fit.saturating_sub(u64::from(spec.spare_releases));
-            Verdict::Pays(payment, rounds)
+            let rounds_that_fit = payment.releases_that_fit.saturating_sub(u64::from(spec.spare_releases));
+            Verdict::Pays { payment, rounds_that_fit, exact }
         }
         Err(NoPayment::NoBudget) => Verdict::NoBudget,
         Err(NoPayment::Unpriced(why)) => Verdict::Unpriced(why),
@@ -76,8 +87,10 @@ mod tests {
     }
 
     fn paid(verdicts: &[Verdict]) -> Vec<(&super::Payment, u64)> {
-        let paid =
-            |verdict| if let &Verdict::Pays(ref payment, rounds) = verdict { Some((payment, rounds)) } else { None };
+        let paid = |verdict| match verdict {
+            &Verdict::Pays { ref payment, rounds_that_fit, .. } => Some((payment, rounds_that_fit)),
+            _ => None,
+        };
         verdicts.iter().filter_map(paid).collect()
     }
 
@@ -104,6 +117,20 @@ mod tests {
             paid(&all).first().map(|(payment, _)| payment.own).expect("somebody pays")
         };
         assert!(own(1.0) > own(2.0) && own(2.0) > own(4.0));
+    }
+
+    #[test]
+    fn an_open_dataset_pays_for_the_private_arm_and_is_said_to_send_exact_gradients_too() {
+        let exact = |all: &[Verdict]| -> Vec<u64> {
+            let of = |verdict: &Verdict| if let Verdict::Pays { exact, .. } = verdict { Some(*exact) } else { None };
+            all.iter().filter_map(of).collect()
+        };
+        let (without, with) = (verdicts(|_| {}), verdicts(|plan| plan.open = true));
+        assert_eq!(exact(&without), [0, 0, 0]);
+        assert_eq!(exact(&with), [0, 40, 0], "only ward-b is open");
+        assert_eq!(paid(&with), paid(&without), "the open arm changes no ε");
+        let only = verdicts(|plan| (plan.open, plan.private) = (true, false));
+        assert!(only.contains(&Verdict::Open(40)) && paid(&only).is_empty(), "{only:?}");
     }
 
     #[test]

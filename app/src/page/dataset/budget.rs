@@ -6,7 +6,7 @@ use undertone_api::id::ConsortiumId;
 use undertone_privacy::PrivacyUnit;
 
 use crate::component::form::post;
-use crate::words;
+use crate::{standing, words};
 
 /// The forms: one for each unit, to set or to raise.
 pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
@@ -16,7 +16,7 @@ pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
 }
 
 fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
-    let account = dataset.accounts.iter().find(|account| account.unit == unit);
+    let account = dataset.accounts.iter().find(|account| account.unit == unit && standing::budgeted(account));
     let name = words::unit(unit);
     let (title, epsilon, delta, least) = match account {
         Some(account) => (
@@ -54,6 +54,6 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
         {consequences}
         <button type="submit" class="primary">{button}</button>
     };
-    let open = dataset.accounts.is_empty() && unit == PrivacyUnit::Speaker;
+    let open = !dataset.accounts.iter().any(standing::budgeted) && unit == PrivacyUnit::Speaker;
     view! { <details open=open><summary>{title}</summary>{post("set-budget", hidden, inner)}</details> }.into_any()
 }

@@ -52,8 +52,9 @@ pub(super) fn Costs(
 
 /// The plan in one sentence.
 fn headline(priced: &[(DatasetId, Verdict)]) -> String {
-    let pays = |verdict: &Verdict| {
-        if let Verdict::Pays(payment, rounds) = verdict { Some((payment.ghost.fits, *rounds)) } else { None }
+    let pays = |verdict: &Verdict| match verdict {
+        Verdict::Pays { payment, rounds_that_fit, .. } => Some((payment.ghost.fits, *rounds_that_fit)),
+        _ => None,
     };
     let paying: Vec<(bool, u64)> = priced.iter().filter_map(|(_, verdict)| pays(verdict)).collect();
     let over = paying.iter().filter(|(fits, _)| !fits).count();
@@ -75,15 +76,13 @@ fn said(verdict: Verdict) -> AnyView {
     let line = |text: &str| view! { <p class="hint">{text.to_owned()}</p> }.into_any();
     match verdict {
         Verdict::Public => line("Public: sends exact gradients and pays nothing."),
-        Verdict::Open => line(
-            "Open: exact gradients leave the site in the open arm. No budget covers them; whatever else the job releases adds nothing to that.",
-        ),
+        Verdict::Open(exact) => in_the_clear(exact),
         Verdict::Nothing => line("Nothing of it leaves the site in the arms that run."),
         Verdict::NoBudget => {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
         Verdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
-        Verdict::Pays(Payment { reading, ghost, own, releases, .. }, rounds_that_fit) => view! {
+        Verdict::Pays { payment: Payment { reading, ghost, own, releases, .. }, rounds_that_fit, exact } => view! {
             <Gauge reading ghost=Some(ghost)/>
             <p class="hint" class:bad-text=!ghost.fits>
                 {format!("ε {} by itself for {}; ", words::epsilon(own), words::plural(releases, "release"))}
@@ -93,9 +92,19 @@ fn said(verdict: Verdict) -> AnyView {
                     format!("{} fit into what is left", words::plural(rounds_that_fit, "round"))
                 }}
             </p>
+            {(exact > 0).then(|| in_the_clear(exact))}
         }
         .into_any(),
     }
+}
+
+/// What the open arm does with a dataset that was opened for it.
+fn in_the_clear(exact: u64) -> AnyView {
+    let text = format!(
+        "Open: in the open arm exact gradients leave the site, {}. They are recorded; no ε covers them.",
+        words::plural(exact, "time")
+    );
+    view! { <p class="hint in-the-clear">{text}</p> }.into_any()
 }
 
 fn wrong(violations: &[Violation]) -> AnyView {

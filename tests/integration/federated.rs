@@ -5,6 +5,7 @@ use std::time::Duration;
 use support::stage::{Database, Stage, Staged};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{Report, State};
+use undertone_privacy::PrivacyUnit;
 
 use crate::scene;
 
@@ -42,6 +43,25 @@ async fn train(database: Database) -> Staged<()> {
     assert!(report.arms.iter().all(|arm| arm.tests.len() == 1 && arm.tests[0].frames > 100), "{report:?}");
     both_ledgers_agree(&stage, &job).await?;
     the_model_can_be_taken_away(&stage, &job).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_speakers_charges_the_speakers_account_and_no_other() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker] {
+        scene::set_budgets_of(&stage, unit, 60.0).await?;
+    }
+    let plan = scene::small_job_of(&stage, PrivacyUnit::Speaker, 2, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(&stage, job).await?;
+    stage.finish(job, JOB).await?;
+    for name in scene::PRIVATE {
+        for account in stage.dataset(name).await?.accounts {
+            assert_eq!(account.spent > 0.0, account.unit == PrivacyUnit::Speaker, "{name}: {account:?}");
+        }
+    }
+    Ok(())
 }
 
 async fn both_ledgers_agree(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {

@@ -20,14 +20,21 @@ pub(crate) async fn set(database: Database) -> Staged<Stage> {
     for (site, name) in stage.sites.iter_mut().skip(1).zip(PRIVATE) {
         site.prepare(&corpus, with_classes(Holding::new(name, "private", &["--subset", name])))?;
         site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 60.0")?;
-        site.edit_policy("[budget.record]\nepsilon = 8.0", "[budget.record]\nepsilon = 60.0")?;
+        for unit in ["record", "speaker"] {
+            site.edit_policy(&format!("[budget.{unit}]\nepsilon = 8.0"), &format!("[budget.{unit}]\nepsilon = 60.0"))?;
+        }
     }
     Ok(stage)
 }
 
 /// Every private dataset gets `epsilon` for life at record level.
 pub(crate) async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
-    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
+    set_budgets_of(stage, PrivacyUnit::Record, epsilon).await
+}
+
+/// Every private dataset gets `epsilon` for life for each `unit`.
+pub(crate) async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> Staged<()> {
+    let budget = NewBudget { unit, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
     }
@@ -36,9 +43,13 @@ pub(crate) async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
 
 /// A small private job over all sites: `rounds` rounds that wait at most `deadline_seconds` for all three private sites.
 pub(crate) async fn small_job(stage: &Stage, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
+    small_job_of(stage, PrivacyUnit::Record, rounds, deadline_seconds).await
+}
+
+/// The same, for the privacy of each `unit`.
+pub(crate) async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
     let lead = stage.dataset("public").await?;
-    let mut plan =
-        Plan::new("Small", PrivacyUnit::Record, 16, &lead, 2)?.test("common", stage.dataset("test").await?.id);
+    let mut plan = Plan::new("Small", unit, 16, &lead, 2)?.test("common", stage.dataset("test").await?.id);
     for name in PRIVATE {
         plan = plan.party(stage.dataset(name).await?.id, 0.25, 2.0, 1.0)?;
     }

@@ -48,7 +48,7 @@ impl Plan {
     /// # Errors
     /// When a number is out of range.
     pub fn new(title: &str, unit: PrivacyUnit, hidden: u32, lead: &Dataset, epochs: u32) -> Staged<Self> {
-        let warm_start = WarmStart { epochs, batch: 16, learning_rate: 2e-3, seed: 7 };
+        let warm_start = WarmStart { epochs, batch: 8, learning_rate: 2e-3, seed: 7 };
         let lead = Party { dataset: lead.id, sampling_rate: SamplingRate::new(0.1)?, noise: None };
         let spec = Spec {
             unit,

@@ -124,11 +124,19 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] names the key and what would be right.
     pub fn read(file: Option<&Path>) -> Result<Self, ConfigError> {
-        Self::read_with(file, config::Environment::with_prefix("UNDERTONE"))
+        Self::default().overlaid(file)
     }
 
-    fn read_with(file: Option<&Path>, environment: config::Environment) -> Result<Self, ConfigError> {
-        let mut sources = config::Config::builder().add_source(config::Config::try_from(&Self::default())?);
+    /// As [`Self::read`], with these values in the place of the built-in ones.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn overlaid(&self, file: Option<&Path>) -> Result<Self, ConfigError> {
+        self.read_with(file, config::Environment::with_prefix("UNDERTONE"))
+    }
+
+    fn read_with(&self, file: Option<&Path>, environment: config::Environment) -> Result<Self, ConfigError> {
+        let mut sources = config::Config::builder().add_source(config::Config::try_from(self)?);
         if let Some(path) = file {
             sources = sources.add_source(config::File::from(path).format(config::FileFormat::Toml));
         }
@@ -222,15 +230,24 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let file = dir.path().join("server.toml");
         std::fs::write(&file, "http = \"127.0.0.1:1\"\naccess_minutes = 5\n[tls]\nmode = \"on\"\n").expect("written");
-        let config = Config::read_with(Some(&file), environment(&[("UNDERTONE_HTTP", "127.0.0.1:2")])).expect("read");
+        let config =
+            Config::default().read_with(Some(&file), environment(&[("UNDERTONE_HTTP", "127.0.0.1:2")])).expect("read");
         assert_eq!((config.http.port(), config.access_minutes, config.session_days), (2, 5, 30));
         assert_eq!(config.tls.mode, TlsMode::On);
     }
 
     #[test]
+    fn what_is_built_in_for_a_purpose_gives_way_to_what_is_set() {
+        let quiet = Config { log: super::LogConfig { filter: "warn".to_owned(), json: false }, ..Config::default() };
+        let read = |pairs: &[(&str, &str)]| quiet.read_with(None, environment(pairs)).expect("read").log.filter;
+        assert_eq!(read(&[]), "warn");
+        assert_eq!(read(&[("UNDERTONE_LOG__FILTER", "debug")]), "debug");
+    }
+
+    #[test]
     fn variables_of_other_programs_are_left_alone() {
-        let config =
-            Config::read_with(None, environment(&[("UNDERTONE_VECTORS", "x"), ("UNDERTONE_TLS__MODE", "off")]));
+        let config = Config::default()
+            .read_with(None, environment(&[("UNDERTONE_VECTORS", "x"), ("UNDERTONE_TLS__MODE", "off")]));
         assert_eq!(config.expect("read").tls.mode, TlsMode::Off);
     }
 
@@ -240,7 +257,9 @@ mod tests {
         let file = dir.path().join("server.toml");
         std::fs::write(&file, "htpp = \"127.0.0.1:1\"\n").expect("written");
         assert!(
-            Config::read_with(Some(&file), environment(&[])).is_err_and(|error| error.to_string().contains("htpp"))
+            Config::default()
+                .read_with(Some(&file), environment(&[]))
+                .is_err_and(|error| error.to_string().contains("htpp"))
         );
     }
 

@@ -22,6 +22,7 @@ use clap::Args;
 use self::found::Consortium;
 use self::process::{Program, WorkerError};
 use self::recipe::Recipe;
+use crate::config::LogConfig;
 use crate::ctx::{Clock, Ctx, Random};
 use crate::error::Error;
 use crate::{Config, StartError, build};
@@ -77,6 +78,11 @@ pub enum DemoError {
     /// It was told to stop.
     #[error("stopped")]
     Stopped,
+}
+
+/// The configuration of a demo where nobody has set another: it tells its own story, so only what is wrong is logged beside it.
+pub fn built_in() -> Config {
+    Config { log: LogConfig { filter: "warn".to_owned(), ..LogConfig::default() }, ..Config::default() }
 }
 
 /// Names what was being done when a rule said no.
@@ -135,9 +141,10 @@ async fn play(
     let _workers = data::bring_up(ctx, dir, program, &recipe, &consortium).await?;
     let job = job::launch(ctx, &recipe, &consortium).await?;
     println!(
-        "[{:>4} s] the job is proposed and approved: {}/jobs/{job}",
+        "[{:>4} s] the job is proposed and approved: {}/c/{}/jobs/{job}",
         began.elapsed().as_secs(),
-        ctx.addresses.http
+        ctx.addresses.http,
+        consortium.id
     );
     let ended = follow::to_the_end(ctx, &consortium, job, began).await;
     if let Ok(finished) = &ended {
@@ -149,9 +156,15 @@ async fn play(
     if let Err(error) = ended {
         println!("{error}");
     }
-    println!("The dashboard stays at {} until you press Ctrl-C.", ctx.addresses.http);
+    stand_out(&format!("Undertone keeps serving at {} until you press Ctrl-C.", ctx.addresses.http));
     ctx.shutdown.cancelled().await;
     Err(DemoError::Stopped)
+}
+
+/// Prints a line that is found again among the others.
+fn stand_out(line: &str) {
+    let rule = "━".repeat(line.chars().count() + 2);
+    println!("\n  {rule}\n   {line}\n  {rule}\n");
 }
 
 /// A folder that is removed when the demo ends.

@@ -41,7 +41,11 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let config = Config::read(arguments.config.as_deref())?;
+    let built_in = match &arguments.command {
+        Command::Demo(_) => undertone_server::demo::built_in(),
+        Command::Serve | Command::Migrate => Config::default(),
+    };
+    let config = built_in.overlaid(arguments.config.as_deref())?;
     telemetry::start(&config.log)?;
     match arguments.command {
         Command::Serve => {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Deserialize;
 use undertone_api::budget::NewBudget;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
@@ -17,7 +18,7 @@ use crate::service::{budget, dataset, worker};
 /// The lifetime limit of every private dataset, for each unit.
 const LIMIT: (f64, f64) = (10.0, 1e-5);
 /// How long the workers may take to register their datasets.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What every private site of the demo lets out.
 const POLICY: &str = r#"# A site of the demo: its data are opened for the comparison with open pooling.
@@ -50,8 +51,7 @@ pub(super) async fn bring_up(
         Some(corpus) => corpus.clone(),
         None => synthesize(dir, program).await?,
     };
-    let classes =
-        sites.join(recipe.parties[0].site).join("data").join(recipe.parties[0].datasets[0].name).join("classes.json");
+    let classes = classes(&corpus.labels)?;
     for (number, (party, person)) in recipe.parties.iter().zip(&consortium.people).enumerate() {
         let site = sites.join(party.site);
         std::fs::create_dir_all(&site)?;
@@ -59,15 +59,10 @@ pub(super) async fn bring_up(
         if number > 0 {
             std::fs::write(site.join("policy.toml"), POLICY)?;
         }
-        for (place, data) in party.datasets.iter().enumerate() {
+        for data in &party.datasets {
             println!("{}: prepares `{}`", party.name, data.name);
-            let labels = if number == 0 && place == 0 {
-                vec!["--least-frames".to_owned(), recipe.least_frames.to_string()]
-            } else {
-                vec!["--class-map".to_owned(), classes.display().to_string()]
-            };
             let reach = if number == 0 { "public" } else { "open" };
-            program.run(&site, &prepare(&corpus, data, reach, labels)).await?;
+            program.run(&site, &prepare(&corpus, data, reach, classes)).await?;
         }
     }
     let mut daemons = start(dir, &sites, program, &recipe.parties)?;
@@ -98,12 +93,30 @@ async fn enrol(ctx: &Ctx, program: &Program, site: &Path, person: &Person) -> Re
     Ok(())
 }
 
-fn prepare(corpus: &Corpus, data: &Data, reach: &str, labels: Vec<String>) -> Vec<String> {
+/// Classes of every party's datasets: one more than the largest label, as the aligner counts. All labels are kept as they are:
+/// if rare ones shared a class, whose words nobody else says would be found right for being strange.
+fn classes(labels: &Path) -> Result<u32, DemoError> {
+    #[derive(Deserialize)]
+    struct Line {
+        runs: Vec<(u32, u32)>,
+    }
+    let wrong = |reason: String| DemoError::Data { path: labels.to_owned(), reason };
+    let text = std::fs::read_to_string(labels).map_err(|error| wrong(error.to_string()))?;
+    let mut most = 0;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let line: Line =
+            serde_json::from_str(line).map_err(|error| wrong(format!("a line is no alignment: {error}")))?;
+        most = line.runs.iter().map(|(label, _)| *label).fold(most, u32::max);
+    }
+    Ok(most + 1)
+}
+
+fn prepare(corpus: &Corpus, data: &Data, reach: &str, classes: u32) -> Vec<String> {
     let text = |path: &PathBuf| path.display().to_string();
     let mut arguments: Vec<String> = ["data", "prepare", "--input"].map(str::to_owned).to_vec();
     arguments.extend([text(&corpus.folder), "--alignments".to_owned(), text(&corpus.labels)]);
     arguments.extend(["--name", data.name, "--visibility", reach].map(str::to_owned));
-    arguments.extend(labels);
+    arguments.extend(["--classes".to_owned(), classes.to_string()]);
     arguments.extend(data.choice.iter().cloned());
     arguments
 }
@@ -159,4 +172,23 @@ async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::classes;
+
+    #[test]
+    fn all_parties_count_the_classes_of_the_whole_label_file() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("labels.jsonl");
+        let write = |text: &str| std::fs::write(&path, text).expect("written");
+        write(
+            "{\"u\": \"a\", \"frames\": 3, \"runs\": [[96, 1], [7, 2]]}\n\n{\"u\": \"b\", \"frames\": 1, \"runs\": [[4, 1]]}\n",
+        );
+        assert_eq!(classes(&path).expect("alignments"), 97);
+        write("{\"u\": \"a\"}\n");
+        let error = classes(&path).expect_err("no runs").to_string();
+        assert!(error.contains("labels.jsonl") && error.contains("runs"), "{error}");
+    }
 }

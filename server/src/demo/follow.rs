@@ -1,9 +1,9 @@
-//! Following the job on the terminal: a line whenever something has happened.
+//! Following the job on the terminal: a line for every measured round, and one when somebody is waited for.
 
 use std::time::{Duration, Instant};
 
 use undertone_api::id::JobId;
-use undertone_api::job::{Job, State};
+use undertone_api::job::{Job, Measurement, Progress, State};
 
 use super::found::Consortium;
 use super::{DemoError, rule};
@@ -12,6 +12,8 @@ use crate::service::job;
 
 /// How often is looked when nothing rings.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// After so long without a figure, what is waited for is said.
+const QUIET: Duration = Duration::from_secs(6);
 
 /// Waits for the job to end; gives it when it has finished.
 pub(super) async fn to_the_end(
@@ -21,27 +23,19 @@ pub(super) async fn to_the_end(
     began: Instant,
 ) -> Result<Job, DemoError> {
     let actor = &consortium.people[0].actor;
+    let tests = job::get(ctx, actor, id).await.map_err(rule("looking at the job"))?.spec.measured().tests.len();
     let mut waiter = ctx.wake().listen();
-    let (mut rounds, mut measured, mut said) = (0, 0, String::new());
+    let (mut told, mut said, mut last) = (0, String::new(), Instant::now());
     loop {
         let now = job::progress(ctx, actor, id).await.map_err(rule("looking at the job"))?;
-        let say = |line: String| println!("[{:>4} s] {line}", began.elapsed().as_secs());
-        for figure in now.measurements.iter().skip(measured) {
-            say(format!(
-                "{} after round {}, {}: {:.1} % right, loss {:.3}",
-                figure.series,
-                figure.round,
-                figure.test,
-                100.0 * figure.accuracy,
-                figure.loss
-            ));
+        let say = |line: &str| println!("[{:>4} s] {line}", began.elapsed().as_secs());
+        let lines = measured(&now, tests, &mut told);
+        for line in &lines {
+            say(line);
+            last = Instant::now();
         }
-        measured = measured.max(now.measurements.len());
-        let done: u32 = now.series.iter().map(|series| series.done).sum();
-        if done > rounds || (done == 0 && now.now != said) {
-            let all: u32 = now.series.iter().map(|series| series.rounds).sum();
-            say(format!("{done} of {all} rounds; {}", now.now));
-            rounds = done;
+        if lines.is_empty() && now.now != said && (said.is_empty() || last.elapsed() > QUIET) {
+            say(&now.now);
             said.clone_from(&now.now);
         }
         if now.state.is_over() {
@@ -52,5 +46,64 @@ pub(super) async fn to_the_end(
             };
         }
         waiter.wait(LOOK_AGAIN).await;
+    }
+}
+
+/// A line for each round whose figures have all come since `told` figures were told, or that another round has followed.
+fn measured(now: &Progress, tests: usize, told: &mut usize) -> Vec<String> {
+    let new = &now.measurements[(*told).min(now.measurements.len())..];
+    let mut lines = Vec::new();
+    for round in new.chunk_by(|a, b| (&a.series, a.round) == (&b.series, b.round)) {
+        let followed = *told + round.len() < now.measurements.len();
+        if round.len() < tests && !followed && !now.state.is_over() {
+            break;
+        }
+        *told += round.len();
+        lines.push(line(now, round));
+    }
+    lines
+}
+
+fn line(now: &Progress, figures: &[Measurement]) -> String {
+    let Some(first) = figures.first() else { return String::new() };
+    let place = now.series.iter().find(|series| series.series == first.series).map_or_else(
+        || format!("epoch {:>3}", first.round),
+        |series| format!("round {:>3} of {}", first.round, series.rounds),
+    );
+    let cells: Vec<String> = figures
+        .iter()
+        .map(|figure| format!("{} {:>5.2} % right, loss {:.3}", figure.test, 100.0 * figure.accuracy, figure.loss))
+        .collect();
+    format!("{:<8}{place:<16}{}", first.series, cells.join("   "))
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::job::{Measurement, Progress, SeriesProgress, State};
+
+    use super::measured;
+
+    fn figure(series: &str, round: u32, test: &str) -> Measurement {
+        Measurement { series: series.to_owned(), round, test: test.to_owned(), frames: 8, accuracy: 0.5, loss: 1.0 }
+    }
+
+    #[test]
+    fn a_round_is_told_once_and_with_all_its_tests() {
+        let mut now = Progress {
+            state: State::Running,
+            now: String::new(),
+            series: vec![SeriesProgress { series: "private".to_owned(), done: 1, rounds: 7 }],
+            rounds: Vec::new(),
+            measurements: vec![figure("public", 1, "near"), figure("public", 1, "far"), figure("private", 1, "near")],
+            participants: Vec::new(),
+        };
+        let mut told = 0;
+        let lines = measured(&now, 2, &mut told);
+        assert_eq!((lines.len(), told), (1, 2), "the second round still lacks a test: {lines:?}");
+        assert!(lines[0].contains("epoch   1") && lines[0].contains("near 50.00 %") && lines[0].contains("far"));
+        now.measurements.push(figure("private", 1, "far"));
+        let lines = measured(&now, 2, &mut told);
+        assert!(lines.len() == 1 && lines[0].contains("round   1 of 7"), "{lines:?}");
+        assert!(measured(&now, 2, &mut told).is_empty());
     }
 }

@@ -10,7 +10,7 @@ use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::session::Session;
 
 use super::recipe::{Party, Recipe};
-use super::{DemoError, rule};
+use super::{DemoError, rule, stand_out};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::service::{consortium, invitation, session, setup};
@@ -68,7 +68,7 @@ impl Consortium {
 
     /// Tells where it is and how to come in.
     pub(super) fn print(&self, ctx: &Ctx, dir: &Path) {
-        println!("\n  Undertone is at {}\n", ctx.addresses.http);
+        stand_out(&format!("Undertone is at {}", ctx.addresses.http));
         let width = self.people.iter().map(|person| person.name.len()).max().unwrap_or(0);
         for person in &self.people {
             println!("  {:width$}  {}  {}", person.name, person.email, person.password);

@@ -12,10 +12,13 @@ use super::{DemoError, rule};
 use crate::ctx::Ctx;
 use crate::service::{approval, dataset, job};
 
-/// z of every private party.
-const NOISE: f64 = 1.5;
 /// C of every private party.
 const CLIP: f64 = 1.0;
+/// Steps on exact gradients.
+const EXACT: Optimizer = Optimizer::Adam { learning_rate: 0.002 };
+/// Steps on gradients with noise: Adam would scale the noise of quiet coordinates up, and long steps or momentum add more noise
+/// than they gain in so few rounds.
+const NOISY: Optimizer = Optimizer::Sgd { learning_rate: 0.2, momentum: 0.0 };
 
 /// Proposes the comparison and has every steward approve it.
 pub(super) async fn launch(ctx: &Ctx, recipe: &Recipe, consortium: &Consortium) -> Result<JobId, DemoError> {
@@ -37,14 +40,9 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     let scale = recipe.scale;
     let out_of_range = |error: UnitError| DemoError::Job(format!("'s parameters are wrong: {error}"));
     let sampling_rate = SamplingRate::new(scale.sampling_rate).map_err(out_of_range)?;
-    let noise = Noise { noise_multiplier: NoiseMultiplier::new(NOISE).map_err(out_of_range)?, clip: CLIP };
-    let rounds = |momentum| Rounds {
-        rounds: scale.rounds,
-        optimizer: Optimizer::Sgd { learning_rate: 0.05, momentum },
-        evaluate_every: 3,
-        deadline_seconds: 120,
-        quorum: 3,
-    };
+    let noise = Noise { noise_multiplier: NoiseMultiplier::new(scale.noise).map_err(out_of_range)?, clip: CLIP };
+    let rounds =
+        |optimizer| Rounds { rounds: scale.rounds, optimizer, evaluate_every: 2, deadline_seconds: 120, quorum: 3 };
     let (mut participants, mut tests) = (Vec::new(), Vec::new());
     for (number, party) in recipe.parties.iter().enumerate() {
         for data in &party.datasets {
@@ -61,8 +59,8 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
         participants,
         tests,
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
-        open: Some(rounds(0.9)),
-        private: Some(rounds(0.0)),
+        open: Some(rounds(EXACT)),
+        private: Some(rounds(NOISY)),
         weights: Weights::ExpectedBatch,
         spare_releases: 4,
         checkpoint_every: 5,

@@ -13,8 +13,6 @@ pub(super) struct Recipe {
     pub(super) parties: Vec<Party>,
     /// The size of the job.
     pub(super) scale: Scale,
-    /// Labels with fewer frames in the public data share one class.
-    pub(super) least_frames: u32,
 }
 
 /// A folder of recordings with labels.
@@ -51,13 +49,15 @@ pub(super) struct Scale {
     pub(super) batch: u32,
     pub(super) rounds: u32,
     pub(super) sampling_rate: f64,
+    /// z of every private party.
+    pub(super) noise: f64,
 }
 
 /// Groups of the synthesized corpus: (name, speakers, is it an outlier).
 pub(super) const GROUPS: [(&str, u32, bool); 5] =
-    [("public", 6, false), ("first", 4, false), ("second", 4, false), ("third", 1, true), ("test", 3, false)];
+    [("public", 4, false), ("first", 8, false), ("second", 8, false), ("third", 1, true), ("test", 4, false)];
 /// Utterances of each synthesized speaker.
-pub(super) const UTTERANCES: u32 = 14;
+pub(super) const UTTERANCES: u32 = 20;
 /// Utterances of the outlier that are trained on; the rest test.
 const OF_OUTLIER: u32 = 6;
 
@@ -66,7 +66,7 @@ impl Recipe {
     pub(super) fn of(data: Option<&Path>) -> Result<Self, DemoError> {
         let Some(folder) = data else {
             let all = |group: &str| strings(&["--subset", group]);
-            let scale = Scale { hidden: 48, epochs: 8, batch: 4, rounds: 12, sampling_rate: 0.2 };
+            let scale = Scale { hidden: 96, epochs: 24, batch: 4, rounds: 40, sampling_rate: 0.3, noise: 1.5 };
             let choices = Choices {
                 public: all("public"),
                 first: all("first"),
@@ -74,14 +74,14 @@ impl Recipe {
                 outlier: all("third"),
                 test: all("test"),
             };
-            return Ok(Self { corpus: None, parties: choices.parties(), scale, least_frames: 10 });
+            return Ok(Self { corpus: None, parties: choices.parties(), scale });
         };
         let wrong = |reason: String| DemoError::Data { path: folder.to_owned(), reason };
         let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
         let labels = labels(&folder).map_err(&wrong)?;
         let choices = Choices::of(&folder).map_err(&wrong)?;
-        let scale = Scale { hidden: 128, epochs: 12, batch: 8, rounds: 30, sampling_rate: 0.1 };
-        Ok(Self { corpus: Some(Corpus { folder, labels }), parties: choices.parties(), scale, least_frames: 50 })
+        let scale = Scale { hidden: 128, epochs: 12, batch: 8, rounds: 30, sampling_rate: 0.15, noise: 1.0 };
+        Ok(Self { corpus: Some(Corpus { folder, labels }), parties: choices.parties(), scale })
     }
 }
 

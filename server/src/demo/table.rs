@@ -2,27 +2,34 @@
 
 use std::fmt::Write as _;
 
-use undertone_api::job::dp_sgd::Arm;
-use undertone_api::job::{Charge, Job, Purpose, Report, Spec};
-
-use crate::service::ledger;
-
-/// δ at which the epsilon of a job by itself is told.
-const DELTA: f64 = 1e-5;
+use undertone_api::job::dp_sgd::{Arm, Report as DpSgd, Spec as DpSgdSpec};
+use undertone_api::job::{Job, Participant, Purpose, Report, Spec};
+use undertone_privacy::PrivacyUnit;
 
 /// The report of a finished job.
 pub(super) fn report(job: &Job) -> String {
-    let mut text = String::new();
-    let (Some(Report::DpSgd(report)), Spec::DpSgd(spec)) = (&job.report, &job.spec) else { return text };
+    let (Some(Report::DpSgd(report)), Spec::DpSgd(spec)) = (&job.report, &job.spec) else { return String::new() };
+    let mut text = arms(report, spec);
+    text.push('\n');
+    text.push_str(&parties(&job.participants, spec.unit));
+    if spec.open.is_some() {
+        text.push_str(
+            "The owners also opened these data for the middle row: what it sent has no protection, and no epsilon.\n",
+        );
+    }
+    text
+}
+
+fn arms(report: &DpSgd, spec: &DpSgdSpec) -> String {
     let tests: Vec<&str> = spec.tests.iter().map(|test| test.name.as_str()).collect();
-    let _ = write!(text, "{:<34}{:>8}{:>9}", "arm", "rounds", "seconds");
+    let mut text = format!("{:<34}{:>8}{:>9}", "arm", "rounds", "seconds");
     for test in &tests {
         let _ = write!(text, "{:>12}", format!("{test} %"));
     }
     text.push('\n');
     for arm in &report.arms {
         let name = match arm.arm {
-            Arm::Public => "public only",
+            Arm::Public => "public only (rounds are epochs)",
             Arm::Open => "public + private data in the clear",
             Arm::Private => "public + private data by DP-SGD",
         };
@@ -34,21 +41,29 @@ pub(super) fn report(job: &Job) -> String {
         }
         text.push('\n');
     }
-    text.push_str("\nprivate arm by itself, for records, at delta 1e-5:\n");
-    for part in job.participants.iter().filter(|part| part.purpose == Purpose::Participate) {
-        let (Some(charge), Some(rounds), Some(party)) = (&part.charge, &spec.private, spec.party(part.dataset)) else {
-            continue;
-        };
-        let Some(noise) = party.noise else { continue };
-        let event = undertone_privacy::Event::PoissonSampledGaussian {
-            sampling_rate: party.sampling_rate,
-            noise_multiplier: noise.noise_multiplier,
-        };
-        let private = Charge { event, ..charge.clone() };
-        let epsilon = ledger::epsilon_alone(&private, u64::from(rounds.rounds), DELTA);
-        let epsilon = epsilon.map_or_else(|| "infinite".to_owned(), |epsilon| format!("{epsilon:.3}"));
-        let _ = writeln!(text, "  {:<32}epsilon {epsilon}", part.organization_name);
+    text
+}
+
+/// What each charged party has spent, as the ledgers counted it, and what had been reserved.
+fn parties(parts: &[Participant], unit: PrivacyUnit) -> String {
+    let (one, many) = match unit {
+        PrivacyUnit::Record => ("one utterance", "record"),
+        PrivacyUnit::Speaker => ("one speaker with all utterances", "speaker"),
+        PrivacyUnit::User => ("one user with everything", "user"),
+    };
+    let mut text = format!("privacy by party: {many} level, {one} more or less changes what was sent by at most\n");
+    for part in parts.iter().filter(|part| part.purpose == Purpose::Participate && part.charge.is_some()) {
+        let epsilon =
+            |epsilon: Option<f64>| epsilon.map_or_else(|| "infinite".to_owned(), |value| format!("{value:.3}"));
+        let delta = part.delta.map_or_else(|| "-".to_owned(), |delta| format!("{delta:e}"));
+        let _ = writeln!(
+            text,
+            "  {:<32}epsilon {} at delta {delta}, by {} releases (reserved: {})",
+            part.organization_name,
+            epsilon(part.epsilon_spent),
+            part.releases,
+            epsilon(part.epsilon_reserved),
+        );
     }
-    text.push_str("The same records were also released in the clear, for the arm in the middle: their owners opened them for it.\n");
     text
 }

@@ -1,1 +1,305 @@
-//! The dashboard in a real browser, at desktop and phone width.
+//! The dashboard in a real browser, at desktop and phone width: real pages, a real server, real workers.
+
+mod visitor;
+
+use std::time::Duration;
+
+use serde_json::json;
+use support::browser::{PATIENCE, Screen};
+use support::stage::{Database, PASSWORD, Stage, Staged};
+use undertone_api::budget::NewBudget;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use crate::scene;
+use visitor::Visitor;
+
+/// How long the job may take.
+const JOB: Duration = Duration::from_secs(200);
+/// So many that the page, which asks every two seconds, sees several of them.
+const ROUNDS: &str = "80";
+const TITLE: &str = "Seen in a browser";
+const TAB: &str = "\u{e004}";
+const HOME: &str = "\u{e011}";
+const RIGHT: &str = "\u{e014}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_planned_approved_and_watched_to_its_model_without_a_reload() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    visitor.sign_in("one").await?;
+    set_budgets(&stage, &visitor).await?;
+    let promised = plan(&stage, &visitor).await?;
+    let job = visitor.place().await?;
+    the_page_survives_the_server(&mut stage, &visitor, &job).await?;
+    approve(&visitor, &job, &promised).await?;
+    watch(&visitor).await?;
+    take_the_model(&stage, &visitor, &job).await?;
+    visitor.sign_in("one").await?;
+    every_page_is_sound(&stage, &visitor, &job).await?;
+    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+    phone.sign_in("one").await?;
+    every_page_is_sound(&stage, &phone, &job).await
+}
+
+/// One steward sets a budget in the browser, the others over REST.
+async fn set_budgets(stage: &Stage, visitor: &Visitor) -> Staged<()> {
+    let browser = &visitor.browser;
+    let dataset = stage.dataset("one").await?;
+    visitor.visit(&format!("/c/{}/datasets/{}", stage.consortium, dataset.id)).await?;
+    browser.see(".headline", "No budget is set").await?;
+    browser.click(".decide details:nth-of-type(2) summary").await?;
+    browser.fill(".decide details:nth-of-type(2) input[name=epsilon]", "60").await?;
+    browser.click(".decide details:nth-of-type(2) button[type=submit]").await?;
+    browser.see(".notice", "The lifetime limit for each record is now ε 60.00 at δ 10⁻⁶.").await?;
+    browser.see(".gauge-text", "0.00 of 60.00").await?;
+    visitor.sound("budget").await?;
+    let account = &stage.dataset("one").await?.accounts[0];
+    assert_eq!((account.unit, account.epsilon.get()), (PrivacyUnit::Record, 60.0));
+    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)? };
+    for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE).skip(1) {
+        site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
+    }
+    Ok(())
+}
+
+/// Plans the job and proposes it; gives the ε that the planner promised for `one`.
+async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
+    let browser = &visitor.browser;
+    let path = format!("/c/{}/plan", stage.consortium);
+    visitor.visit(&path).await?;
+    let without_script = visitor.plain(&path).await?;
+    assert!(without_script.contains("by itself for") && without_script.contains("Recalculate"), "{without_script}");
+
+    // The cost follows the slider: it is computed in the page.
+    let find = "return Array.from(document.querySelectorAll('.party strong'), e => e.innerText).indexOf('one') + 1";
+    let party = format!(".parties > .party:nth-child({})", browser.run(find, Vec::new()).await?);
+    let noise = format!("{party} input[aria-label='Noise z, slider']");
+    let number = format!("{party} input[name$='[noise]']");
+    let first = browser.find(&number).await?.prop("value").await?.unwrap_or_default();
+    let before = cost(visitor, "").await?;
+    browser.find(&noise).await?.send_keys(&RIGHT.repeat(30)).await?;
+    let after = cost(visitor, &before).await?;
+    assert!(value(&after)? < value(&before)?, "more noise costs less: {before} became {after}");
+
+    // A plan over the limit is refused with figures, and the page says them.
+    browser.find(&noise).await?.send_keys(HOME).await?;
+    browser.see(".costs .gauge.over", "over the limit").await?;
+    browser.fill("input[name='plan[title]']", TITLE).await?;
+    visitor.sound("plan-over-the-limit").await?;
+    browser.click(".planner-cost button.primary").await?;
+    browser.see(".refusals", "one (record): ε 0.00 of 60.00 is spent or reserved").await?;
+    browser.see(".refusals", "is left. The job asks ε").await?;
+    let complaints = browser.complaints().await?;
+    assert!(complaints.iter().all(|complaint| complaint.contains("/ui/propose-dp-sgd")), "{complaints:?}");
+    visitor.sound("refused").await?;
+
+    // And one that fits is proposed.
+    let over = cost(visitor, "").await?;
+    browser.fill(&number, &format!("{first}{TAB}")).await?;
+    cost(visitor, &over).await?;
+    browser.fill("input[name='plan[rounds]']", &format!("{ROUNDS}{TAB}")).await?;
+    browser.see(".costs", "for 84 releases").await?;
+    browser.click(".planner details.more summary").await?;
+    for (field, value) in [("hidden", "16"), ("epochs", "2"), ("deadline", "300")] {
+        browser.fill(&format!("input[name='plan[{field}]']"), &format!("{value}{TAB}")).await?;
+    }
+    browser.see(".headline-small", "Fits every budget").await?;
+    visitor.sound("plan").await?;
+    let promised = cost(visitor, "").await?;
+    browser.click(".planner-cost button.primary").await?;
+    browser.see("h1", TITLE).await?;
+    Ok(promised)
+}
+
+/// What `one` pays by itself, in the planner's words; waits until that is another than `last`.
+async fn cost(visitor: &Visitor, last: &str) -> Staged<String> {
+    let script = "const all = Array.from(document.querySelectorAll('.costs li'));
+        const own = all.find(e => e.querySelector('h3').innerText.startsWith('one,'));
+        return /ε (\\S+) by itself/.exec(own?.innerText ?? '')?.[1] ?? ''";
+    let other = |shown: &serde_json::Value| shown.as_str().is_some_and(|shown| !shown.is_empty() && shown != last);
+    let shown = visitor.wait("another cost", script, Vec::new(), PATIENCE, other).await?;
+    Ok(shown.as_str().unwrap_or_default().to_owned())
+}
+
+fn value(epsilon: &str) -> Staged<f64> {
+    Ok(epsilon.replace(',', "").parse()?)
+}
+
+/// The page of a job says that the connection is lost, and goes on by itself.
+async fn the_page_survives_the_server(stage: &mut Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+    let browser = &visitor.browser;
+    visitor.visit(job).await?;
+    browser.see(".connection", "Live").await?;
+    visitor.sound("proposed").await?;
+    stage.kill_server();
+    browser.see(".connection.lost", "The connection is lost").await?;
+    stage.start_server()?;
+    browser.see(".connection", "Live").await?;
+    let complaints = browser.complaints().await?;
+    assert!(complaints.iter().all(|complaint| complaint.contains("/ui/watch")), "{complaints:?}");
+    Ok(())
+}
+
+/// Every steward approves what the planner promised.
+async fn approve(visitor: &Visitor, job: &str, promised: &str) -> Staged<()> {
+    let browser = &visitor.browser;
+    for name in scene::PRIVATE {
+        visitor.sign_in(name).await?;
+        visitor.visit(job).await?;
+        browser.see(".decide h2", &format!("Decide for {name}")).await?;
+        browser.see(".consequences", "It can be cancelled while it runs").await?;
+        if name == "one" {
+            browser.see(".decide .primary", &format!("Approve and reserve ε {promised}")).await?;
+            let without_script = visitor.plain(job).await?;
+            assert!(without_script.contains("Decide for one") && without_script.contains("action=\"/ui/approve\""));
+        }
+        browser.click(".decide .primary").await?;
+        browser.see(".notice", "You approved the job.").await?;
+        visitor.sound("approved").await?;
+    }
+    Ok(())
+}
+
+/// The job's page goes from round to round to the result by itself.
+async fn watch(visitor: &Visitor) -> Staged<()> {
+    // What is kept in the page would not survive a reload.
+    let keep = "window.seen = [];
+        const note = () => {
+            const now = document.querySelector('.headline').innerText;
+            if (seen.at(-1) !== now) seen.push(now);
+        };
+        new MutationObserver(note).observe(document.querySelector('.job-head'), { subtree: true, childList: true, characterData: true });
+        note();";
+    visitor.browser.run(keep, Vec::new()).await?;
+    let over = |seen: &serde_json::Value| seen.as_array().is_some_and(|seen| seen.iter().any(finished));
+    let seen = visitor.wait("the end of the job", "return window.seen", Vec::new(), JOB, over).await?;
+    let rounds = seen.as_array().into_iter().flatten().filter_map(|seen| seen.as_str());
+    let rounds: Vec<_> = rounds.filter(|seen| seen.starts_with("Round ")).collect();
+    assert!(rounds.len() > 1 && rounds[0].contains("of 80, private arm"), "{seen}");
+    let browser = &visitor.browser;
+    browser.see(".result", "public + private by DP-SGD").await?;
+    browser.see(".connection", "Over").await?;
+    browser.see(".party-list", "80 of 84 releases paid").await?;
+    browser.see(".chart .label", "private").await?;
+    visitor.sound("finished").await
+}
+
+fn finished(headline: &serde_json::Value) -> bool {
+    headline.as_str().is_some_and(|headline| headline.starts_with("Finished in"))
+}
+
+/// The model comes with the session that the browser has.
+async fn take_the_model(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+    let fetch = "const done = arguments[arguments.length - 1];
+        fetch(document.querySelector(\"a[download='model.safetensors']\").href)
+            .then(answer => answer.arrayBuffer().then(body => done([answer.status, body.byteLength])));";
+    let fetched = visitor.browser.client().execute_async(fetch, Vec::new()).await?;
+    let id = job.rsplit('/').next().unwrap_or_default().parse()?;
+    let artifacts = stage.operator.artifacts(id).await?;
+    let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
+    assert_eq!(fetched, json!([200, model.size]));
+    Ok(())
+}
+
+async fn every_page_is_sound(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+    let home = format!("/c/{}", stage.consortium);
+    let dataset = format!("{home}/datasets/{}", stage.dataset("one").await?.id);
+    let public = format!("{home}/datasets/{}", stage.dataset("public").await?.id);
+    let organization = format!("{home}/organizations/{}", stage.sites[1].organization);
+    let ledger = format!("{home}/ledger?dataset={}", stage.dataset("one").await?.id);
+    let of = |name: &str| format!("{home}/{name}");
+    for (name, path, shows) in [
+        ("overview", home.clone(), "Stage"),
+        ("jobs", of("jobs"), "Jobs"),
+        ("planner", of("plan"), "Plan a job"),
+        ("job", job.to_owned(), TITLE),
+        ("datasets", of("datasets"), "Datasets"),
+        ("dataset", dataset, "one"),
+        ("public-dataset", public, "public"),
+        ("organizations", of("organizations"), "Organizations"),
+        ("organization", organization, "One"),
+        ("models", of("models"), "Models"),
+        ("all-ledgers", of("ledger"), "Ledger"),
+        ("ledger", ledger, "Ledger"),
+        ("settings", "/settings".to_owned(), "Settings"),
+    ] {
+        visitor.visit(&path).await?;
+        visitor.browser.see("h1", shows).await?;
+        let without_script = visitor.plain(&path).await?;
+        assert!(without_script.contains("</main>") && without_script.contains(shows), "{name} without a script");
+        visitor.sound(name).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> Staged<()> {
+    let (stage, link) = Stage::vacant(Database::Sqlite)?;
+    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+    let browser = &phone.browser;
+    browser.goto(&link).await?;
+    browser.see("h1", "Become the operator").await?;
+    phone.sound("operator").await?;
+    join(&phone, "operator", None).await?;
+    browser.see("h1", "Welcome").await?;
+    phone.sound("welcome").await?;
+    browser.click("a[href='/found']").await?;
+    browser.see("h1", "Found a consortium").await?;
+    phone.sound("found").await?;
+    browser.fill("input[name=name]", "Pocket").await?;
+    browser.fill("input[name=organization]", "Library").await?;
+    browser.click("main button[type=submit]").await?;
+    browser.see("h1", "Pocket").await?;
+    phone.sound("founded").await?;
+
+    browser.click("a[href$='/organizations']").await?;
+    browser.fill("input[name=label]", "Clinic").await?;
+    browser.click("main form button[type=submit]").await?;
+    browser.see(".notice", "The link for Clinic").await?;
+    phone.sound("invited").await?;
+    let link = browser.find(".notice .copyable input").await?.prop("value").await?.ok_or("a link")?;
+    // It is shown once.
+    browser.click("a[href$='/organizations']").await?;
+    browser.see("h1", "Organizations").await?;
+    let again = browser.run("return document.querySelectorAll('.copyable').length", Vec::new()).await?;
+    assert_eq!(again, json!(0));
+
+    browser.click(".rail-foot button").await?;
+    browser.see("h1", "Sign in").await?;
+    phone.sound("sign-in").await?;
+    browser.goto(&link).await?;
+    browser.see("h1", "Join Pocket").await?;
+    join(&phone, "clinic", Some("Clinic")).await?;
+    browser.see("h1", "Pocket").await?;
+    browser.click("a[href$='/organizations']").await?;
+    browser.see(".cards", "Clinic").await?;
+    browser.click(".cards tr:first-child a").await?;
+    browser.see("h1", "Clinic").await?;
+    browser.fill("form[action='/ui/enrol'] input[name=name]", "ward").await?;
+    browser.click("form[action='/ui/enrol'] button").await?;
+    browser.see(".notice", "Enrol ward").await?;
+    let command = browser.find(".notice .copyable input").await?.prop("value").await?.unwrap_or_default();
+    assert!(command.starts_with("undertone-worker enroll "), "{command}");
+    phone.sound("enrolled").await?;
+
+    phone.visit("/settings").await?;
+    let colour = "return getComputedStyle(document.body).backgroundColor";
+    let light = browser.run(colour, Vec::new()).await?;
+    browser.click("input[name=theme][value=dark]").await?;
+    browser.click("form[action='/ui/theme'] button").await?;
+    phone.wait("darkness", colour, Vec::new(), PATIENCE, |now| *now != light).await?;
+    phone.sound("dark").await
+}
+
+/// Fills in the form of a one-time link.
+async fn join(visitor: &Visitor, name: &str, organization: Option<&str>) -> Staged<()> {
+    let browser = &visitor.browser;
+    if let Some(organization) = organization {
+        browser.fill("input[name=organization]", organization).await?;
+    }
+    browser.fill("input[name=name]", name).await?;
+    browser.fill("input[name=email]", &format!("{name}@example.org")).await?;
+    browser.fill("input[name=password]", PASSWORD).await?;
+    Ok(browser.click("main button[type=submit]").await?)
+}

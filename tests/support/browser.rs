@@ -185,15 +185,37 @@ impl Browser {
     /// If none does within [`PATIENCE`].
     pub async fn see(&self, selector: &str, wanted: &str) -> Result<(), BrowserError> {
         let script = "return Array.from(document.querySelectorAll(arguments[0]), e => e.innerText).join('\\n')";
-        let deadline = Instant::now() + PATIENCE;
+        let shown = |shows: &Value| shows.as_str().is_some_and(|shows| shows.contains(wanted));
+        match self.until(script, vec![json!(selector)], PATIENCE, shown).await? {
+            Ok(_) => Ok(()),
+            Err(shows) => Err(BrowserError::Unseen {
+                selector: selector.to_owned(),
+                wanted: wanted.to_owned(),
+                shows: shows.as_str().unwrap_or_default().to_owned(),
+            }),
+        }
+    }
+
+    /// Runs a script again and again until what it returns is `enough`; after `within` gives back, as an error, what it
+    /// returned last.
+    ///
+    /// # Errors
+    /// If the script throws.
+    pub async fn until(
+        &self,
+        script: &str,
+        arguments: Vec<Value>,
+        within: Duration,
+        enough: impl Fn(&Value) -> bool,
+    ) -> Result<Result<Value, Value>, BrowserError> {
+        let deadline = Instant::now() + within;
         loop {
-            let shows = self.run(script, vec![json!(selector)]).await?;
-            let shows = shows.as_str().unwrap_or_default().to_owned();
-            if shows.contains(wanted) {
-                return Ok(());
+            let value = self.run(script, arguments.clone()).await?;
+            if enough(&value) {
+                return Ok(Ok(value));
             }
             if Instant::now() > deadline {
-                return Err(BrowserError::Unseen { selector: selector.to_owned(), wanted: wanted.to_owned(), shows });
+                return Ok(Err(value));
             }
             // The page tells nobody when it changes: ask again at its own pace.
             self.run_async("requestAnimationFrame(() => arguments[arguments.length - 1](null))").await?;

@@ -54,29 +54,38 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A fresh server on `database` and a consortium of the organizations
-    /// named, each with an enrolled worker that is not running yet.
+    /// A fresh server on `database` that nobody has come to yet, and the link it printed for its operator.
     ///
     /// # Errors
-    /// Whatever does not work as documented.
-    pub async fn set(database: Database, organizations: &[&str]) -> Staged<Self> {
+    /// When it does not come up.
+    pub fn vacant(database: Database) -> Staged<(Self, String)> {
         let folder = TempDir::with_prefix("undertone-stage-")?;
         let (http, grpc) = (port::free()?, port::free()?);
-        let stranger = Client::new(format!("http://127.0.0.1:{http}"));
         let mut stage = Self {
             folder,
             database,
             http,
             grpc,
             server: None,
-            operator: stranger.clone(),
+            operator: Client::new(format!("http://127.0.0.1:{http}")),
             consortium: ConsortiumId(uuid::Uuid::nil()),
             sites: Vec::new(),
         };
         stage.start_server()?;
-        let [first, others @ ..] = organizations else { return Err("a consortium needs an organization".into()) };
         let link = stage.server()?.wait_for("/accept/", PATIENCE)?;
         let link = link.split_whitespace().find(|word| word.contains("/accept/")).unwrap_or_default().to_owned();
+        Ok((stage, link))
+    }
+
+    /// A fresh server on `database` and a consortium of the organizations
+    /// named, each with an enrolled worker that is not running yet.
+    ///
+    /// # Errors
+    /// Whatever does not work as documented.
+    pub async fn set(database: Database, organizations: &[&str]) -> Staged<Self> {
+        let [first, others @ ..] = organizations else { return Err("a consortium needs an organization".into()) };
+        let (mut stage, link) = Self::vacant(database)?;
+        let stranger = stage.operator.clone();
         stage.operator = stranger.accept(&link, &person("operator", None)).await?;
         let founded = NewConsortium {
             name: "Stage".to_owned(),

@@ -181,7 +181,10 @@ async fn watch(visitor: &Visitor) -> Staged<()> {
     browser.see(".result", "public + private by DP-SGD").await?;
     browser.see(".connection", "Over").await?;
     browser.see(".party-list", "80 of 84 releases paid").await?;
-    browser.see(".chart .label", "private").await?;
+    // A drawing has no inner text.
+    let label = "return Array.from(document.querySelectorAll('.chart .label'), e => e.textContent).join()";
+    let drawn = |labels: &serde_json::Value| labels.as_str().is_some_and(|labels| labels.contains("private"));
+    visitor.wait("the private arm's line", label, Vec::new(), PATIENCE, drawn).await?;
     visitor.sound("finished").await
 }
 

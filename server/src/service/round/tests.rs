@@ -33,25 +33,28 @@ on_both! {
 
     async fn the_vectors_of_a_job_go_when_it_is_over_and_not_before(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let (job, other) = (world.queued(2).await, world.queued(2).await);
-        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
-        let others = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
-        for site in 0..3 {
-            world.submit(&job, site, &leases[site], 1, &[1.0]).await.unwrap();
+        for cancelled in [true, false] {
+            let job = world.queued(2).await;
+            let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+            for (site, lease) in leases.iter().enumerate() {
+                world.submit(&job, site, lease, 1, &[5.0]).await.unwrap();
+            }
+            world.submit(&job, 1, &leases[1], 2, &[2.0]).await.unwrap();
+            let kept = || {
+                ["averages", "submissions"].map(|place| {
+                    walk(&app.data_dir().join("objects").join(place).join(job.summary.id.to_string())).len()
+                })
+            };
+            assert_eq!(kept(), [1, 1]);
+            assert_eq!(world.average(2, &leases[2], 1).await, Some(vec![5.0]), "who is at work still fetches");
+            if cancelled {
+                job::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
+            } else {
+                let gave_up = Outcome::GaveUp("the lead has lost its data".to_owned());
+                finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
+            }
+            assert_eq!(kept(), [0, 0]);
         }
-        world.submit(&job, 1, &leases[1], 2, &[2.0]).await.unwrap();
-        for site in 0..3 {
-            world.submit(&other, site, &others[site], 1, &[5.0]).await.unwrap();
-        }
-        let of = |job: &undertone_api::job::Job| {
-            ["averages", "submissions"].map(|place| {
-                walk(&app.data_dir().join("objects").join(place).join(job.summary.id.to_string())).len()
-            })
-        };
-        assert_eq!((of(&job), of(&other)), ([1, 1], [1, 0]));
-        job::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
-        assert_eq!((of(&job), of(&other)), ([0, 0], [1, 0]));
-        assert_eq!(world.average(2, &others[2], 1).await, Some(vec![5.0]), "who is at work still fetches");
     }
 
     async fn what_a_server_that_died_left_of_a_job_goes_at_the_next_start(app: &TestApp) {

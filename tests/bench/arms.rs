@@ -19,10 +19,10 @@ use crate::report::{Outcome, Report};
 const CLASSES: &str = "5126";
 const OUTLIER: &str = "3331";
 const HIDDEN: u32 = 200;
-const WARM_EPOCHS: u32 = 16;
-const OPEN: Rounds = Rounds { rounds: 60, learning_rate: 4e-3, evaluate_every: 20, deadline_seconds: 3600, quorum: 4 };
+const WARM_EPOCHS: u32 = 12;
+const OPEN: Rounds = Rounds { rounds: 30, learning_rate: 4e-3, evaluate_every: 10, deadline_seconds: 3600, quorum: 4 };
 const PRIVATE: Rounds =
-    Rounds { rounds: 30, learning_rate: 1e-3, evaluate_every: 10, deadline_seconds: 3600, quorum: 4 };
+    Rounds { rounds: 20, learning_rate: 1e-3, evaluate_every: 10, deadline_seconds: 3600, quorum: 4 };
 const CLIP: f64 = 1.0;
 /// q of every party.
 const RATE: f64 = 0.15;

@@ -1,5 +1,7 @@
 //! A REST client as a stranger would write one, typed by the contract.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use reqwest::{Method, RequestBuilder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,12 +48,13 @@ impl CallError {
 /// The outcome of a call.
 pub type Called<T> = Result<T, CallError>;
 
-/// A client of one server, signed in or not.
+/// A client of one server, signed in or not. An access token that has run out is replaced by signing in again.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     base: String,
-    token: Option<String>,
+    credentials: Option<SignIn>,
+    token: Arc<Mutex<Option<String>>>,
 }
 
 impl Client {
@@ -59,7 +62,7 @@ impl Client {
     pub fn new(base: impl Into<String>) -> Self {
         // reqwest asks for a process-wide provider even for plain HTTP; a second installation is refused harmlessly.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self { http: reqwest::Client::new(), base: base.into(), token: None }
+        Self { http: reqwest::Client::new(), base: base.into(), credentials: None, token: Arc::default() }
     }
 
     /// Signs in.
@@ -67,9 +70,24 @@ impl Client {
     /// # Errors
     /// [`CallError`] when the credentials are wrong.
     pub async fn sign_in(&self, email: &str, password: &str) -> Called<Self> {
-        let body = SignIn { email: email.to_owned(), password: password.to_owned() };
-        let session: Session = self.post("/session", &body).await?;
-        Ok(Self { token: Some(session.tokens.access_token), ..self.clone() })
+        let credentials = SignIn { email: email.to_owned(), password: password.to_owned() };
+        let member = Self { credentials: Some(credentials), token: Arc::default(), ..self.clone() };
+        member.renew().await?;
+        Ok(member)
+    }
+
+    /// Gets a fresh access token; whether there is one now.
+    async fn renew(&self) -> Called<bool> {
+        let Some(credentials) = &self.credentials else { return Ok(false) };
+        *self.held() = None;
+        let session: Session = self.once(Method::POST, "/session", Some(credentials)).await?;
+        *self.held() = Some(session.tokens.access_token);
+        Ok(true)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<String>> {
+        // The token is replaced whole: a panic elsewhere leaves it as it was.
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Accepts a one-time link and signs in as the new member.
@@ -223,6 +241,19 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Called<T> {
+        let first = self.once(method.clone(), path, body).await;
+        let ran_out = first
+            .as_ref()
+            .err()
+            .and_then(CallError::problem)
+            .is_some_and(|problem| problem.code == undertone_api::problem::Code::Unauthenticated);
+        if ran_out && self.renew().await? {
+            return self.once(method, path, body).await;
+        }
+        first
+    }
+
+    async fn once<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Called<T> {
         let mut request = self.request(method, path);
         if let Some(body) = body {
             request = request.json(body);
@@ -244,7 +275,7 @@ impl Client {
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}/api/v1{path}", self.base));
-        match &self.token {
+        match &*self.held() {
             Some(token) => request.bearer_auth(token),
             None => request,
         }

@@ -180,7 +180,6 @@ pub fn Gauge(
 /// The number beside the gauge: `ε 2.41 of 8.00 at δ 10⁻⁶, speaker`.
 #[component]
 fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
-    let reserved = reading.committed > reading.spent;
     view! {
         <p class="gauge-text">
             <span class="gauge-number">
@@ -188,18 +187,26 @@ fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
                 {format!(" of {} at ", words::limit(reading.limit))}
                 <abbr title=words::DELTA>"δ"</abbr>{format!(" {}, {}", words::delta(reading.delta), words::unit(reading.unit))}
             </span>
-            <span class="gauge-rest">
-                {(reading.committed_fraction > 0.0).then(|| view! {
-                    <abbr title=words::SHARE>{words::share(reading.committed_fraction)}</abbr>" of it used · "
-                })}
-                {reserved.then(|| format!("{} with what is reserved · ", words::epsilon(reading.committed)))}
-                {match ghost {
-                    Some(ghost) if ghost.fits => format!("{} with this plan", words::epsilon(ghost.committed)),
-                    Some(ghost) => format!("{} with this plan: over the limit", words::epsilon(ghost.committed)),
-                    None => format!("{} left", words::epsilon_left(reading.left())),
-                }}
-            </span>
+            <span class="gauge-rest" title=words::SHARE>{rest(&reading, ghost)}</span>
         </p>
+    }
+}
+
+/// What the bar shows, in words: how much of the budget is used, what that leaves or what a plan makes of it.
+fn rest(reading: &Reading, ghost: Option<Ghost>) -> String {
+    let mut text = String::new();
+    if reading.committed > reading.spent {
+        text = format!("{} with what is reserved · ", words::epsilon(reading.committed));
+    }
+    text + &match ghost {
+        Some(ghost) if ghost.fits => {
+            format!("{} with this plan · {} used", words::epsilon(ghost.committed), words::share(ghost.fraction))
+        }
+        Some(ghost) => format!("{} with this plan: over the limit", words::epsilon(ghost.committed)),
+        None => {
+            let used = words::share(reading.committed_fraction);
+            format!("{} left · {used} used", words::epsilon_left(reading.left()))
+        }
     }
 }
 

@@ -8,7 +8,6 @@
 //! browser loads: the islands and what they are made of. To add a page: a function in `page`, a line in `shell`. To add a
 //! job kind's face: [`kind`].
 
-#![cfg_attr(feature = "ssr", expect(clippy::result_large_err, reason = "a problem is a whole answer, and rare"))]
 // Views are deep types.
 #![recursion_limit = "256"]
 

@@ -11,7 +11,7 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use crate::report::{Outcome, Report};
 
 const ROUNDS: u32 = 8;
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Where the worker is made to die: see `worker/src/fault.rs`.
 const POINTS: [Option<&str>; 6] =

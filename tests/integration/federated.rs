@@ -19,13 +19,11 @@ async fn three_private_sites_and_a_public_one_train_one_model_on_sqlite() -> Sta
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_private_sites_and_a_public_one_train_one_model_on_postgresql() -> Staged<()> {
-    match Database::postgres()? {
-        Some(database) => train(database).await,
-        None => {
-            eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
-            Ok(())
-        }
-    }
+    let Some(database) = Database::postgres()? else {
+        eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
+        return Ok(());
+    };
+    train(database).await
 }
 
 async fn train(database: Database) -> Staged<()> {

@@ -345,6 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::used_underscore_binding, reason = "kept for its drop; only this test looks at it")]
     async fn a_closed_browser_leaves_no_process() -> Result<(), BrowserError> {
         let browser = Browser::open(Screen::Desktop).await?;
         let profile = browser._profile.path().to_string_lossy().into_owned();

@@ -218,15 +218,7 @@ impl Site {
         let head = hex::encode(Sha256::digest(b""));
         let steward = person(ctx, consortium, organization, &format!("steward {number}"));
         let lineage = ctx.id();
-        let mut site = Self {
-            steward,
-            worker,
-            dataset: DatasetId(uuid::Uuid::nil()),
-            lineage,
-            key,
-            sequence: 0,
-            head,
-        };
+        let mut site = Self { steward, worker, dataset: DatasetId(uuid::Uuid::nil()), lineage, key, sequence: 0, head };
         let visibility = if number == 0 { Visibility::Public } else { Visibility::Private };
         site.dataset = register(ctx, &site, "speech", visibility, lineage).await;
         site

@@ -2,7 +2,7 @@
 //!
 //! A job kind is three files. This room holds the first face, *what it is*: `job/<kind>.rs` with `Spec`, `Report` and
 //! [`Kind`] (check, cost, exchange). The second is *how it runs* (`worker/src/run/<kind>.rs`), the third *how it looks*
-//! (`app/src/kind/<kind>.rs`). To add one: the three files, and one line in the [`kinds!`] call below.
+//! (`app/src/kind/<kind>.rs`). To add one: the three files, and one line in the `kinds!` call below.
 
 mod life;
 mod view;

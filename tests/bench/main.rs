@@ -5,6 +5,7 @@
 mod arms;
 mod bundle;
 mod crash;
+mod dp_step;
 mod report;
 
 use std::process::ExitCode;
@@ -26,6 +27,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "crash",
         what: "epsilon after killed workers and servers, against none killed",
         run: crash::run,
+    },
+    Measurement {
+        name: "dp_step",
+        what: "frames a second of a private step, beside a plain one of the same model",
+        run: dp_step::run,
     },
 ];
 

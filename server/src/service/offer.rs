@@ -1,4 +1,4 @@
-//! What a worker is told when it asks: a job to decide about, work to do, or nothing for now.
+//! What a worker is told when it asks: a job to decide about, work to do, or that there is nothing.
 
 use std::time::Duration;
 

@@ -12,6 +12,7 @@
 mod account;
 mod balance;
 mod budget;
+mod consortium;
 mod filter;
 mod gauge;
 mod headroom;
@@ -23,6 +24,7 @@ mod schedule;
 pub use account::Account;
 pub use balance::Balance;
 pub use budget::{Budget, BudgetError, GridKind};
+pub use consortium::{Overlap, across, combined};
 pub use filter::{BasicFilter, Decimal, DecimalError, GdpFilter};
 pub use gauge::Summary;
 pub use headroom::Headroom;

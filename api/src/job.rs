@@ -102,6 +102,13 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     /// The rounds it asks of the server's averaging, in order.
     fn series(&self, datasets: &[Dataset]) -> Vec<Series>;
 
+    /// SHA-256, hex, of the description of the model that all participants start from, for data of `inputs` coefficients in a
+    /// frame: parties whose data make another model have another digest. `None` from a kind that starts from no model.
+    fn model(&self, inputs: u32) -> Option<String> {
+        let _ = inputs;
+        None
+    }
+
     /// What the lead may measure: every series (arm) with its last round, and the names of the public test sets. The server
     /// takes no other figure.
     fn measured(&self) -> Measured;
@@ -165,6 +172,11 @@ macro_rules! kinds {
             /// See [`Kind::units`].
             pub fn units(&self, dataset: &Dataset) -> u64 {
                 match self { $(Self::$variant(spec) => Kind::units(spec, dataset),)* }
+            }
+
+            /// See [`Kind::model`].
+            pub fn model(&self, inputs: u32) -> Option<String> {
+                match self { $(Self::$variant(spec) => Kind::model(spec, inputs),)* }
             }
 
             /// See [`Kind::measured`].

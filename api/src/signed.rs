@@ -7,11 +7,11 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
-use crate::job::{Charge, Purpose, Spec};
+use crate::job::{Charge, Purpose, Series, Spec};
 
 /// A kind of document that is signed.
 pub trait Document: Serialize + DeserializeOwned {
@@ -124,9 +124,55 @@ pub struct Manifest {
     pub spec: Spec,
     /// Every dataset in it, the lead first.
     pub participants: Vec<ManifestParticipant>,
+    /// Digest of what all start from ([`Spec::model`]); absent when the kind starts from no model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What the job does at most. Absent only from manifests of before there were limits: a site runs none of those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
     /// When it was proposed.
     #[serde(with = "time::serde::rfc3339")]
     pub issued_at: OffsetDateTime,
+}
+
+/// How long, beside the longest time that its rounds may take, a proposed job may wait and run.
+const SPARE_TIME: Duration = Duration::days(30);
+
+/// What a job does at most: said in the manifest, so that who reads it need not work it out, and held by every site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Most releases that any one participant pays for.
+    pub releases: u64,
+    /// Rounds, over all series.
+    pub rounds: u64,
+    /// Longest that a round waits for all, in seconds.
+    pub round_seconds: u32,
+    /// When it is over: later, no site begins, reserves or releases anything under the manifest.
+    #[serde(with = "time::serde::rfc3339")]
+    pub not_after: OffsetDateTime,
+}
+
+impl Limits {
+    /// What `spec` with `participants` comes to when it was proposed at `issued_at`: 30 days, and as long as its rounds may
+    /// take, until it is over.
+    pub fn of(spec: &Spec, participants: &[ManifestParticipant], issued_at: OffsetDateTime) -> Self {
+        let series = spec.series(&[]);
+        let charges = participants.iter().filter_map(|party| party.charge.as_ref());
+        let longest = |series: &Series| i64::from(series.rounds) * i64::from(series.deadline_seconds);
+        let time = Duration::seconds(series.iter().map(longest).sum());
+        Self {
+            releases: charges.map(|charge| charge.releases).max().unwrap_or_default(),
+            rounds: series.iter().map(|series| u64::from(series.rounds)).sum(),
+            round_seconds: series.iter().map(|series| series.deadline_seconds).max().unwrap_or_default(),
+            not_after: issued_at.saturating_add(SPARE_TIME).saturating_add(time),
+        }
+    }
+
+    /// Whether they are what `own` says, and end no later.
+    pub fn agree_with(&self, own: &Self) -> bool {
+        let counts = |of: &Self| (of.releases, of.rounds, of.round_seconds);
+        counts(self) == counts(own) && self.not_after <= own.not_after
+    }
 }
 
 impl Document for Manifest {

@@ -8,11 +8,11 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::dp_sgd::{self, Model, Noise, Optimizer, Party, Rounds, TestSet, WarmStart, Weights};
 use undertone_api::job::{Charge, Purpose, Spec};
-use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_api::signed::{Limits, Manifest, ManifestParticipant};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use crate::site::clock::Clock;
+use crate::site::clock::{self, Clock};
 use crate::site::datasets::Local;
 use crate::site::policy::Limit;
 
@@ -106,7 +106,7 @@ pub(crate) fn local(visibility: Visibility) -> Local {
     }
 }
 
-/// The manifest of a job, as an honest server writes it.
+/// The manifest of a job, as an honest server writes it now.
 pub(crate) fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
     let participant = |dataset, worker, lineage, units, charge| ManifestParticipant {
         dataset,
@@ -119,16 +119,20 @@ pub(crate) fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         units,
         charge,
     };
+    let participants = vec![
+        participant(LEAD, WorkerId(Uuid::from_u128(9)), LineageId(Uuid::from_u128(10)), 20, None),
+        participant(OURS, WORKER, LINEAGE, 50, charge),
+    ];
+    let issued_at = clock::system()();
     Manifest {
         job: JOB,
         consortium: ConsortiumId(Uuid::from_u128(8)),
         title: "senones".to_owned(),
         proposed_by: "somebody".to_owned(),
+        model: spec.model(13),
+        limits: Some(Limits::of(&spec, &participants, issued_at)),
         spec,
-        participants: vec![
-            participant(LEAD, WorkerId(Uuid::from_u128(9)), LineageId(Uuid::from_u128(10)), 20, None),
-            participant(OURS, WORKER, LINEAGE, 50, charge),
-        ],
-        issued_at: OffsetDateTime::UNIX_EPOCH,
+        participants,
+        issued_at,
     }
 }

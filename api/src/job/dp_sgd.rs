@@ -8,6 +8,7 @@
 mod check;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use super::{Charge, Kind, Measured, Purpose, Series};
@@ -269,6 +270,14 @@ impl Spec {
     }
 }
 
+/// The description of the model that all participants start from, as it is digested.
+#[derive(Serialize)]
+struct Start<'a> {
+    inputs: u32,
+    model: &'a Model,
+    warm_start: &'a WarmStart,
+}
+
 impl Kind for Spec {
     const NAME: &'static str = "dp_sgd";
 
@@ -320,6 +329,13 @@ impl Kind for Spec {
 
     fn units(&self, dataset: &Dataset) -> u64 {
         self.units_of(dataset)
+    }
+
+    fn model(&self, inputs: u32) -> Option<String> {
+        // The bits come from the lead's warm start, on data that are public; this is all that determines them beside those.
+        let start = Start { inputs, model: &self.model, warm_start: &self.warm_start };
+        let text = serde_json::to_string(&start).ok()?;
+        Some(hex::encode(Sha256::new().chain_update("undertone/dp_sgd-model/1\0").chain_update(text).finalize()))
     }
 
     fn measured(&self) -> Measured {

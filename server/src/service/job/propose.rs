@@ -7,7 +7,7 @@ use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Job, NewJob, Purpose, State};
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
+use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed};
 
 use super::series::Planned;
 use super::{state, view};
@@ -73,13 +73,17 @@ fn rows(
         .into_iter()
         .filter_map(|(id, purpose)| Some((datasets.iter().find(|dataset| dataset.id == id)?, purpose)))
         .collect();
+    let participants: Vec<_> = used.iter().map(|(dataset, purpose)| entry(new, dataset, *purpose)).collect();
     let manifest = Manifest {
         job: id,
         consortium,
         title: title.clone(),
         proposed_by: actor.member.name.clone(),
         spec: spec.clone(),
-        participants: used.iter().map(|(dataset, purpose)| entry(new, dataset, *purpose)).collect(),
+        // Participants whose data have another form do not pass the check before.
+        model: used.first().and_then(|(lead, _)| spec.model(lead.inputs)),
+        limits: Some(Limits::of(spec, &participants, ctx.now())),
+        participants,
         issued_at: ctx.now(),
     };
     let signed = Signed::new(&manifest, &ctx.signer).map_err(|error| Error::internal("signing a manifest", error))?;

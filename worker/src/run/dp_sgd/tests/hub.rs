@@ -394,6 +394,8 @@ fn manifest(spec: Spec) -> Manifest {
         proposed_by: "site 0".to_owned(),
         participants: (0..spec.participants.len()).map(participant).collect(),
         spec: AnySpec::DpSgd(spec),
+        model: None,
+        limits: None,
         issued_at: OffsetDateTime::UNIX_EPOCH,
     }
 }

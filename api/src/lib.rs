@@ -8,6 +8,7 @@ pub mod consortium;
 pub mod dataset;
 pub mod id;
 pub mod job;
+pub mod log;
 pub mod member;
 pub mod model;
 pub mod organization;

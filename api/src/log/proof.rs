@@ -1,0 +1,239 @@
+//! Proofs: that a leaf stands at a position of a tree (inclusion), and that one tree is the beginning of another
+//! (consistency). Checked by `ct-merkle`, without the tree; this room says which stored hashes a proof is made of.
+
+use ct_merkle::digest::array::Array;
+use ct_merkle::{ConsistencyProof, InclusionProof, RootHash};
+use sha2::Sha256;
+
+use super::frontier::fold;
+use super::{Frontier, Hash, MOST_LEAVES};
+
+/// Why a proof is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProofError {
+    /// No tree has such a size or position.
+    #[error("the proof is for {position} of {size} leaves: there is no such place")]
+    Range {
+        /// The position, or the smaller size.
+        position: u64,
+        /// The size.
+        size: u64,
+    },
+    /// It has another number of hashes than such a proof has, or the hashes do not lead to the root.
+    #[error("the proof does not lead to the root")]
+    Wrong,
+}
+
+/// Checks that `content` is leaf number `position` of the tree of `size` leaves with this root.
+///
+/// # Errors
+/// [`ProofError`] when that is not proved.
+pub fn verify_inclusion(
+    content: &[u8],
+    position: u64,
+    size: u64,
+    root: &Hash,
+    proof: &[Hash],
+) -> Result<(), ProofError> {
+    if position >= size || size > MOST_LEAVES {
+        return Err(ProofError::Range { position, size });
+    }
+    let proof = InclusionProof::<Sha256>::try_from_bytes(proof.concat()).map_err(|_| ProofError::Wrong)?;
+    root_of(size, root).verify_inclusion(&content, position, &proof).map_err(|_| ProofError::Wrong)
+}
+
+/// Checks that the first `old_size` leaves of the tree of `size` leaves with `root` are the tree with `old_root`. The empty
+/// tree begins every tree.
+///
+/// # Errors
+/// [`ProofError`] when that is not proved.
+pub fn verify_consistency(
+    old_size: u64,
+    old_root: &Hash,
+    size: u64,
+    root: &Hash,
+    proof: &[Hash],
+) -> Result<(), ProofError> {
+    if old_size > size || size > MOST_LEAVES {
+        return Err(ProofError::Range { position: old_size, size });
+    }
+    if old_size == 0 {
+        let holds = proof.is_empty() && *old_root == Frontier::default().root();
+        return if holds { Ok(()) } else { Err(ProofError::Wrong) };
+    }
+    let proof = ConsistencyProof::<Sha256>::try_from_bytes(proof.concat()).map_err(|_| ProofError::Wrong)?;
+    root_of(size, root).verify_consistency(&root_of(old_size, old_root), &proof).map_err(|_| ProofError::Wrong)
+}
+
+fn root_of(size: u64, root: &Hash) -> RootHash<Sha256> {
+    RootHash::new(Array::from(*root), size)
+}
+
+/// A complete subtree: leaves `index · 2^level` to `(index + 1) · 2^level − 1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subtree {
+    /// Its height.
+    pub level: u32,
+    /// Its number among those of its height, from 0.
+    pub index: u64,
+}
+
+impl Subtree {
+    /// The position of its last leaf: with that leaf it became complete (see [`Frontier::push`]).
+    pub const fn last(self) -> u64 {
+        ((self.index + 1) << self.level) - 1
+    }
+}
+
+/// The complete subtrees that a tree of `size` leaves consists of, the largest first: its frontier.
+pub fn frontier_of(size: u64) -> Vec<Subtree> {
+    cover(0, size)
+}
+
+/// What an inclusion proof is made of: for each of its hashes the subtrees it is folded from, left to right. Empty for a
+/// position that the tree does not have.
+pub fn inclusion_path(position: u64, size: u64) -> Vec<Vec<Subtree>> {
+    if position >= size || size > MOST_LEAVES {
+        return Vec::new();
+    }
+    ct_merkle::indices_for_inclusion_proof(size, position).into_iter().map(|node| subtrees(node, size)).collect()
+}
+
+/// What a consistency proof is made of, as [`inclusion_path`]. Empty when `old_size` is 0 or not smaller than `size`.
+pub fn consistency_path(old_size: u64, size: u64) -> Vec<Vec<Subtree>> {
+    if old_size == 0 || old_size >= size || size > MOST_LEAVES {
+        return Vec::new();
+    }
+    let path = ct_merkle::indices_for_consistency_proof(old_size, size - old_size);
+    path.into_iter().map(|node| subtrees(node, size)).collect()
+}
+
+/// A proof from its path, given the hashes of the subtrees; `None` when one is not known.
+pub fn assemble(path: &[Vec<Subtree>], hash: impl Fn(Subtree) -> Option<Hash>) -> Option<Vec<Hash>> {
+    path.iter().map(|parts| fold(&parts.iter().map(|part| hash(*part)).collect::<Option<Vec<_>>>()?)).collect()
+}
+
+/// The complete subtrees below a node of the crate's numbering (that of RFC 9420, appendix C), cut at the tree's end.
+fn subtrees(node: u64, size: u64) -> Vec<Subtree> {
+    let level = node.trailing_ones();
+    let index = node >> (level + 1);
+    cover(index << level, ((index + 1) << level).min(size))
+}
+
+/// The largest complete subtrees that cover leaves `from` up to, not with, `to`, where `from` is a multiple of the largest.
+fn cover(mut from: u64, to: u64) -> Vec<Subtree> {
+    let mut found = Vec::new();
+    while from < to {
+        let level = (to - from).ilog2();
+        found.push(Subtree { level, index: from >> level });
+        from += 1 << level;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ct_merkle::mem_backed_tree::MemoryBackedTree;
+    use sha2::Sha256;
+
+    use super::{
+        ProofError, Subtree, assemble, consistency_path, frontier_of, inclusion_path, verify_consistency,
+        verify_inclusion,
+    };
+    use crate::log::{Frontier, Hash, leaf_hash};
+
+    /// Roots of every size, and every complete subtree, as a log keeps them.
+    fn grown(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
+        let (mut frontier, mut kept) = (Frontier::default(), BTreeMap::new());
+        let mut roots = vec![frontier.root()];
+        for position in 0..leaves {
+            let completed = frontier.push(leaf_hash(&position.to_be_bytes()));
+            for (level, hash) in (0_u32..).zip(completed) {
+                let subtree = Subtree { level, index: position >> level };
+                assert_eq!(subtree.last(), position);
+                kept.insert(subtree, hash);
+            }
+            roots.push(frontier.root());
+        }
+        (roots, kept)
+    }
+
+    #[test]
+    fn every_leaf_of_every_tree_is_proved_from_what_the_log_keeps() {
+        let (roots, kept) = grown(70);
+        for size in 1..=70 {
+            for position in 0..size {
+                let path = inclusion_path(position, size);
+                let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+                let check = |content: u64, position, size: u64| {
+                    verify_inclusion(&content.to_be_bytes(), position, size, &roots[size as usize], &proof)
+                };
+                assert_eq!(check(position, position, size), Ok(()));
+                assert_eq!(check(position + 1, position, size), Err(ProofError::Wrong));
+                if size > 1 {
+                    assert_eq!(check(position, (position + 1) % size, size), Err(ProofError::Wrong));
+                }
+                assert_eq!(check(position, size, size), Err(ProofError::Range { position: size, size }));
+            }
+        }
+    }
+
+    #[test]
+    fn every_tree_is_proved_to_continue_every_smaller_one() {
+        let (roots, kept) = grown(70);
+        for size in 0..=70_u64 {
+            for old in 0..=size {
+                let path = consistency_path(old, size);
+                let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+                let (old_root, root) = (roots[old as usize], roots[size as usize]);
+                assert_eq!(verify_consistency(old, &old_root, size, &root, &proof), Ok(()));
+                let mut other = old_root;
+                other[0] ^= 1;
+                assert_eq!(verify_consistency(old, &other, size, &root, &proof), Err(ProofError::Wrong));
+                let longer = [proof.clone(), vec![root]].concat();
+                assert_eq!(verify_consistency(old, &old_root, size, &root, &longer), Err(ProofError::Wrong));
+                if size > old {
+                    assert!(verify_consistency(size, &root, old, &old_root, &proof).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn proofs_are_those_that_a_whole_tree_in_memory_gives() {
+        let (_, kept) = grown(40);
+        let mut tree = MemoryBackedTree::<Sha256, [u8; 8]>::new();
+        for position in 0..40_u64 {
+            tree.push(position.to_be_bytes());
+        }
+        for position in 0..40_u64 {
+            let path = inclusion_path(position, 40);
+            let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+            assert_eq!(proof.concat(), tree.prove_inclusion(position as usize).as_bytes());
+        }
+        for old in 1..40_u64 {
+            let path = consistency_path(old, 40);
+            let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+            assert_eq!(proof.concat(), tree.prove_consistency((40 - old) as usize).as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_frontier_is_kept_among_the_subtrees() {
+        let (roots, kept) = grown(70);
+        for size in 0..=70_u64 {
+            let subtrees = frontier_of(size).iter().map(|subtree| kept[subtree]).collect();
+            let frontier = Frontier::from_parts(size, subtrees).expect("one for each bit");
+            assert_eq!(frontier.root(), roots[size as usize]);
+        }
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused_rather_than_computed() {
+        assert!(verify_inclusion(b"", u64::MAX - 1, u64::MAX, &[0; 32], &[]).is_err());
+        assert!(verify_consistency(1, &[0; 32], u64::MAX, &[0; 32], &[]).is_err());
+        assert!(inclusion_path(0, u64::MAX).is_empty() && consistency_path(1, u64::MAX).is_empty());
+    }
+}

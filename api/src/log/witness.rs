@@ -1,0 +1,202 @@
+//! What a site asks of the server, and how it judges the answer: is the log I see now the one I saw before, with every
+//! receipt of mine in it? One head kept from the last time is all the memory it takes.
+
+use std::collections::BTreeMap;
+
+use ed25519_dalek::VerifyingKey;
+
+use super::leaf::{Leaf, LeafError};
+use super::proof::{ProofError, verify_consistency, verify_inclusion};
+use super::{Hash, from_hex};
+use crate::signed::{Countersignature, Head, Receipt, Signed, SignedError, key_id};
+
+/// Most receipts that one question may ask for.
+pub const MOST_RECEIPTS: usize = 100;
+
+/// The server's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Its newest signed [`Head`]; absent only while its log is empty.
+    pub head: Option<Signed>,
+    /// The consistency proof from the head that the site named to this one; empty when it named none.
+    pub consistency: Vec<Hash>,
+    /// Proofs of those receipts asked for that the server has, in the order of their numbers.
+    pub receipts: Vec<Proof>,
+}
+
+/// The server's proof that it has charged a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proof {
+    /// The receipt's number in its worker's chain.
+    pub sequence: u64,
+    /// A signed [`Countersignature`].
+    pub countersignature: Signed,
+    /// Position of its leaf in the log.
+    pub position: u64,
+    /// Content of the leaf: a [`Leaf::Entry`].
+    pub leaf: String,
+    /// The inclusion proof in the answer's head.
+    pub inclusion: Vec<Hash>,
+}
+
+/// What an answer is evidence of when it is not believed. Apart from [`WitnessError::Signed`] and [`WitnessError::Malformed`]
+/// each is proof, signed by the server, that its log was tampered with, cut or told twice.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WitnessError {
+    /// A document is not signed by the server's key.
+    #[error("the server's {what}: {source}")]
+    Signed {
+        /// Which document.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: SignedError,
+    },
+    /// Something in the answer cannot be read.
+    #[error("the server's answer cannot be read: {0}")]
+    Malformed(String),
+    /// The log is shorter than it was: cut off, or an older copy of the database.
+    #[error("the server's log has {now} entries where it had {known}: its end is missing, or an older copy is in use")]
+    Shorter {
+        /// Size of the head that the site keeps.
+        known: u64,
+        /// Size now.
+        now: u64,
+    },
+    /// The log does not continue the one that the site saw: an entry was changed or removed, or sites are told two logs.
+    #[error("the server's log of {now} entries does not begin with the {known} that this site has seen")]
+    Forked {
+        /// Size of the head that the site keeps.
+        known: u64,
+        /// Size now.
+        now: u64,
+    },
+    /// A countersignature is for another receipt.
+    #[error("the countersignature of receipt {0} is for another receipt")]
+    Swapped(u64),
+    /// The entry that should charge a receipt does not stand in the log where the server says.
+    #[error("receipt {0} is not in the server's log where its countersignature says")]
+    Missing(u64),
+    /// The entry in the log says something else than the receipt.
+    #[error("the log charges something else than receipt {0} says")]
+    Altered(u64),
+}
+
+/// What an answer has proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Witnessed {
+    /// The head to keep from now on; absent only while the log is empty.
+    pub head: Option<Head>,
+    /// The receipts that are proved to be charged, with their countersignatures.
+    pub receipts: BTreeMap<u64, Countersignature>,
+}
+
+impl Answer {
+    /// Judges an answer by the server's `key`, the head that the site `known`-ly keeps, and its own signed receipts by number,
+    /// opened already. A receipt that the answer does not speak of is not in the result: the server does not have it yet.
+    ///
+    /// # Errors
+    /// [`WitnessError`] says what the answer is evidence of; nothing of the answer must be kept as proved then.
+    pub fn check(
+        &self,
+        key: &VerifyingKey,
+        known: Option<&Head>,
+        receipts: &BTreeMap<u64, (String, Receipt)>,
+    ) -> Result<Witnessed, WitnessError> {
+        let Some(head) = &self.head else {
+            return match known {
+                Some(known) => Err(WitnessError::Shorter { known: known.size, now: 0 }),
+                None if self.receipts.is_empty() => Ok(Witnessed { head: None, receipts: BTreeMap::new() }),
+                None => Err(WitnessError::Malformed("proofs without a head".to_owned())),
+            };
+        };
+        let head: Head = open(head, key, "head")?;
+        let root = root_of(&head)?;
+        if head.server != key_id(key) {
+            return Err(WitnessError::Malformed("the head is of another server's log".to_owned()));
+        }
+        if let Some(known) = known {
+            let (size, now) = (known.size, head.size);
+            if now < size {
+                return Err(WitnessError::Shorter { known: size, now });
+            }
+            verify_consistency(size, &root_of(known)?, now, &root, &self.consistency)
+                .map_err(|_| WitnessError::Forked { known: size, now })?;
+        }
+        let mut proved = BTreeMap::new();
+        for proof in &self.receipts {
+            let Some((digest, receipt)) = receipts.get(&proof.sequence) else {
+                return Err(WitnessError::Malformed(format!("receipt {} was not asked for", proof.sequence)));
+            };
+            proved.insert(proof.sequence, proof.check(key, &head, &root, digest, receipt)?);
+        }
+        Ok(Witnessed { head: Some(head), receipts: proved })
+    }
+}
+
+impl Proof {
+    fn check(
+        &self,
+        key: &VerifyingKey,
+        head: &Head,
+        root: &Hash,
+        digest: &str,
+        receipt: &Receipt,
+    ) -> Result<Countersignature, WitnessError> {
+        let countersignature = countersigned(&self.countersignature, key, digest, receipt)?;
+        if countersignature.position != self.position {
+            return Err(WitnessError::Missing(self.sequence));
+        }
+        match verify_inclusion(self.leaf.as_bytes(), self.position, head.size, root, &self.inclusion) {
+            Ok(()) => {}
+            Err(ProofError::Range { .. } | ProofError::Wrong) => return Err(WitnessError::Missing(self.sequence)),
+        }
+        let leaf = Leaf::parse(&self.leaf).map_err(|error: LeafError| WitnessError::Malformed(error.to_string()))?;
+        if charges(&leaf, digest, receipt) { Ok(countersignature) } else { Err(WitnessError::Altered(self.sequence)) }
+    }
+}
+
+/// Opens the server's countersignature of a receipt, as it comes with the answer to a submission.
+///
+/// # Errors
+/// [`WitnessError::Signed`] when the server's key did not sign it, [`WitnessError::Swapped`] when it is for another receipt.
+pub fn countersigned(
+    signed: &Signed,
+    key: &VerifyingKey,
+    digest: &str,
+    receipt: &Receipt,
+) -> Result<Countersignature, WitnessError> {
+    let countersignature: Countersignature = open(signed, key, "countersignature")?;
+    let is_for = (countersignature.worker, countersignature.sequence) == (receipt.worker, receipt.sequence)
+        && countersignature.receipt == digest
+        && countersignature.server == key_id(key);
+    if is_for { Ok(countersignature) } else { Err(WitnessError::Swapped(receipt.sequence)) }
+}
+
+/// Whether a leaf charges exactly what a receipt says.
+pub fn charges(leaf: &Leaf, digest: &str, receipt: &Receipt) -> bool {
+    let Leaf::Entry(entry) = leaf else { return false };
+    entry.kind == "commit"
+        && entry.count == 1
+        && entry.receipt.as_deref() == Some(digest)
+        && (entry.job, entry.dataset) == (receipt.job.0, receipt.dataset.0)
+        && entry.series.as_deref() == Some(&*receipt.series)
+        && entry.round.and_then(|round| u32::try_from(round).ok()) == Some(receipt.round)
+        && entry.attempt.and_then(|attempt| u32::try_from(attempt).ok()) == Some(receipt.attempt)
+        && serde_json::from_str(&entry.event).ok().as_ref() == Some(&receipt.event)
+}
+
+fn open<D: crate::signed::Document>(
+    signed: &Signed,
+    key: &VerifyingKey,
+    what: &'static str,
+) -> Result<D, WitnessError> {
+    signed.open(key).map_err(|source| WitnessError::Signed { what, source })
+}
+
+fn root_of(head: &Head) -> Result<Hash, WitnessError> {
+    from_hex(&head.root).ok_or_else(|| WitnessError::Malformed("the root is not 64 hex digits".to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

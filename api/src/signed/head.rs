@@ -1,0 +1,61 @@
+//! What the server answers for with its own key: the heads of its log, and every receipt that it took.
+
+use ed25519_dalek::VerifyingKey;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use time::OffsetDateTime;
+
+use super::Document;
+use crate::id::WorkerId;
+
+/// How a document names the server's key: SHA-256 of the public key, hex (the log id of RFC 6962, section 3.2).
+pub fn key_id(key: &VerifyingKey) -> String {
+    hex::encode(Sha256::digest(key.as_bytes()))
+}
+
+/// The whole of the server's log at one moment, in one number and one hash. A server that has signed a head can never
+/// again show a log that does not begin with these entries, without the holder of the head being able to prove it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Number of leaves.
+    pub size: u64,
+    /// Merkle tree hash over them (RFC 9162, section 2.1.1), hex.
+    pub root: String,
+    /// When the last of them was written.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// Whose log it is: [`key_id`] of the key that signs.
+    pub server: String,
+}
+
+impl Document for Head {
+    const DOMAIN: &'static str = "undertone/head/1";
+}
+
+/// The server's word that it has taken a receipt, and where in its log the release is charged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Countersignature {
+    /// The worker whose receipt it is.
+    pub worker: WorkerId,
+    /// The receipt's number in the worker's chain, from 1.
+    pub sequence: u64,
+    /// Digest of the receipt's payload, hex.
+    pub receipt: String,
+    /// Position in the log of the entry that charges it, from 0.
+    pub position: u64,
+    /// When it was taken.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// Whose log it is: [`key_id`] of the key that signs.
+    pub server: String,
+}
+
+impl Document for Countersignature {
+    const DOMAIN: &'static str = "undertone/countersignature/1";
+}

@@ -27,6 +27,7 @@ use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
 use crate::config::{Server, Token};
+use crate::fault;
 use crate::run::Average;
 use crate::site::jobs::Outcome;
 use crate::site::keys::SiteKey;
@@ -223,7 +224,10 @@ impl Gateway {
             let Some(session) = session else { continue };
             let mut request = Request::new(make());
             request.metadata_mut().insert("authorization", session.0.clone());
-            match within(time, call(self.client.clone(), request)).await {
+            fault::point(fault::BEFORE_CALL);
+            let answer = within(time, call(self.client.clone(), request)).await;
+            fault::point(fault::AFTER_CALL);
+            match answer {
                 Err(error) if error.code() == Some(Code::Unauthenticated) && !fresh => {
                     let mut held = self.session.lock().await;
                     // Another call may have signed in again already.

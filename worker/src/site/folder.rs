@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use undertone_api::id::{DatasetId, JobId};
 
+use crate::fault;
+
 /// Why the site's folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
@@ -167,9 +169,11 @@ pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), FolderErr
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&beside).map_err(FolderError::io("create", &beside))?;
     file.write_all(content).map_err(FolderError::io("write", &beside))?;
+    fault::disk(fault::BEFORE_SYNC).map_err(FolderError::io("sync", &beside))?;
     file.sync_all().map_err(FolderError::io("sync", &beside))?;
     fs::rename(&beside, path).map_err(FolderError::io("rename", &beside))?;
-    sync_folder(folder)
+    sync_folder(folder)?;
+    fault::disk(fault::AFTER_SYNC).map_err(FolderError::io("sync", path))
 }
 
 /// Makes the names in a folder survive a loss of power.

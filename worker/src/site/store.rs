@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::folder::{FolderError, create_private, sync_folder};
+use crate::fault;
 
 /// How long one process waits for another's transaction (the daemon and `approve` at the terminal share the file).
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -116,6 +117,16 @@ impl Store {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets the file grow to no more than `pages` pages from now on: a disk that is full, for the simulation.
+    ///
+    /// # Errors
+    /// [`StoreError`] when SQLite refuses.
+    pub fn bound(&self, pages: u32) -> Result<(), StoreError> {
+        // The pragma answers with the number in force, so it is asked and not set.
+        let set = self.db().query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()));
+        set.map_err(StoreError::sqlite("bound its size"))
+    }
+
     /// Reads.
     pub(crate) fn read<T, E: From<StoreError>>(&self, read: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         read(&self.db())
@@ -131,9 +142,19 @@ impl Store {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(StoreError::sqlite("begin a transaction"))?;
         let done = write(&tx)?;
+        failing(fault::BEFORE_WRITE)?;
         tx.commit().map_err(StoreError::sqlite("commit"))?;
+        failing(fault::AFTER_WRITE)?;
         Ok(done)
     }
+}
+
+/// A point at which the simulation may have the disk fail, as SQLite would say it.
+fn failing(point: &'static str) -> Result<(), StoreError> {
+    fault::disk(point).map_err(|_| {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+        StoreError::sqlite("commit")(rusqlite::Error::SqliteFailure(code, None))
+    })
 }
 
 #[cfg(unix)]

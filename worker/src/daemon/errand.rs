@@ -1,0 +1,156 @@
+//! One part of a job as far as it is the site's own business: what was done before, permission, the vector on disk, what
+//! goes with it, and the note that it arrived. Every step is finished when it returns; between any two of them the process
+//! may die. Nothing here speaks to the server: the daemon carries the letters, in the simulation a bad network does.
+
+use std::path::{Path, PathBuf};
+
+use undertone_api::signed::Signed;
+
+use super::Site;
+use crate::dp::release::Outgoing;
+use crate::fault;
+use crate::run::{Past, RunError};
+use crate::site::admission::Examined;
+use crate::site::clearance::Clearance;
+use crate::site::folder::create_private;
+use crate::site::gate::{self, GateError};
+use crate::site::ledger::LedgerError;
+use crate::site::outbox::{Kept, Outbox, Parcel, receipts_to_send};
+
+/// A clearance that was given and not yet used.
+struct Pending {
+    series: String,
+    round: u32,
+    receipt: Option<u64>,
+    /// The digest of the receipt, that the vector must carry.
+    digest: Option<String>,
+}
+
+/// One part in hand.
+pub struct Errand {
+    examined: Examined,
+    folder: PathBuf,
+    outbox: Outbox,
+    pending: Option<Pending>,
+}
+
+/// A stored vector on its way, with every receipt that the server lacks up to the one that pays for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Letter {
+    /// The vector.
+    pub parcel: Parcel,
+    /// The receipts, oldest first.
+    pub receipts: Vec<Signed>,
+    /// Their numbers at this site.
+    numbers: Vec<u64>,
+}
+
+fn failed(error: impl std::fmt::Display) -> RunError {
+    RunError::Failed(error.to_string())
+}
+
+impl Errand {
+    /// A part that was admitted, with its folder.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the folder cannot be made.
+    pub fn new(site: &Site, examined: Examined) -> Result<Self, RunError> {
+        let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
+        create_private(&folder).map_err(failed)?;
+        let outbox = Outbox::new(examined.manifest.job, examined.dataset.id, &folder);
+        Ok(Self { examined, folder, outbox, pending: None })
+    }
+
+    /// The manifest and what this site knows about it.
+    pub const fn examined(&self) -> &Examined {
+        &self.examined
+    }
+
+    /// Its folder, kept across restarts.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What an earlier life did about a round.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the site's disk cannot be read.
+    pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<Past, RunError> {
+        Ok(match self.outbox.state(&site.store, series, round).map_err(failed)? {
+            Kept::Nothing => Past::Untouched,
+            Kept::Stored => Past::Stored,
+            Kept::Accepted => Past::Accepted,
+        })
+    }
+
+    /// Asks policy and ledger for permission to send one vector; what is charged is on disk when this returns.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when policy or ledger say no, [`RunError::Failed`] when the disk fails or the round was released
+    /// already.
+    pub fn clear(&mut self, site: &Site, series: &str, round: u32) -> Result<Clearance, RunError> {
+        match self.past(site, series, round)? {
+            Past::Untouched => {}
+            Past::Stored | Past::Accepted => {
+                return Err(RunError::Failed(format!("{series}/{round} was released already: send it again instead")));
+            }
+        }
+        let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
+        let policy = site.policy().map_err(|error| refused(&error))?;
+        let rules = policy.rules(&self.examined.local.name);
+        let cleared =
+            gate::clear(&site.ledger, &rules, &self.examined, series, round, (site.clock)()).map_err(|error| {
+                match error {
+                    // The disk, not the rules: the same job may go on when it is mended.
+                    GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => failed(error),
+                    refusal => refused(&refusal),
+                }
+            })?;
+        let digest = match &cleared.clearance {
+            Clearance::Paid(spent) => Some(spent.receipt().digest()),
+            Clearance::Public(_) => None,
+        };
+        self.pending = Some(Pending { series: series.to_owned(), round, receipt: cleared.receipt, digest });
+        Ok(cleared.clearance)
+    }
+
+    /// Puts a vector on disk that was cleared for this round; it may be sent when this returns.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when it was not cleared, [`RunError::Failed`] when the disk fails.
+    pub fn keep(&mut self, site: &Site, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
+        let digest = vector.receipt().map(Signed::digest);
+        let cleared = self
+            .pending
+            .take()
+            .filter(|pending| (pending.series.as_str(), pending.round, &pending.digest) == (series, round, &digest));
+        let cleared =
+            cleared.ok_or_else(|| RunError::Refused(format!("the vector was not cleared for {series}/{round}")))?;
+        fault::point(fault::BEFORE_STORE);
+        self.outbox.keep(&site.store, series, round, vector.vector(), cleared.receipt).map_err(failed)?;
+        fault::point(fault::AFTER_STORE);
+        Ok(())
+    }
+
+    /// What is to be sent for a round: the bits on disk, and receipts.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when nothing is stored for it, or the disk fails.
+    pub fn letter(&self, site: &Site, series: &str, round: u32) -> Result<Letter, RunError> {
+        let parcel = self.outbox.parcel(&site.store, series, round).map_err(failed)?;
+        let waiting = match parcel.receipt {
+            Some(receipt) => receipts_to_send(&site.store, receipt, Some(receipt)).map_err(failed)?,
+            None => Vec::new(),
+        };
+        let (numbers, receipts) = waiting.into_iter().unzip();
+        Ok(Letter { parcel, receipts, numbers })
+    }
+
+    /// Notes that the server has a letter: the vector, or at least that it was paid for.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the disk fails; the same letter is sent again then.
+    pub fn arrived(&self, site: &Site, series: &str, round: u32, letter: &Letter) -> Result<(), RunError> {
+        self.outbox.accepted(&site.store, series, round, &letter.numbers).map_err(failed)
+    }
+}

@@ -1,21 +1,21 @@
 //! What a browser may ask of the server directly: server functions under `/ui`.
 //!
 //! Those that change something are plain forms' targets: they answer with a redirect and leave word for the next page
-//! (see `native`). The few that islands call answer with values. Each translates and delegates; none decides.
+//! (see `native`). The few that islands call, through [`ask`], answer with values. Each translates and delegates; none
+//! decides.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
 #![cfg_attr(feature = "ssr", expect(clippy::fn_params_excessive_bools, reason = "each is a box on a form"))]
 #![cfg_attr(feature = "ssr", expect(clippy::unused_async, reason = "server functions are asynchronous"))]
 
+pub(crate) mod ask;
 #[cfg(feature = "ssr")]
 pub(crate) mod native;
 
 use leptos::prelude::*;
 use leptos::server_fn::codec::{GetUrl, JsonEncoding};
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
-use undertone_api::job::{Progress, Report};
 use undertone_api::problem::{Code, Problem};
 
 /// A problem on its way to the browser.
@@ -45,49 +45,14 @@ impl FromServerFnError for Fault {
     }
 }
 
-/// A job at one moment, as its page shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Live {
-    /// The server's clock when it answered.
-    #[serde(with = "time::serde::rfc3339")]
-    pub at: OffsetDateTime,
-    /// How it stands.
-    pub progress: Progress,
-    /// When the first worker began.
-    #[serde(default, with = "time::serde::rfc3339::option")]
-    pub started_at: Option<OffsetDateTime>,
-    /// When it was over.
-    #[serde(default, with = "time::serde::rfc3339::option")]
-    pub finished_at: Option<OffsetDateTime>,
-    /// Why it was refused or failed.
-    pub reason: Option<String>,
-    /// The result.
-    pub report: Option<Report>,
-    /// What can be taken away.
-    pub files: Vec<File>,
-}
-
-/// A file of a job with its address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct File {
-    /// Its name.
-    pub name: String,
-    /// Bytes.
-    pub size: u64,
-    /// SHA-256, hex.
-    pub digest: String,
-    /// Where it is.
-    pub href: String,
-}
-
-/// How a job stands now: a [`Live`] as JSON. It is the very text the page was rendered with, so that the bundle holds one
-/// parser of it and not two.
+/// How a job stands now: a [`Live`](crate::live::Live) as JSON, as it was in the page.
 ///
 /// # Errors
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "watch", input = GetUrl)]
 pub async fn watch(job: JobId) -> Result<String, Fault> {
-    let live = native::live(crate::backend::backend()?.as_ref(), job).await?;
+    let backend = crate::backend::backend()?;
+    let live = native::live(backend.as_ref(), &backend.job(job).await?).await?;
     Ok(native::text(&live)?)
 }
 

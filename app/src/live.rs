@@ -1,28 +1,61 @@
 //! A job's page, alive: it asks the server every two seconds, marks what is late, says when the connection is lost, and goes
-//! on by itself. It is rendered in the server with the same numbers, so it is right before it is alive.
+//! on by itself. It is rendered in the server with the same words, so it is right before it is alive.
+//!
+//! The server says every part of the page in finished HTML (`part`, the same for the first page and for every answer), so
+//! the browser needs to know nothing of jobs: it puts the parts in their places, and draws the charts, which can be read
+//! with pointer and keys.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 #![expect(clippy::needless_pass_by_value, reason = "an island owns what it is given")]
 
-mod part;
+#[cfg(feature = "ssr")]
+pub(crate) mod part;
 
 use std::time::Duration;
 
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::{Spec, State};
+use serde::{Deserialize, Serialize};
+use undertone_api::id::JobId;
 
-use crate::call::{Live, watch};
-use crate::component::chart::Chart;
-use crate::component::said::{Digest, StateMark, When};
-use crate::{kind, words};
-use part::{Parties, Rounds, headline};
+use crate::call::ask;
+use crate::component::chart::{Chart, Figure};
 
 /// Milliseconds between two questions while all is well.
 const EVERY: u64 = 2000;
 /// Most milliseconds between two questions while the server does not answer.
 const AT_MOST: u64 = 30_000;
+
+/// A job at one moment, as its page shows it: every part in HTML that the server rendered and escaped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// The server's clock when it answered, in words.
+    pub at: String,
+    /// The job's state, in a word.
+    pub state: String,
+    /// Whether nothing changes any more.
+    pub over: bool,
+    /// Whether there is nothing to draw in charts yet, nor will be.
+    pub chartless: bool,
+    /// The one thing to know now.
+    pub headline: String,
+    /// The state, and what is going on.
+    pub now: String,
+    /// Why it was refused or failed.
+    pub reason: String,
+    /// The result and what can be taken away.
+    pub result: String,
+    /// What each party pays.
+    pub parties: String,
+    /// The charts.
+    pub figures: Vec<Figure>,
+    /// The newest rounds.
+    pub rounds: String,
+    /// The rounds before them.
+    pub earlier: String,
+    /// When it began and ended.
+    pub timing: String,
+}
 
 /// A job that keeps itself up to date. The children are what waits for a decision in the state in which the page was
 /// rendered; they go when the job moves on.
@@ -30,108 +63,64 @@ const AT_MOST: u64 = 30_000;
 pub fn LiveJob(
     /// The job.
     job: JobId,
-    /// What it does.
-    spec: Spec,
-    /// How many exact releases it makes of each dataset that was opened for them.
-    in_the_clear: Vec<(DatasetId, u64)>,
     /// How it stood when the page was rendered: a [`Live`] as JSON.
     first: String,
     /// Decisions, rendered in the server.
     children: Children,
 ) -> impl IntoView {
     // The server wrote it a moment ago; a page without it stays as it was rendered.
-    serde_json::from_str(&first).ok().map(|first| alive(job, spec, in_the_clear, first, children))
+    serde_json::from_str(&first).ok().map(|first| alive(job, first, children))
 }
 
-fn alive(
-    job: JobId,
-    spec: Spec,
-    in_the_clear: Vec<(DatasetId, u64)>,
-    first: Live,
-    children: Children,
-) -> impl IntoView {
-    let began = first.progress.state;
+fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
+    let began = first.state.clone();
     let live = RwSignal::new(first);
     // Questions that failed in a row: the connection is lost while it is not zero.
     let failed = RwSignal::new(0_u32);
-    let state = Memo::new(move |_| live.read().progress.state);
     Effect::new(move |_| {
-        if !state.get_untracked().is_over() {
+        if !live.with_untracked(|live| live.over) {
             keep_asking(job, live, failed);
         }
     });
 
-    let spec = StoredValue::new(spec);
-    let figures = Memo::new(move |_| spec.with_value(|spec| kind::figures(spec, &live.read().progress.measurements)));
-    let charts = (0..figures.with_untracked(Vec::len))
+    // A part that stays as it was is not written again, so that nobody loses their place in it.
+    let part = move |part: fn(&Live) -> &String| {
+        let html = Memo::new(move |_| part(&live.read()).clone());
+        move || html.get()
+    };
+    let charts = (0..live.with_untracked(|live| live.figures.len()))
         .map(|index| {
-            let figure = Memo::new(move |_| figures.with(|all| all.get(index).cloned()).unwrap_or_else(empty));
+            let figure = Memo::new(move |_| live.read().figures.get(index).cloned().unwrap_or_default());
             view! { <Chart figure/> }
         })
         .collect_view();
-    let report = Memo::new(move |_| live.read().report.clone());
-    let files = Memo::new(move |_| live.read().files.clone());
     view! {
         <section class="job-head">
-            <p class="headline" aria-live="polite">{move || headline(&live.read())}</p>
-            <p class="job-state">
-                {move || view! { <StateMark state=state.get()/> }}
-                <span class="job-now">{move || now(&live.read())}</span>
-            </p>
+            <p class="headline" aria-live="polite" inner_html=part(|live| &live.headline)></p>
+            <p class="job-state" inner_html=part(|live| &live.now)></p>
             <p class="connection" class:lost=move || failed.get() != 0 role="status">
                 {move || match failed.get() {
-                    0 if state.get().is_over() => "Over: nothing changes any more.".to_owned(),
+                    0 if live.read().over => "Over: nothing changes any more.".to_owned(),
                     0 => "Live: asks the server every two seconds.".to_owned(),
                     _ => format!("The connection is lost. These numbers are from {}; the page goes on by itself when the server answers.",
-                        words::exact(live.read().at)),
+                        live.read().at),
                 }}
             </p>
-            {move || live.read().reason.clone().map(|reason| view! { <p class="notice bad">{reason}</p> })}
+            <div inner_html=part(|live| &live.reason)></div>
         </section>
-        <div class="decisions" hidden=move || state.get() != began>{children()}</div>
-        {move || report.get().map(|report| view! {
-            <section class="panel"><h2>"Result"</h2>
-                {spec.with_value(|spec| kind::result(spec, &report, &live.read_untracked().progress.participants))}
-            </section>
-        })}
-        {move || (!files.read().is_empty()).then(|| view! {
-            <section class="panel"><h2>"Take away"</h2>
-                <ul class="files">
-                    {files.get().into_iter().map(|file| view! {
-                        <li><a class="button" href=file.href download=file.name.clone()>{file.name.clone()}</a>
-                            <span>{words::bytes(file.size)}", SHA-256 "<Digest digest=file.digest/></span></li>
-                    }).collect_view()}
-                </ul>
-            </section>
-        })}
-        <section class="panel">
-            <h2>{move || if state.get() == State::Proposed { "What it asks of each" } else { "Privacy spent" }}</h2>
-            <Parties live in_the_clear/>
+        <div class="decisions" hidden=move || live.read().state != began>{children()}</div>
+        <div inner_html=part(|live| &live.result)></div>
+        <section class="panel" inner_html=part(|live| &live.parties)></section>
+        <section class="charts" hidden=move || live.read().chartless>{charts}</section>
+        <section class="panel" hidden=move || live.read().rounds.is_empty()>
+            <h2>"Rounds"</h2>
+            <div inner_html=part(|live| &live.rounds)></div>
+            <details hidden=move || live.read().earlier.is_empty()>
+                <summary>"Earlier rounds"</summary>
+                <div inner_html=part(|live| &live.earlier)></div>
+            </details>
         </section>
-        <section class="charts" hidden=move || matches!(state.get(), State::Proposed | State::Refused)>{charts}</section>
-        <Rounds live/>
-        <p class="hint timing">
-            {move || live.read().started_at.map(|at| view! { "Began "<When at now=live.read_untracked().at/>". " })}
-            {move || live.read().finished_at.map(|at| view! { "Over since "<When at now=live.read_untracked().at/>". " })}
-        </p>
-    }
-}
-
-/// What is going on; nothing when the state says it all.
-fn now(live: &Live) -> String {
-    if live.progress.now == live.progress.state.label() { String::new() } else { live.progress.now.replace('`', "") }
-}
-
-/// A figure that shows nothing; stands in for one that is no longer there.
-fn empty() -> kind::Figure {
-    kind::Figure {
-        title: String::new(),
-        file: String::new(),
-        x: String::new(),
-        y: String::new(),
-        percent: false,
-        x_most: 1.0,
-        lines: Vec::new(),
+        <p class="hint timing" inner_html=part(|live| &live.timing)></p>
     }
 }
 
@@ -140,10 +129,12 @@ fn keep_asking(job: JobId, live: RwSignal<Live>, failed: RwSignal<u32>) {
     let wait = pause(failed.get_untracked());
     let next = move || {
         spawn_local(async move {
-            let answer = watch(job).await.ok();
-            match answer.and_then(|text| serde_json::from_str::<Live>(&text).ok()) {
+            let answer = ask::get(&format!("/ui/watch?job={job}")).await;
+            // What the call gives is a text, and that text is the moment.
+            let text = answer.and_then(|text| serde_json::from_str::<String>(&text).ok());
+            match text.and_then(|text| serde_json::from_str::<Live>(&text).ok()) {
                 Some(now) => {
-                    let over = now.progress.state.is_over();
+                    let over = now.over;
                     failed.set(0);
                     live.set(now);
                     if over {

@@ -5,23 +5,29 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::StatusCode;
 use http::header::{ACCEPT, COOKIE, HeaderName, HeaderValue, REFERER, SET_COOKIE};
 use http::request::Parts;
-use leptos::prelude::use_context;
+use leptos::prelude::{RenderHtml as _, use_context};
 use leptos::server_fn::error::ServerFnUrlError;
+use leptos::view;
 use leptos_axum::ResponseOptions;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use undertone_api::budget::NewBudget;
-use undertone_api::id::JobId;
+use undertone_api::dataset::Visibility;
+use undertone_api::job::{Job, State};
 use undertone_api::model::Artifact;
 use undertone_api::organization::Invitation;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::worker::Enrolment;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::{Fault, File, Live};
+use super::Fault;
 use crate::backend::{Answer, Backend, Cookies, backend};
+use crate::component::said::ProblemBox;
+use crate::live::Live;
+use crate::live::part::{self, File};
 
 /// The file that holds what a job has learned.
 const MODEL: &str = "model.safetensors";
@@ -185,26 +191,23 @@ pub(crate) fn budget(unit: PrivacyUnit, epsilon: f64, delta: f64) -> Answer<NewB
 }
 
 /// A job at this moment.
-pub(crate) async fn live(backend: &dyn Backend, id: JobId) -> Answer<Live> {
+pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
+    let id = job.summary.id;
     let progress = backend.progress(id).await?;
-    let job = backend.job(id).await?;
-    let files = if progress.state.is_over() || progress.state == undertone_api::job::State::Running {
+    let files = if progress.state.is_over() || progress.state == State::Running {
         backend.artifacts(id).await?
     } else {
         Vec::new()
     };
-    Ok(Live {
-        at: backend.now(),
-        progress,
-        started_at: job.started_at,
-        finished_at: job.finished_at,
-        reason: job.reason,
-        report: job.report,
-        files: ordered(files)
-            .into_iter()
-            .map(|file| File { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
-            .collect(),
-    })
+    // Only what an owner opened can leave in the clear; of most jobs nothing was.
+    let opened = progress.participants.iter().any(|party| party.visibility == Visibility::Open);
+    let in_the_clear =
+        if opened { part::in_the_clear(job, &backend.datasets(job.summary.consortium).await?) } else { Vec::new() };
+    let files = ordered(files)
+        .into_iter()
+        .map(|file| File { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
+        .collect();
+    Ok(part::live(backend.now(), job, &progress, &in_the_clear, files))
 }
 
 /// A job's files, the one most come for first.
@@ -218,6 +221,14 @@ pub(crate) fn text(live: &Live) -> Answer<String> {
     use undertone_api::problem::Code;
     serde_json::to_string(live)
         .map_err(|error| Problem::new(Code::Internal, format!("a job has no JSON form: {error}")))
+}
+
+/// A problem in words, as HTML, with its status on the answer: for islands, which put it where it belongs.
+pub(crate) fn told(problem: Problem) -> String {
+    if let (Some(response), Ok(status)) = (use_context::<ResponseOptions>(), StatusCode::from_u16(problem.status)) {
+        response.set_status(status);
+    }
+    view! { <ProblemBox problem/> }.to_html()
 }
 
 fn secure() -> &'static str {

@@ -1,25 +1,114 @@
-//! The parts of a live job: its headline, each party's ε, who has answered in the open round and who is late.
-
-#![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
+//! The parts of a live job: its headline, each party's ε, who has answered in the open round and who is late. Rendered in
+//! the server for the first page and for every answer to the page that asks; see [`Live`].
 
 use leptos::prelude::*;
-use undertone_api::dataset::Visibility;
+use time::OffsetDateTime;
+use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::{Approval, Participant, ParticipantState, Purpose, RoundView, State};
+use undertone_api::job::{
+    Approval, Job, Participant, ParticipantState, Progress, Purpose, RoundView, SeriesProgress, State,
+};
+use undertone_privacy::Event;
 
-use crate::call::Live;
+use super::Live;
 use crate::component::gauge::{Gauge, Reading};
-use crate::component::said::{VisibilityMark, When};
-use crate::words;
+use crate::component::said::{Digest, StateMark, VisibilityMark, When};
+use crate::{kind, words};
 
 /// How many rounds are shown at once.
 const NEWEST: usize = 5;
 
+/// A file of a job with its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    /// Its name.
+    pub(crate) name: String,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// SHA-256, hex.
+    pub(crate) digest: String,
+    /// Where it is.
+    pub(crate) href: String,
+}
+
+/// A job at the moment `at`, said part by part.
+pub(crate) fn live(
+    at: OffsetDateTime,
+    job: &Job,
+    progress: &Progress,
+    in_the_clear: &[(DatasetId, u64)],
+    files: Vec<File>,
+) -> Live {
+    let state = progress.state;
+    let what = if state == State::Proposed { "What it asks of each" } else { "Privacy spent" };
+    let reason = job.reason.clone().map(|reason| view! { <p class="notice bad">{reason}</p> });
+    let mut recent = progress.rounds.clone();
+    let earlier = recent.split_off(recent.len().min(NEWEST));
+    let rows =
+        |rounds: Vec<RoundView>| if rounds.is_empty() { String::new() } else { table(progress, rounds, at).to_html() };
+    let now = view! { <StateMark state/>" "<span class="job-now">{now(progress)}</span> };
+    let timing = view! {
+        {job.started_at.map(|began| view! { "Began "<When at=began now=at/>". " })}
+        {job.finished_at.map(|over| view! { "Over since "<When at=over now=at/>". " })}
+    };
+    Live {
+        at: words::exact(at),
+        state: state.label().to_owned(),
+        over: state.is_over(),
+        chartless: matches!(state, State::Proposed | State::Refused),
+        headline: headline(job, progress).to_html(),
+        now: now.to_html(),
+        reason: reason.to_html(),
+        result: result(job, progress, files).to_html(),
+        parties: view! { <h2>{what}</h2>{parties(progress, in_the_clear)} }.to_html(),
+        figures: kind::figures(&job.spec, &progress.measurements),
+        rounds: rows(recent),
+        earlier: rows(earlier),
+        timing: timing.to_html(),
+    }
+}
+
+/// How many exact releases the job makes of each dataset that was opened for them; those of none are left out.
+pub(crate) fn in_the_clear(job: &Job, datasets: &[Dataset]) -> Vec<(DatasetId, u64)> {
+    let series = job.spec.measured().series;
+    let exact = |dataset: &Dataset| -> u64 {
+        let clear = |name: &str| job.spec.release(dataset, name) == Some(Event::NonPrivate);
+        series.iter().filter(|(name, _)| clear(name)).map(|(_, rounds)| u64::from(*rounds)).sum()
+    };
+    datasets.iter().map(|dataset| (dataset.id, exact(dataset))).filter(|(_, exact)| *exact > 0).collect()
+}
+
+/// What is going on; nothing when the state says it all.
+fn now(progress: &Progress) -> String {
+    if progress.now == progress.state.label() { String::new() } else { progress.now.replace('`', "") }
+}
+
+/// What came of it, and what can be taken away.
+fn result(job: &Job, progress: &Progress, files: Vec<File>) -> AnyView {
+    let report = job.report.as_ref().map(|report| {
+        view! { <section class="panel"><h2>"Result"</h2>{kind::result(&job.spec, report, &progress.participants)}</section> }
+    });
+    let files = (!files.is_empty()).then(|| {
+        let row = |file: File| {
+            view! {
+                <li><a class="button" href=file.href download=file.name.clone()>{file.name.clone()}</a>
+                    <span>{words::bytes(file.size)}", SHA-256 "<Digest digest=file.digest/></span></li>
+            }
+        };
+        view! {
+            <section class="panel"><h2>"Take away"</h2>
+                <ul class="files">{files.into_iter().map(row).collect_view()}</ul>
+            </section>
+        }
+    });
+    view! { {report}{files} }.into_any()
+}
+
 /// The one thing to know about the job now.
-pub(super) fn headline(live: &Live) -> String {
-    let progress = &live.progress;
+fn headline(job: &Job, progress: &Progress) -> String {
+    let unfinished = |series: &&SeriesProgress| series.done < series.rounds;
     match progress.state {
-        State::Running => match progress.series.iter().find(|series| series.done < series.rounds) {
+        State::Running => match progress.series.iter().find(unfinished) {
             Some(series) if series.done > 0 || progress.series.len() == 1 => {
                 format!("Round {} of {}, {} arm", (series.done + 1).min(series.rounds), series.rounds, series.series)
             }
@@ -34,7 +123,7 @@ pub(super) fn headline(live: &Live) -> String {
             }
         }
         State::Queued => "Approved and reserved, waiting for its workers".to_owned(),
-        State::Finished => match (live.started_at, live.finished_at) {
+        State::Finished => match (job.started_at, job.finished_at) {
             (Some(from), Some(to)) => format!("Finished in {}", words::duration((to - from).as_seconds_f64())),
             _ => "Finished".to_owned(),
         },
@@ -45,19 +134,13 @@ pub(super) fn headline(live: &Live) -> String {
 }
 
 /// Each party: what it has spent of what it reserved, and how its worker stands.
-#[component]
-pub(super) fn Parties(live: RwSignal<Live>, in_the_clear: Vec<(DatasetId, u64)>) -> impl IntoView {
-    let parties = Memo::new(move |_| (live.read().progress.participants.clone(), live.read().progress.state));
-    move || {
-        let (parties, state) = parties.get();
-        let exact = |id| in_the_clear.iter().find(|(dataset, _)| *dataset == id).map_or(0, |(_, exact)| *exact);
-        view! {
-            <ul class="party-list">
-                {parties.into_iter().map(|party| { let exact = exact(party.dataset); view! { <li>{one(party, exact, state)}</li> } }).collect_view()}
-            </ul>
-        }
-        .into_any()
-    }
+fn parties(progress: &Progress, in_the_clear: &[(DatasetId, u64)]) -> AnyView {
+    let exact = |id| in_the_clear.iter().find(|(dataset, _)| *dataset == id).map_or(0, |(_, exact)| *exact);
+    let row = |party: Participant| {
+        let exact = exact(party.dataset);
+        view! { <li>{one(party, exact, progress.state)}</li> }
+    };
+    view! { <ul class="party-list">{progress.participants.iter().cloned().map(row).collect_view()}</ul> }.into_any()
 }
 
 fn one(party: Participant, exact: u64, state: State) -> AnyView {
@@ -140,26 +223,8 @@ fn worker(state: ParticipantState, over: bool) -> AnyView {
 }
 
 /// The rounds: who has sent, who is awaited, who is late.
-#[component]
-pub(super) fn Rounds(live: RwSignal<Live>) -> impl IntoView {
-    let rounds = Memo::new(move |_| live.read().progress.rounds.clone());
-    let none = move || rounds.read().is_empty();
-    let few = move || rounds.read().len() <= NEWEST;
-    view! {
-        <section class="panel" hidden=none>
-            <h2>"Rounds"</h2>
-            {move || table(&live.read(), rounds.get().into_iter().take(NEWEST).collect())}
-            <details hidden=few>
-                <summary>"Earlier rounds"</summary>
-                {move || table(&live.read(), rounds.get().into_iter().skip(NEWEST).collect())}
-            </details>
-        </section>
-    }
-    .into_any()
-}
-
-fn table(live: &Live, rounds: Vec<RoundView>) -> AnyView {
-    let parties = &live.progress.participants;
+fn table(progress: &Progress, rounds: Vec<RoundView>, now: OffsetDateTime) -> AnyView {
+    let parties = &progress.participants;
     let name = |dataset| {
         parties
             .iter()
@@ -173,8 +238,8 @@ fn table(live: &Live, rounds: Vec<RoundView>) -> AnyView {
         view! {
             <tr class:late=late>
                 <th scope="row">{format!("{} {}", round.series, round.round)}</th>
-                <td data-label="opened"><When at=round.opened_at now=live.at/></td>
-                <td data-label="state">{standing(&round, live.at)}</td>
+                <td data-label="opened"><When at=round.opened_at now=now/></td>
+                <td data-label="state">{standing(&round, now)}</td>
                 <td data-label="submissions"><ul class="marks">{parts.into_iter().map(mark).collect_view()}</ul></td>
             </tr>
         }
@@ -198,7 +263,7 @@ fn mark((name, sent, late): (String, bool, bool)) -> AnyView {
         .into_any()
 }
 
-fn standing(round: &RoundView, now: time::OffsetDateTime) -> String {
+fn standing(round: &RoundView, now: OffsetDateTime) -> String {
     match round.closed_at {
         Some(at) => format!("closed after {}", words::duration((at - round.opened_at).as_seconds_f64())),
         None if round.deadline < now => {

@@ -13,6 +13,7 @@ use crate::component::form::post;
 use crate::component::gauge::Gauge;
 use crate::component::said::{Digest, ProblemBox, When};
 use crate::live::LiveJob;
+use crate::live::part::in_the_clear;
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::standing::Payment;
 use crate::{kind, viewer, words};
@@ -23,7 +24,7 @@ pub(crate) fn job() -> AnyView {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
-        let first = native::text(&native::live(desk.backend.as_ref(), id).await?)?;
+        let first = native::text(&native::live(desk.backend.as_ref(), &job).await?)?;
         let datasets = desk.backend.datasets(consortium).await?;
         let in_the_clear = in_the_clear(&job, &datasets);
         let decisions = decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
@@ -39,7 +40,7 @@ pub(crate) fn job() -> AnyView {
         Ok(Sheet::new(
             summary.title,
             view! {
-                <LiveJob job=id spec=job.spec.clone() in_the_clear first>
+                <LiveJob job=id first>
                     {refused}
                     {decisions}
                 </LiveJob>
@@ -212,16 +213,6 @@ fn published(releases: u64) -> [String; 2] {
         ),
         "The dataset was marked open at the site for this purpose. It cannot be undone once released.".to_owned(),
     ]
-}
-
-/// How many exact releases the job makes of each dataset that was opened for them; those of none are left out.
-fn in_the_clear(job: &Job, datasets: &[Dataset]) -> Vec<(DatasetId, u64)> {
-    let series = job.spec.measured().series;
-    let exact = |dataset: &Dataset| -> u64 {
-        let clear = |name: &str| job.spec.release(dataset, name) == Some(Event::NonPrivate);
-        series.iter().filter(|(name, _)| clear(name)).map(|(_, rounds)| u64::from(*rounds)).sum()
-    };
-    datasets.iter().map(|dataset| (dataset.id, exact(dataset))).filter(|(_, exact)| *exact > 0).collect()
 }
 
 fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {

@@ -1,6 +1,7 @@
 //! A figure's numbers, and the drawing of them.
 
 use leptos::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::scale::{Scale, apart};
 use crate::words;
@@ -17,7 +18,7 @@ const MIDDLE: f64 = 215.0;
 const CENTRE: f64 = 110.0;
 
 /// How a line is drawn, so that lines differ without colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stroke {
     /// Solid, in the accent.
     Solid,
@@ -38,7 +39,7 @@ impl Stroke {
 }
 
 /// One line of a figure.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// What it is, written at its end.
     pub label: String,
@@ -50,8 +51,8 @@ pub struct Line {
     pub level: Option<f64>,
 }
 
-/// What a chart shows.
-#[derive(Debug, Clone, PartialEq)]
+/// What a chart shows; by default nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Its title.
     pub title: String,

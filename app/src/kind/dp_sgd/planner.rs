@@ -7,7 +7,7 @@ mod cost;
 mod field;
 
 use leptos::ev::SubmitEvent;
-use leptos::html::Input;
+use leptos::html::{Form, Input};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use undertone_api::dataset::{Dataset, Visibility};
@@ -17,16 +17,23 @@ use undertone_privacy::PrivacyUnit;
 
 use super::plan::{Part, Plan, Step, least_noise};
 use crate::call::Fault;
-use crate::component::said::{ProblemBox, VisibilityMark};
+use crate::call::ask::{self, Answered};
+use crate::component::said::VisibilityMark;
 use crate::standing::Standing;
 use crate::{path, words};
 use cost::Costs;
 use field::{Choice, Number, Slider};
 
-/// Proposes a plan; gives the new job's address.
+/// Where a plan is proposed.
+const PROPOSE: &str = "/ui/propose-dp-sgd";
+/// What is said when nobody answers.
+const UNREACHED: &str =
+    "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+
+/// Proposes a plan; gives the new job's address. An island that asks is given a problem in words, as HTML, with its status.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem).
+/// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-dp-sgd")]
 pub async fn propose(consortium: ConsortiumId, plan: Plan) -> Result<String, Fault> {
     use crate::call::native;
@@ -47,7 +54,7 @@ pub async fn propose(consortium: ConsortiumId, plan: Plan) -> Result<String, Fau
         )?;
         return Ok(proposed.unwrap_or_default());
     }
-    Ok(proposed?)
+    Ok(proposed.unwrap_or_else(native::told))
 }
 
 /// The planner of a `dp_sgd` job.
@@ -65,9 +72,9 @@ pub fn Planner(
     let shown = plan.clone();
     let plan = RwSignal::new(plan);
     let live = RwSignal::new(false);
-    let problem = RwSignal::new(None);
+    let problem = RwSignal::new(String::new());
     let busy = RwSignal::new(false);
-    let title = NodeRef::<Input>::new();
+    let (title, form) = (NodeRef::<Input>::new(), NodeRef::<Form>::new());
     Effect::new(move |_| {
         live.set(true);
         // What was typed before the script arrived.
@@ -88,16 +95,16 @@ pub fn Planner(
         if busy.get_untracked() {
             return;
         }
+        let Some(form) = form.get_untracked() else { return };
         busy.set(true);
         spawn_local(async move {
-            match propose(consortium, plan.get_untracked()).await {
+            match ask::post(PROPOSE, &form).await {
                 // Leaving fails only while the browser is already leaving.
-                Ok(address) => drop(window().location().assign(&address)),
-                Err(Fault(refused)) => {
-                    problem.set(Some(refused));
-                    busy.set(false);
-                }
+                Some(Answered { done: true, text }) => return drop(window().location().assign(&text)),
+                Some(refused) => problem.set(refused.text),
+                None => problem.set(UNREACHED.to_owned()),
             }
+            busy.set(false);
         });
     };
     let open_possible = datasets.with_value(|all| all.iter().any(|d| d.visibility == Visibility::Open));
@@ -116,7 +123,7 @@ pub fn Planner(
     });
 
     view! {
-        <form class="planner" class:live=move || live.get() method="post" action="/ui/propose-dp-sgd" autocomplete="off" on:submit=submit>
+        <form class="planner" class:live=move || live.get() node_ref=form method="post" action=PROPOSE autocomplete="off" on:submit=submit>
             <input type="hidden" name="consortium" value=consortium.to_string()/>
             <div class="planner-form">
                 <fieldset>
@@ -184,7 +191,7 @@ pub fn Planner(
             <section class="planner-cost" aria-labelledby="cost-title">
                 <h2 id="cost-title">"What it would cost"</h2>
                 <div aria-live="polite"><Costs spec violations datasets standings/></div>
-                {move || problem.get().map(|problem| view! { <ProblemBox problem/> })}
+                <div inner_html=move || problem.get()></div>
                 <div class="actions">
                     <button type="submit" class="primary" disabled=move || busy.get() || !violations.read().is_empty()>
                         {move || if busy.get() { "Proposing" } else { "Propose to the owners" }}

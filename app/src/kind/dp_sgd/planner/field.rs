@@ -53,7 +53,7 @@ pub(super) fn Slider(
         <div class="field slider">
             <label><span title=help>{label}</span>
                 <input type="number" name=name required min=low.to_string() max=high.to_string() step=step
-                    value=words::number(value) prop:value=move || words::number(get.get()) on:change=enter/>
+                    value=value.to_string() prop:value=move || get.get().to_string() on:change=enter/>
             </label>
             <input class="live-only" type="range" min="0" max=STEPS.to_string() step="1" aria-label=format!("{label}, slider")
                 aria-valuetext=move || words::number(get.get())
@@ -81,7 +81,7 @@ pub(super) fn Number(
     };
     view! {
         <label class="field inline"><span>{label}</span>
-            <input type="number" name=name required min=low.to_string() max=high.to_string() step=step value=words::number(value) on:change=enter/>
+            <input type="number" name=name required min=low.to_string() max=high.to_string() step=step value=value.to_string() on:change=enter/>
         </label>
     }
 }

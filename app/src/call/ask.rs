@@ -1,0 +1,39 @@
+//! How an island asks the server: plain requests, plain texts. (The clients that the server function macro makes bring an
+//! encoder and a decoder for every type; the browser has better use for the space.)
+
+use leptos::prelude::window;
+use leptos::wasm_bindgen::{JsCast as _, JsValue};
+use leptos::web_sys::{FormData, HtmlFormElement, RequestInit, Response, UrlSearchParams};
+
+/// What a request was answered with.
+pub(crate) struct Answered {
+    /// Whether it was done.
+    pub(crate) done: bool,
+    /// The text that came.
+    pub(crate) text: String,
+}
+
+/// What is at an address of this site; nothing when the server cannot be reached or refuses.
+pub(crate) async fn get(address: &str) -> Option<String> {
+    let answered = read(window().fetch_with_str(address).await.ok()?).await?;
+    answered.done.then_some(answered.text)
+}
+
+/// Posts a form's fields as the browser itself would, to a server function; nothing when the server cannot be reached. The
+/// text is what the function gave, out of its JSON.
+pub(crate) async fn post(address: &str, form: &HtmlFormElement) -> Option<Answered> {
+    let fields = FormData::new_with_form(form).ok()?;
+    let fields = UrlSearchParams::new_with_str_sequence_sequence(fields.as_ref()).ok()?;
+    let request = RequestInit::new();
+    request.set_method("POST");
+    request.set_body(&fields);
+    let mut answered = read(window().fetch_with_str_and_init(address, &request).await.ok()?).await?;
+    answered.text = serde_json::from_str(&answered.text).ok()?;
+    Some(answered)
+}
+
+async fn read(response: JsValue) -> Option<Answered> {
+    let response: Response = response.dyn_into().ok()?;
+    let text = response.text().ok()?.await.ok()?.as_string()?;
+    Some(Answered { done: response.ok(), text })
+}

@@ -4,7 +4,6 @@
 //! A signature is over the exact bytes of the payload with the document's domain before them, so one document can never
 //! pass for another and no re-serialization can break or bend it.
 
-mod audit;
 mod head;
 mod manifest;
 mod receipt;

@@ -4,27 +4,28 @@
 //! admission of the next, adaptively chosen job. Every answer is an upper bound: connect-the-dots dominates each step at
 //! both directions of the neighbouring relation, and round-off is counted as mass.
 //!
-//! `pair.rs` holds the single steps, `grid.rs` puts them on a grid, `tilt.rs` composes them, `fft.rs` transforms. To add a
-//! mechanism: its dominating pair there, its event in [`Plan::add`].
+//! `pair.rs` holds the single steps, `grid.rs` puts them on a grid, `moments.rs` tilts them, `window.rs` composes them with
+//! the transforms of `fft.rs`, `refine.rs` halves the grid until the answer stands. To add a mechanism: its dominating pair
+//! there, its event in [`Plan::add`].
 
 mod fft;
 mod grid;
 #[cfg(test)]
 mod laws;
+mod mills;
+mod moments;
 mod pair;
-mod tilt;
+mod refine;
+mod window;
 
 pub use pair::Pair;
-
-use libm::log;
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::gaussian::GaussianProfile;
 use crate::group;
 use crate::unit::{Delta, Epsilon};
-use grid::Part;
-use tilt::{Found, Window};
+use refine::Question;
 
 /// Why a plan has no tight number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -122,7 +123,7 @@ impl Plan {
         if delta.get() <= 0.0 {
             return Ok(self.pure_epsilon());
         }
-        let answer = self.refine(|step| self.epsilon_on(step, delta.get()))?;
+        let answer = refine::worst(&self.all_pairs(), Question::Epsilon(delta.get()))?;
         Ok(answer.and_then(|epsilon| Epsilon::new(epsilon).ok()))
     }
 
@@ -142,7 +143,7 @@ impl Plan {
             let worst = pair.directions.iter().map(|loss| loss.profile(epsilon.get()) + loss.infinite());
             return Ok((worst.fold(0.0, f64::max) * (1.0 + 1e-11)).min(1.0));
         }
-        let answer = self.refine(|step| Ok(Some(self.delta_on(step, epsilon.get())?)))?;
+        let answer = refine::worst(&self.all_pairs(), Question::Delta(epsilon.get()))?;
         Ok(answer.unwrap_or(1.0))
     }
 
@@ -166,102 +167,9 @@ impl Plan {
         Epsilon::new(worst).ok()
     }
 
-    /// Halves the grid until the answer no longer moves by a thousandth. Every answer is valid, so the last is kept even
-    /// when a finer grid would be too long.
-    fn refine(&self, answer: impl Fn(f64) -> Result<Option<f64>, PldError>) -> Result<Option<f64>, PldError> {
-        let mut step = self.first_step();
-        let mut best = loop {
-            match answer(step) {
-                Err(PldError::TooWide) if step < 4.0 => step *= 4.0,
-                other => break other?,
-            }
-        };
-        for _ in 0..12 {
-            step *= 0.5;
-            let Ok(finer) = answer(step) else { break };
-            let (Some(before), Some(after)) = (best, finer) else {
-                best = finer.or(best);
-                continue;
-            };
-            best = Some(before.min(after));
-            if before - after <= 1e-3 * after.max(1e-6) {
-                break;
-            }
-        }
-        Ok(best)
-    }
-
-    /// A spacing to start from. Connect-the-dots adds about h²/6 to the variance of every step, so a tenth of the steps'
-    /// standard deviation costs a thousandth or so of ε, and the first halving a quarter of that.
-    fn first_step(&self) -> f64 {
-        let (mut variance, mut steps) = (0.0, 0.0);
-        for (pair, count) in &self.pairs {
-            let spread = pair.directions[0].spread();
-            variance += *count as f64 * spread * spread;
-            steps += *count as f64;
-        }
-        (0.1 * (variance / steps).sqrt()).clamp(1e-5, 0.25)
-    }
-
-    /// Every direction of the whole plan on one grid.
-    fn parts(&self, step: f64, delta: f64) -> Result<Vec<Vec<Part>>, PldError> {
+    /// The pairs, with all plain Gaussians together as one more.
+    fn all_pairs(&self) -> Vec<(Pair, u64)> {
         let gaussian = (self.gaussian > 0.0).then(|| (Pair::sampled_gaussian(1.0, 1.0 / self.gaussian), 1));
-        let steps: u64 = self.pairs.iter().map(|(_, count)| *count).sum();
-        let tail = delta * 1e-6 / (steps as f64 + 1.0);
-        (0..2)
-            .map(|direction| {
-                let all = self.pairs.iter().chain(&gaussian);
-                let part = |(pair, count): &(Pair, u64)| {
-                    let loss = pair.directions.get(direction).unwrap_or(&pair.directions[0]);
-                    Part::new(loss, step, tail, *count).ok_or(PldError::TooWide)
-                };
-                all.map(part).collect()
-            })
-            .collect()
+        self.pairs.iter().cloned().chain(gaussian).collect()
     }
-
-    fn epsilon_on(&self, step: f64, delta: f64) -> Result<Option<f64>, PldError> {
-        let mut worst = 0.0f64;
-        for (direction, parts) in self.parts(step, delta)?.into_iter().enumerate() {
-            if direction > 0 && tilt::surely_meets(&parts, worst, delta) {
-                continue;
-            }
-            let Some(epsilon) = direction_epsilon(&parts, delta)? else { return Ok(None) };
-            worst = worst.max(epsilon);
-        }
-        Ok(Some(worst))
-    }
-
-    fn delta_on(&self, step: f64, epsilon: f64) -> Result<f64, PldError> {
-        let mut worst = 0.0f64;
-        for parts in self.parts(step, 1e-12)? {
-            let theta = tilt::tilt_for_epsilon(&parts, epsilon);
-            let window = Window::new(&parts, theta).ok_or(PldError::TooWide)?;
-            // Above the window there is nothing but what is infinite; below it the window says 1 at worst.
-            worst = worst.max(window.delta(epsilon).unwrap_or(1.0));
-        }
-        Ok(worst)
-    }
-}
-
-/// The ε at δ of one direction; `None` when the mass at infinity is above δ.
-fn direction_epsilon(parts: &[Part], delta: f64) -> Result<Option<f64>, PldError> {
-    let mut theta = tilt::tilt_for_delta(parts, log(delta));
-    let mut answer = Err(PldError::TooWide);
-    for _ in 0..4 {
-        let window = Window::new(parts, theta).ok_or(PldError::TooWide)?;
-        match window.epsilon(delta) {
-            Found::Never => return Ok(None),
-            Found::Below => theta *= 0.5,
-            Found::At(epsilon) => {
-                answer = Ok(Some(epsilon));
-                if epsilon <= 0.0 || window.holds(epsilon) {
-                    break;
-                }
-                // A window centred elsewhere loses digits, never validity: look again where the answer is.
-                theta = tilt::tilt_for_epsilon(parts, epsilon);
-            }
-        }
-    }
-    answer
 }

@@ -1,50 +1,176 @@
-//! A plain radix-2 Fourier transform on `libm` only: no platform intrinsics, so every machine gets the same bits.
+//! Fourier transforms of real sequences on `libm` only: no platform intrinsics, so every machine gets the same bits.
+//!
+//! A real sequence of n points is one complex sequence of n/2, transformed by Stockham's algorithm in radix 4 (it sorts
+//! itself, and its inner loops run over neighbouring numbers).
 
 use std::f64::consts::PI;
 
 use libm::sincos;
 
-/// The transform of one length, a power of two, with its roots of unity.
+/// Numbers of a complex plane, real parts and imaginary parts apart.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Plane {
+    pub(super) re: Vec<f64>,
+    pub(super) im: Vec<f64>,
+}
+
+impl Plane {
+    /// Makes it this long; what it holds then is of no meaning.
+    fn resize(&mut self, length: usize) {
+        self.re.resize(length, 0.0);
+        self.im.resize(length, 0.0);
+    }
+
+    /// Real and imaginary part of every number.
+    pub(super) fn both(&mut self) -> impl Iterator<Item = (&mut f64, &mut f64)> {
+        self.re.iter_mut().zip(&mut self.im)
+    }
+}
+
+/// Memory to transform in, kept from one transform to the next.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    from: Plane,
+    to: Plane,
+}
+
+impl Room {
+    fn first(&mut self, length: usize) -> &mut Plane {
+        self.from.resize(length);
+        &mut self.from
+    }
+}
+
+/// The transform of one length, a power of two of at least 4, with its roots of unity.
+#[derive(Debug)]
 pub(super) struct Fourier {
     length: usize,
-    /// (cos, sin) of −2πk/length for k below half the length.
-    roots: Vec<(f64, f64)>,
+    /// e^{−2πik/length} for k up to a quarter of the length.
+    roots: Plane,
 }
 
 impl Fourier {
-    /// Roots for transforms of `length` points, rounded up to a power of two.
+    /// Roots for transforms of `length` real points, rounded up to a power of two.
     pub(super) fn new(length: usize) -> Self {
-        let length = length.next_power_of_two();
-        let roots = (0..length / 2).map(|k| {
-            let (sin, cos) = sincos(-2.0 * PI * k as f64 / length as f64);
-            (cos, sin)
-        });
-        Self { length, roots: roots.collect() }
-    }
-
-    /// The forward transform in place, of `length` points; its inverse is the same with conjugates, over the length.
-    pub(super) fn forward(&self, points: &mut [(f64, f64)]) {
-        let n = self.length;
-        let bits = n.trailing_zeros();
-        for i in 1..n {
-            let j = if bits == 0 { 0 } else { i.reverse_bits() >> (usize::BITS - bits) };
-            if i < j {
-                points.swap(i, j);
+        let length = length.next_power_of_two().max(4);
+        // e^{ia}·e^{ib} from two short tables: two roundings more than each by itself, and the square root of the work.
+        let block = 1usize << (length.trailing_zeros() / 2);
+        let turn = |k: usize| sincos(-2.0 * PI * k as f64 / length as f64);
+        let near: Vec<(f64, f64)> = (0..block).map(turn).collect();
+        let mut roots = Plane::default();
+        for far in (0..=length / 4).step_by(block) {
+            let (sin, cos) = turn(far);
+            for (s, c) in near.iter().take(length / 4 + 1 - far) {
+                roots.re.push(cos * c - sin * s);
+                roots.im.push(cos * s + sin * c);
             }
         }
-        let mut half = 1;
-        while half < n {
-            let stride = n / (2 * half);
-            for block in points.chunks_exact_mut(2 * half) {
-                let (low, high) = block.split_at_mut(half);
-                for (k, (a, b)) in low.iter_mut().zip(high).enumerate() {
-                    let (cos, sin) = self.roots[k * stride];
-                    let turned = (b.0 * cos - b.1 * sin, b.0 * sin + b.1 * cos);
-                    *b = (a.0 - turned.0, a.1 - turned.1);
-                    *a = (a.0 + turned.0, a.1 + turned.1);
+        Self { length, roots }
+    }
+
+    /// How many real points.
+    pub(super) const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The spectrum of real points, from frequency 0 to half the length; the rest are its conjugates. Into `spectrum`.
+    pub(super) fn forward(&self, points: &[f64], room: &mut Room, spectrum: &mut Plane) {
+        let half = self.length / 2;
+        for (pair, (re, im)) in points.chunks_exact(2).zip(room.first(half).both()) {
+            (*re, *im) = (pair[0], pair[1]);
+        }
+        self.complex(room);
+        let folded = &room.from;
+        spectrum.resize(half + 1);
+        (spectrum.re[0], spectrum.im[0]) = (folded.re[0] + folded.im[0], 0.0);
+        (spectrum.re[half], spectrum.im[half]) = (folded.re[0] - folded.im[0], 0.0);
+        for k in 1..=half / 2 {
+            let back = half - k;
+            // The transforms of the even points and of the odd ones, turned.
+            let even = (0.5 * (folded.re[k] + folded.re[back]), 0.5 * (folded.im[k] - folded.im[back]));
+            let odd = (0.5 * (folded.im[k] + folded.im[back]), 0.5 * (folded.re[back] - folded.re[k]));
+            let (cos, sin) = (self.roots.re[k], self.roots.im[k]);
+            let turned = (odd.0 * cos - odd.1 * sin, odd.0 * sin + odd.1 * cos);
+            (spectrum.re[k], spectrum.im[k]) = (even.0 + turned.0, even.1 + turned.1);
+            (spectrum.re[back], spectrum.im[back]) = (even.0 - turned.0, turned.1 - even.1);
+        }
+    }
+
+    /// The real points of a spectrum as [`Fourier::forward`] gives it, into `points`.
+    pub(super) fn inverse(&self, spectrum: &Plane, room: &mut Room, points: &mut [f64]) {
+        let half = self.length / 2;
+        let folded = room.first(half);
+        // Conjugated: the inverse is the forward transform of conjugates.
+        let (first, last) = (spectrum.re[0], spectrum.re[half]);
+        (folded.re[0], folded.im[0]) = (0.5 * (first + last), -0.5 * (first - last));
+        for k in 1..=half / 2 {
+            let back = half - k;
+            let even = (0.5 * (spectrum.re[k] + spectrum.re[back]), 0.5 * (spectrum.im[k] - spectrum.im[back]));
+            let turned = (0.5 * (spectrum.re[k] - spectrum.re[back]), 0.5 * (spectrum.im[k] + spectrum.im[back]));
+            let (cos, sin) = (self.roots.re[k], -self.roots.im[k]);
+            let odd = (turned.0 * cos - turned.1 * sin, turned.0 * sin + turned.1 * cos);
+            (folded.re[k], folded.im[k]) = (even.0 - odd.1, -(even.1 + odd.0));
+            (folded.re[back], folded.im[back]) = (even.0 + odd.1, -(odd.0 - even.1));
+        }
+        self.complex(room);
+        let scale = 1.0 / half as f64;
+        for (pair, (re, im)) in points.chunks_exact_mut(2).zip(room.from.both()) {
+            (pair[0], pair[1]) = (*re * scale, -*im * scale);
+        }
+    }
+
+    /// The complex transform of half the length, in place.
+    fn complex(&self, room: &mut Room) {
+        let (mut left, mut stride) = (self.length / 2, 1);
+        room.to.resize(left);
+        while left >= 4 {
+            self.quarter(&room.from, &mut room.to, left / 4, stride);
+            std::mem::swap(&mut room.from, &mut room.to);
+            (left, stride) = (left / 4, stride * 4);
+        }
+        if left == 2 {
+            for numbers in [&mut room.from.re, &mut room.from.im] {
+                let (low, high) = numbers.split_at_mut(stride);
+                for (a, b) in low.iter_mut().zip(high) {
+                    (*a, *b) = (*a + *b, *a - *b);
                 }
             }
-            half *= 2;
+        }
+    }
+
+    /// One pass: `groups` butterflies of four numbers, `stride` times each.
+    fn quarter(&self, from: &Plane, to: &mut Plane, groups: usize, stride: usize) {
+        let quarter = groups * stride;
+        // The pass needs the roots of 4·groups; the table has those of the whole length.
+        let skip = self.length / (4 * groups);
+        let outputs = to.re.chunks_exact_mut(4 * stride).zip(to.im.chunks_exact_mut(4 * stride));
+        for (p, (out_re, out_im)) in outputs.enumerate() {
+            let once = (self.roots.re[p * skip], self.roots.im[p * skip]);
+            let twice = (once.0 * once.0 - once.1 * once.1, 2.0 * once.0 * once.1);
+            let thrice = (once.0 * twice.0 - once.1 * twice.1, once.0 * twice.1 + once.1 * twice.0);
+            let at = |n: usize| n * quarter + p * stride..n * quarter + (p + 1) * stride;
+            let (a_re, b_re, c_re, d_re) = (&from.re[at(0)], &from.re[at(1)], &from.re[at(2)], &from.re[at(3)]);
+            let (a_im, b_im, c_im, d_im) = (&from.im[at(0)], &from.im[at(1)], &from.im[at(2)], &from.im[at(3)]);
+            let (y0_re, rest) = out_re.split_at_mut(stride);
+            let (y1_re, rest) = rest.split_at_mut(stride);
+            let (y2_re, y3_re) = rest.split_at_mut(stride);
+            let (y0_im, rest) = out_im.split_at_mut(stride);
+            let (y1_im, rest) = rest.split_at_mut(stride);
+            let (y2_im, y3_im) = rest.split_at_mut(stride);
+            for q in 0..stride {
+                let sum_ac = (a_re[q] + c_re[q], a_im[q] + c_im[q]);
+                let gap_ac = (a_re[q] - c_re[q], a_im[q] - c_im[q]);
+                let sum_bd = (b_re[q] + d_re[q], b_im[q] + d_im[q]);
+                let gap_bd = (b_re[q] - d_re[q], b_im[q] - d_im[q]);
+                (y0_re[q], y0_im[q]) = (sum_ac.0 + sum_bd.0, sum_ac.1 + sum_bd.1);
+                let second = (gap_ac.0 + gap_bd.1, gap_ac.1 - gap_bd.0);
+                let third = (sum_ac.0 - sum_bd.0, sum_ac.1 - sum_bd.1);
+                let fourth = (gap_ac.0 - gap_bd.1, gap_ac.1 + gap_bd.0);
+                (y1_re[q], y1_im[q]) = (second.0 * once.0 - second.1 * once.1, second.0 * once.1 + second.1 * once.0);
+                (y2_re[q], y2_im[q]) = (third.0 * twice.0 - third.1 * twice.1, third.0 * twice.1 + third.1 * twice.0);
+                (y3_re[q], y3_im[q]) =
+                    (fourth.0 * thrice.0 - fourth.1 * thrice.1, fourth.0 * thrice.1 + fourth.1 * thrice.0);
+            }
         }
     }
 }
@@ -54,17 +180,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transform_is_the_sum_it_stands_for() {
-        let points: Vec<(f64, f64)> = (0..8).map(|i| (f64::from(i * i % 7), f64::from(3 - i))).collect();
-        let mut fast = points.clone();
-        Fourier::new(8).forward(&mut fast);
-        for (k, got) in fast.iter().enumerate() {
-            let mut sum = (0.0, 0.0);
-            for (n, (re, im)) in points.iter().enumerate() {
-                let (sin, cos) = sincos(-2.0 * PI * (k * n) as f64 / 8.0);
-                sum = (sum.0 + re * cos - im * sin, sum.1 + re * sin + im * cos);
+    fn a_transform_is_the_sum_it_stands_for_and_its_inverse_takes_it_back() {
+        for length in [4usize, 8, 16, 32, 64, 512] {
+            let points: Vec<f64> = (0..length).map(|i| (i * i % 7) as f64 - 0.3 * (i % 5) as f64).collect();
+            let fourier = Fourier::new(length);
+            let (mut room, mut spectrum) = (Room::default(), Plane::default());
+            fourier.forward(&points, &mut room, &mut spectrum);
+            assert_eq!(spectrum.re.len(), length / 2 + 1);
+            for k in 0..=length / 2 {
+                let mut sum = (0.0, 0.0);
+                for (n, point) in points.iter().enumerate() {
+                    let (sin, cos) = sincos(-2.0 * PI * (k * n % length) as f64 / length as f64);
+                    sum = (sum.0 + point * cos, sum.1 + point * sin);
+                }
+                let got = (spectrum.re[k], spectrum.im[k]);
+                let most = 1e-14 * length as f64;
+                assert!((got.0 - sum.0).abs() < most && (got.1 - sum.1).abs() < most, "{length} {k}: {got:?} {sum:?}");
             }
-            assert!((got.0 - sum.0).abs() < 1e-13 && (got.1 - sum.1).abs() < 1e-13, "{k}");
+            let mut back = vec![0.0; length];
+            fourier.inverse(&spectrum, &mut room, &mut back);
+            for (got, point) in back.iter().zip(&points) {
+                assert!((got - point).abs() < 1e-14 * length as f64, "{length}: {got} {point}");
+            }
         }
     }
 }

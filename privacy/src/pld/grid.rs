@@ -14,6 +14,8 @@ pub(super) struct Part {
     pub(super) low: i64,
     /// Masses. They may be below zero by rounding; their sums are right.
     pub(super) masses: Vec<f64>,
+    /// The profile δ at the points of the masses, kept for finer grids; empty where it is not needed.
+    deltas: Vec<f64>,
     /// The mass of infinite loss.
     pub(super) infinite: f64,
     /// How many such steps.
@@ -45,23 +47,45 @@ impl Part {
         if points > MOST_POINTS {
             return None;
         }
-        let at = |index: i64| loss.profile(index as f64 * step);
-        // E_i = (D_{i−1} − D_i)/(1 − e^{−h}) and p_i = E_i − e^{−h} E_{i+1}: what is left lies at the lowest point.
+        let deltas = (low..=high).map(|index| loss.profile(index as f64 * step)).collect();
+        Some(Self::connect(step, low, deltas, count))
+    }
+
+    /// The same loss on a grid of half the spacing. Nothing when that takes more points than is sensible.
+    pub(super) fn halved(&self, loss: &Loss) -> Option<Self> {
+        let step = 0.5 * self.step;
+        if let Loss::Finite { atoms, infinite } = loss {
+            return finite(atoms, *infinite, step, self.count);
+        }
+        if 2.0 * self.deltas.len() as f64 > MOST_POINTS {
+            return None;
+        }
+        let low = 2 * self.low;
+        let mut deltas = Vec::with_capacity(2 * self.deltas.len());
+        for (j, known) in self.deltas.iter().enumerate() {
+            if j > 0 {
+                deltas.push(loss.profile((low + 2 * j as i64 - 1) as f64 * step));
+            }
+            deltas.push(*known);
+        }
+        Some(Self::connect(step, low, deltas, self.count))
+    }
+
+    /// Connects the dots: E_i = (D_{i−1} − D_i)/(1 − e^{−h}) and p_i = E_i − e^{−h} E_{i+1}; what is left lies at the lowest
+    /// point.
+    fn connect(step: f64, low: i64, deltas: Vec<f64>, count: u64) -> Self {
         let (shrink, gap) = (exp(-step), -expm1(-step));
-        let mut masses = vec![0.0; (high - low) as usize + 1];
-        let (mut above, mut here) = (0.0, at(high));
-        let infinite = here;
-        let mut sum = infinite;
-        for index in ((low + 1)..=high).rev() {
-            let below = at(index - 1);
-            let slope = (below - here) / gap;
-            let mass = slope - shrink * above;
-            masses[(index - low) as usize] = mass;
-            sum += mass;
-            (above, here) = (slope, below);
+        let mut masses = vec![0.0; deltas.len()];
+        let infinite = deltas[deltas.len() - 1];
+        let (mut above, mut sum) = (0.0, infinite);
+        for j in (1..deltas.len()).rev() {
+            let slope = (deltas[j - 1] - deltas[j]) / gap;
+            masses[j] = slope - shrink * above;
+            sum += masses[j];
+            above = slope;
         }
         masses[0] = (1.0 - sum).max(0.0);
-        Some(Self { step, low, masses, infinite, count })
+        Self { step, low, masses, deltas, infinite, count }
     }
 }
 
@@ -98,7 +122,7 @@ fn finite(atoms: &[(f64, f64)], infinite: f64, step: f64, count: u64) -> Option<
         masses[(at - low) as usize] += mass * (1.0 - up);
         masses[(at - low) as usize + 1] += mass * up;
     }
-    Some(Part { step, low, masses, infinite, count })
+    Some(Part { step, low, masses, deltas: Vec::new(), infinite, count })
 }
 
 #[cfg(test)]
@@ -123,7 +147,8 @@ mod tests {
         ];
         for pair in pairs {
             for direction in &pair.directions {
-                let part = Part::new(direction, 0.01, 1e-12, 1).expect("few points");
+                let coarse = Part::new(direction, 0.02, 1e-12, 1).expect("few points");
+                let part = coarse.halved(direction).expect("few points");
                 for k in -60..200 {
                     let epsilon = f64::from(k) * 0.0037;
                     let truth = direction.profile(epsilon) + direction.infinite();

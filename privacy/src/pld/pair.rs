@@ -1,10 +1,11 @@
 //! Single steps: the exact hockey-stick profile of each mechanism's dominating pair, in both directions.
 
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::f64::consts::PI;
 
 use libm::{asinh, exp, expm1, log, log1p, sinh};
 
-use crate::special::{erfcx, erfcx_fall, ln_binomial, log_add, normal_tail};
+use super::mills::{mills_fall, tail};
+use crate::special::{ln_binomial, log_add};
 
 /// One direction of a dominating pair (P, Q): how the loss ln P/Q is distributed under P.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +31,11 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Is the reverse direction the same?
+    pub(super) fn symmetric(&self) -> bool {
+        self.directions.iter().all(|direction| *direction == self.directions[0])
+    }
+
     /// One Gaussian release of a Poisson(q) sample, one unit added or removed (or zeroed); q = 1 is the plain Gaussian.
     pub fn sampled_gaussian(q: f64, z: f64) -> Self {
         Self { directions: vec![Loss::Remove { q, z }, Loss::Add { q, z }] }
@@ -94,8 +100,9 @@ impl Pair {
     }
 }
 
-/// How far a normal variable goes, in standard deviations, before what is beyond cannot matter (2e-24).
-const REACH: f64 = 10.2;
+/// How far a normal variable goes, in standard deviations, before what is beyond cannot matter (6e-16; at the
+/// low end, where it is only moved up).
+const REACH: f64 = 8.0;
 
 impl Loss {
     /// The mass at infinity.
@@ -103,7 +110,7 @@ impl Loss {
         if let Self::Finite { infinite, .. } = self { *infinite } else { 0.0 }
     }
 
-    /// Losses below this have no mass worth telling apart (below 1e-18), and the greatest loss, if there is one.
+    /// Losses below this have no mass worth telling apart (below 1e-15), and the greatest loss, if there is one.
     pub(super) fn range(&self) -> (f64, Option<f64>) {
         match self {
             Self::Remove { q, z } => (sampled_loss(*q, *z, -REACH * z), None),
@@ -149,7 +156,7 @@ impl Loss {
                     return -expm1(epsilon);
                 }
                 // The outcome at which the loss is ε.
-                let x = z * z * (log(excess) - log(*q)) + 0.5;
+                let x = z * z * log1p(expm1(epsilon) / q) + 0.5;
                 q * tail_gap((x - 1.0) / z, 1.0 / z)
             }
             Self::Add { q, z } => {
@@ -157,7 +164,7 @@ impl Loss {
                 if excess <= 0.0 {
                     return 0.0;
                 }
-                let y = z * z * (log(excess) - log(*q)) + 0.5;
+                let y = z * z * log1p(expm1(-epsilon) / q) + 0.5;
                 // Mirrored: e^ε q φ((1−y)/z) [m(−y/z) − m((1−y)/z)].
                 let (near, width) = (-y / z, 1.0 / z);
                 mirrored_gap(*q, epsilon, excess, near, width)
@@ -214,7 +221,7 @@ fn tail_gap(v: f64, w: f64) -> f64 {
     let density = exp(-0.5 * v * v) / (2.0 * PI).sqrt();
     if v < -7.0 {
         // φ(v)/φ(v+w) = e^{w(v + w/2)}.
-        return normal_tail(v) - exp(w * (v + 0.5 * w)) * normal_tail(v + w);
+        return tail(v) - exp(w * (v + 0.5 * w)) * tail(v + w);
     }
     density * mills_fall(v, w)
 }
@@ -223,23 +230,16 @@ fn tail_gap(v: f64, w: f64) -> f64 {
 fn reflected_tail_gap(v: f64, w: f64) -> f64 {
     let far = v + w;
     if v < -7.0 {
-        return exp(-w * (v + 0.5 * w)) * normal_tail(v) - normal_tail(far);
+        return exp(-w * (v + 0.5 * w)) * tail(v) - tail(far);
     }
     exp(-0.5 * far * far) / (2.0 * PI).sqrt() * mills_fall(v, w)
-}
-
-/// m(v) − m(v + w) for v ≥ −7.
-fn mills_fall(v: f64, w: f64) -> f64 {
-    let (low, width) = (v * FRAC_1_SQRT_2, w * FRAC_1_SQRT_2);
-    let fall = if width < 0.25 { erfcx_fall(low, width) } else { erfcx(low) - erfcx(low + width) };
-    (0.5 * PI).sqrt() * fall
 }
 
 /// δ of the add direction: e^ε q φ(v + w) [m(v) − m(v + w)] at v = −y/z. Far out, where the ratio overflows, directly:
 /// (1 − e^ε(1−q)) Φ(y/z) − e^ε q Φ((y−1)/z), and 1 − e^ε(1−q) = e^ε · excess.
 fn mirrored_gap(q: f64, epsilon: f64, excess: f64, v: f64, w: f64) -> f64 {
     if v < -7.0 {
-        return exp(epsilon) * (excess * normal_tail(v) - q * normal_tail(v + w));
+        return exp(epsilon) * (excess * tail(v) - q * tail(v + w));
     }
     exp(epsilon) * q * reflected_tail_gap(v, w)
 }

@@ -1,0 +1,155 @@
+//! Answers on finer and finer grids, until they no longer move.
+
+use libm::log;
+
+use super::PldError;
+use super::grid::Part;
+use super::moments::{moments, surely_meets, tilt_for_delta, tilt_for_epsilon};
+use super::pair::{Loss, Pair};
+use super::window::{Found, Window, Workshop};
+
+/// What is asked of a plan.
+#[derive(Clone, Copy)]
+pub(super) enum Question {
+    /// The least ε at this δ.
+    Epsilon(f64),
+    /// The least δ at this ε.
+    Delta(f64),
+}
+
+/// One direction of the neighbouring relation, on a grid.
+struct Side<'a> {
+    losses: Vec<&'a Loss>,
+    parts: Vec<Part>,
+    /// The tilt that served the last grid.
+    theta: Option<f64>,
+}
+
+/// The worse direction's answer, rounded up; `None` when there is no finite one.
+pub(super) fn worst(pairs: &[(Pair, u64)], question: Question) -> Result<Option<f64>, PldError> {
+    let workshop = &mut Workshop::default();
+    let (mut there, first) = Side::coarse(pairs, 0, question, first_step(pairs), workshop)?;
+    let Some(first) = there.refine(question, first, workshop) else { return Ok(None) };
+    if pairs.iter().all(|(pair, _)| pair.symmetric()) {
+        return Ok(Some(first));
+    }
+    let step = there.parts[0].step;
+    if let (Question::Epsilon(delta), Some(back)) = (question, Side::new(pairs, 1, question, step))
+        && surely_meets(&back.parts, first, delta, there.theta.unwrap_or(1.0))
+    {
+        return Ok(Some(first));
+    }
+    let (mut back, second) = Side::coarse(pairs, 1, question, step, workshop)?;
+    Ok(match second {
+        // On the grid that was fine enough for the worse direction, the better one is good enough as it is.
+        Some(second) if second <= first => Some(first),
+        second => back.refine(question, second, workshop).map(|second| second.max(first)),
+    })
+}
+
+/// A spacing to start from. Connect-the-dots adds about h²/6 to the variance of every step, so a tenth of the steps'
+/// standard deviation costs a thousandth or so of ε, and the first halving a quarter of that.
+fn first_step(pairs: &[(Pair, u64)]) -> f64 {
+    let (mut variance, mut steps) = (0.0, 0.0);
+    for (pair, count) in pairs {
+        let spread = pair.directions[0].spread();
+        variance += *count as f64 * spread * spread;
+        steps += *count as f64;
+    }
+    (0.1 * (variance / steps).sqrt()).clamp(1e-5, 0.25)
+}
+
+impl<'a> Side<'a> {
+    /// Every part on a grid of this spacing; nothing when it takes too many points.
+    fn new(pairs: &'a [(Pair, u64)], direction: usize, question: Question, step: f64) -> Option<Self> {
+        let steps: u64 = pairs.iter().map(|(_, count)| *count).sum();
+        let delta = if let Question::Epsilon(delta) = question { delta } else { 1e-12 };
+        let tail = delta * 1e-6 / (steps as f64 + 1.0);
+        let losses: Vec<_> =
+            pairs.iter().map(|(pair, _)| pair.directions.get(direction).unwrap_or(&pair.directions[0])).collect();
+        let parts = losses.iter().zip(pairs).map(|(loss, (_, count))| Part::new(loss, step, tail, *count));
+        Some(Self { parts: parts.collect::<Option<_>>()?, losses, theta: None })
+    }
+
+    /// A first answer, on the finest grid from `step` up that is not too fine to compute.
+    fn coarse(
+        pairs: &'a [(Pair, u64)],
+        direction: usize,
+        question: Question,
+        mut step: f64,
+        workshop: &mut Workshop,
+    ) -> Result<(Self, Option<f64>), PldError> {
+        while step < 16.0 {
+            if let Some(mut side) = Self::new(pairs, direction, question, step)
+                && let Ok(answer) = side.answer(question, workshop)
+            {
+                return Ok((side, answer));
+            }
+            step *= 4.0;
+        }
+        Err(PldError::TooWide)
+    }
+
+    /// Halves the grid until the answer no longer moves by a thousandth. Every answer is valid, so the last is kept even
+    /// when a finer grid would be too long.
+    fn refine(&mut self, question: Question, mut best: Option<f64>, workshop: &mut Workshop) -> Option<f64> {
+        for _ in 0..12 {
+            let finer = self.parts.iter().zip(&self.losses).map(|(part, loss)| part.halved(loss));
+            let Some(parts) = finer.collect::<Option<Vec<_>>>() else { break };
+            let coarser = std::mem::replace(&mut self.parts, parts);
+            let Ok(finer) = self.answer(question, workshop) else {
+                self.parts = coarser;
+                break;
+            };
+            let (Some(before), Some(after)) = (best, finer) else {
+                best = finer.or(best);
+                continue;
+            };
+            best = Some(before.min(after));
+            if before - after <= 1e-3 * after.max(1e-6) {
+                break;
+            }
+        }
+        best
+    }
+
+    fn answer(&mut self, question: Question, workshop: &mut Workshop) -> Result<Option<f64>, PldError> {
+        match question {
+            Question::Epsilon(delta) => self.epsilon(delta, workshop),
+            Question::Delta(epsilon) => self.delta(epsilon, workshop).map(Some),
+        }
+    }
+
+    /// The ε at δ; `None` when the mass at infinity is above δ.
+    fn epsilon(&mut self, delta: f64, workshop: &mut Workshop) -> Result<Option<f64>, PldError> {
+        let mut theta = self.theta.unwrap_or_else(|| tilt_for_delta(&self.parts, log(delta)));
+        let mut answer = Err(PldError::TooWide);
+        for _ in 0..4 {
+            let window = Window::new(&self.parts, theta, delta, workshop).ok_or(PldError::TooWide)?;
+            match window.epsilon(delta) {
+                Found::Never => return Ok(None),
+                Found::Below => theta *= 0.5,
+                Found::At(epsilon) => {
+                    answer = Ok(Some(epsilon));
+                    self.theta = Some(theta);
+                    if epsilon <= 0.0 || window.holds(epsilon) {
+                        break;
+                    }
+                    // A window centred elsewhere loses digits, never validity: look again where the answer is.
+                    theta = tilt_for_epsilon(&self.parts, epsilon, theta);
+                }
+            }
+        }
+        answer
+    }
+
+    /// The δ at ε.
+    fn delta(&mut self, epsilon: f64, workshop: &mut Workshop) -> Result<f64, PldError> {
+        let theta = tilt_for_epsilon(&self.parts, epsilon, self.theta.unwrap_or(1.0));
+        self.theta = Some(theta);
+        let about = moments(&self.parts, theta).ln_delta(theta, self.parts[0].step);
+        let window = Window::new(&self.parts, theta, libm::exp(about), workshop).ok_or(PldError::TooWide)?;
+        // Above the window there is nothing but what is infinite; below it the window says 1 at worst.
+        Ok(window.delta(epsilon).unwrap_or(1.0))
+    }
+}

@@ -5,6 +5,7 @@
 //! far it got. Nothing here decides what may leave; `site` does.
 
 mod desk;
+mod errand;
 mod exchange;
 mod lease;
 mod part;
@@ -20,10 +21,11 @@ use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Registration;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::problem::Code;
+use undertone_api::signed::SignedError;
 
 use crate::config::{Config, ConfigError};
 use crate::gateway::{Gateway, GatewayError, Offer, Patience, Work};
-use crate::site::admission::Identity;
+use crate::site::admission::{Fault, Identity};
 use crate::site::clock::{self, Clock};
 use crate::site::datasets::{self, DatasetsError, Local};
 use crate::site::folder::{Folder, FolderError};
@@ -33,6 +35,10 @@ use crate::site::policy::{Policy, PolicyError};
 use crate::site::store::{Store, StoreError};
 
 use lease::Lease;
+
+pub use desk::{Verdict, consider, judge, told, untold};
+pub use errand::{Errand, Letter};
+pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
 
 /// How long the server is asked to wait for something to offer.
 const WAIT: Duration = Duration::from_secs(20);
@@ -73,7 +79,7 @@ pub enum DaemonError {
 }
 
 /// The open site: everything a part of the daemon may need.
-struct Site {
+pub struct Site {
     folder: Folder,
     identity: Identity,
     key: SiteKey,
@@ -85,10 +91,13 @@ struct Site {
 }
 
 impl Site {
-    fn open(folder: Folder, config: &Config) -> Result<Self, DaemonError> {
+    /// Takes the site for this process and opens its database, with the time of `clock`. Does not speak to the server yet.
+    ///
+    /// # Errors
+    /// [`DaemonError`] when another process has it, or something of it cannot be used.
+    pub fn open(folder: Folder, config: &Config, clock: Clock) -> Result<Self, DaemonError> {
         let lock = folder.lock()?;
         let key = SiteKey::load(&folder.key())?;
-        let clock = clock::system();
         let store = Arc::new(Store::open(&folder.ledger())?);
         let ledger = Ledger::open(Arc::clone(&store), lock, key.clone(), config.worker, Arc::clone(&clock))?;
         let gateway = Gateway::new(&config.server, config.worker, key.clone())?;
@@ -102,9 +111,37 @@ impl Site {
         Policy::load(&self.folder.policy())
     }
 
-    /// The datasets as they were last registered.
-    fn datasets(&self) -> Vec<Local> {
+    /// The datasets as they were last found.
+    pub fn datasets(&self) -> Vec<Local> {
         self.datasets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks for datasets, and holds them from now on.
+    ///
+    /// # Errors
+    /// [`DaemonError`] when folder, policy or database cannot be read.
+    pub fn find_datasets(&self) -> Result<Vec<Local>, DaemonError> {
+        let policy = self.policy()?;
+        let (found, unusable) = datasets::scan(&self.folder, &self.store, &policy)?;
+        for bad in unusable {
+            tracing::warn!(dataset.name = bad.name, error = %bad.error, "a folder under data/ is no usable dataset");
+        }
+        self.hold(found.clone());
+        Ok(found)
+    }
+
+    fn hold(&self, found: Vec<Local>) {
+        *self.datasets.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
+    /// The site's database.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The site's ledger.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 }
 
@@ -117,7 +154,7 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
     let config = Config::load(&folder)?;
     // A policy that cannot be read refuses everything; better to say so now.
     Policy::load(&folder.policy())?;
-    let site = Arc::new(Site::open(folder, &config)?);
+    let site = Arc::new(Site::open(folder, &config, clock::system())?);
     tracing::info!(worker.id = %config.worker, worker.name = config.worker_name, server = config.server.address(), "worker started");
     let mut daemon = Daemon {
         site,
@@ -134,7 +171,14 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
     ended
 }
 
-type Held = Arc<Mutex<HashMap<(JobId, DatasetId), Arc<Lease>>>>;
+/// A part that somebody here works on.
+struct HeldPart {
+    /// Digest of the manifest under which it runs.
+    manifest: String,
+    lease: Arc<Lease>,
+}
+
+type Held = Arc<Mutex<HashMap<(JobId, DatasetId), HeldPart>>>;
 
 struct Daemon {
     site: Arc<Site>,
@@ -191,7 +235,7 @@ impl Daemon {
         let decided: Vec<String> = self.known.iter().cloned().collect();
         let leases: Vec<String> = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.values().map(|lease| lease.token()).collect()
+            held.values().map(|part| part.lease.token()).collect()
         };
         match self.site.gateway.next_offer(WAIT, &decided, &leases).await? {
             Offer::Nothing => {}
@@ -207,11 +251,7 @@ impl Daemon {
 
     /// Registers datasets that are new or have changed.
     async fn register(&mut self) -> Result<(), DaemonError> {
-        let policy = self.site.policy()?;
-        let (mut found, unusable) = datasets::scan(&self.site.folder, &self.site.store, &policy)?;
-        for bad in unusable {
-            tracing::warn!(dataset.name = bad.name, error = %bad.error, "a folder under data/ is no usable dataset");
-        }
+        let mut found = self.site.find_datasets()?;
         for local in &mut found {
             let told = local.registration();
             if self.registered.get(&local.name) != Some(&told) {
@@ -222,26 +262,37 @@ impl Daemon {
                 self.registered.insert(local.name.clone(), told);
             }
         }
-        *self.site.datasets.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        self.site.hold(found);
         Ok(())
     }
 
     /// Starts a part, or hands its new lease to the one that runs already.
     fn begin(&mut self, work: Work) {
-        let Some(job) = desk::job_of(&self.site, &work.manifest) else {
-            tracing::error!(dataset.id = %work.dataset, "work under a manifest that this site's server did not sign");
+        let (own, claimed) = (desk::job_of(&self.site, &work.manifest), desk::claimed_job(&work.manifest));
+        let Some(job) = own.or(claimed) else {
+            tracing::error!(dataset.id = %work.dataset, "work under something that is no manifest; it is ignored");
             return;
         };
-        let place = (job, work.dataset);
+        let (place, manifest) = ((job, work.dataset), work.manifest.digest());
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lease) = held.get(&place) {
-            lease.replace(work.lease);
+        let known = held.get(&place);
+        if let Some(part) = known.filter(|part| own.is_some() && part.manifest == manifest) {
+            part.lease.replace(work.lease);
+            return;
+        }
+        let site = Arc::clone(&self.site);
+        if own.is_none() || known.is_some() {
+            let fault = match known {
+                Some(part) if own.is_some() => Fault::Changed(part.manifest.clone()),
+                _ => Fault::Signature(SignedError::Forged),
+            };
+            self.parts.spawn(async move { part::turn_away(&site, &work, job, fault.to_string()).await });
             return;
         }
         let lease = Arc::new(Lease::new(work.lease.clone(), self.stop.child_token()));
-        held.insert(place, Arc::clone(&lease));
+        held.insert(place, HeldPart { manifest, lease: Arc::clone(&lease) });
         drop(held);
-        let (site, slots, held) = (Arc::clone(&self.site), Arc::clone(&self.slots), Arc::clone(&self.held));
+        let (slots, held) = (Arc::clone(&self.slots), Arc::clone(&self.held));
         self.parts.spawn(async move {
             part::run(&site, work, &lease, &slots).await;
             held.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);

@@ -7,13 +7,13 @@ use undertone_api::signed::{Decision, Manifest, Signed};
 
 use super::Site;
 use crate::site::admission::{Examined, Fault, examine};
-use crate::site::jobs::{self, By};
+use crate::site::jobs::{self, By, Decided};
 use crate::site::ledger::LedgerError;
 use crate::site::policy::{Approval, PolicyRefusal, Rules, is_exact};
 use crate::site::store::StoreError;
 
 /// The site's answer to a manifest.
-pub(super) enum Verdict {
+pub enum Verdict {
     /// The site's own rules allow it.
     Allowed(Box<Examined>, Rules),
     /// They do not; the reason is fit for the proposer to read.
@@ -25,11 +25,38 @@ pub(super) fn job_of(site: &Site, signed: &Signed) -> Option<JobId> {
     signed.open::<Manifest>(&site.identity.server_key).ok().map(|manifest| manifest.job)
 }
 
+/// The job that a document claims to be about, whoever wrote it: to answer it by name.
+pub(super) fn claimed_job(signed: &Signed) -> Option<JobId> {
+    #[derive(serde::Deserialize)]
+    struct Claim {
+        job: JobId,
+    }
+    serde_json::from_str::<Claim>(&signed.payload).ok().map(|claim| claim.job)
+}
+
+/// Why a document is not the manifest of its job: forged, or another one than the first under its id. What is known of the
+/// job is no affair of such a document.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub(super) fn alien(site: &Site, signed: &Signed) -> Result<Option<String>, StoreError> {
+    let manifest = match signed.open::<Manifest>(&site.identity.server_key) {
+        Ok(manifest) => manifest,
+        Err(error) => return Ok(Some(Fault::Signature(error).to_string())),
+    };
+    let first = jobs::noted(&site.store, manifest.job)?.filter(|first| *first != signed.digest());
+    Ok(first.map(|first| Fault::Changed(first).to_string()))
+}
+
 /// Judges a manifest: what it says against what the site knows, then policy, then ledger. Notes it when it is new.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails; that is no answer to anybody.
-pub(super) fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict, LedgerError> {
+pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict, LedgerError> {
+    if let Some(fault) = alien(site, signed)? {
+        tracing::error!(dataset.id = %dataset, fault, "the server asked for something it may not");
+        return Ok(Verdict::Refused(fault));
+    }
     let policy = match site.policy() {
         Ok(policy) => policy,
         Err(error) => {
@@ -41,7 +68,7 @@ pub(super) fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<
     for local in &mut datasets {
         local.visibility = policy.rules(&local.name).visibility;
     }
-    let examined = match examine(signed, dataset, &site.identity, &datasets) {
+    let examined = match examine(signed, dataset, &site.identity, &datasets, (site.clock)()) {
         Ok(examined) => examined,
         Err(fault) => {
             tracing::error!(dataset.id = %dataset, fault = %fault, "the server asked for something it may not");
@@ -84,10 +111,13 @@ fn has_ended(site: &Site, examined: &Examined) -> Result<bool, StoreError> {
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub(super) fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), LedgerError> {
+pub fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), LedgerError> {
     let Ok(manifest) = signed.open::<Manifest>(&site.identity.server_key) else {
-        tracing::error!(dataset.id = %offered, "a proposal that this site's server did not sign; it is ignored");
-        return Ok(());
+        let Some(job) = claimed_job(signed) else {
+            tracing::error!(dataset.id = %offered, "something was proposed that is no manifest; it is ignored");
+            return Ok(());
+        };
+        return answer(site, signed, job, offered);
     };
     let ours = site.datasets();
     let private = ours.iter().filter(|local| local.visibility != Visibility::Public).filter_map(|local| local.id);
@@ -105,14 +135,12 @@ pub(super) fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Resu
 fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Result<(), LedgerError> {
     if let Some(before) = jobs::decision(&site.store, job, dataset, &signed.digest())? {
         // Asked again: the server lost the answer, so it is given again.
-        let by = if before.by == By::Terminal.word() { By::Terminal } else { By::Policy };
-        decide(site, signed, job, dataset, before.decision.approve, &before.decision.reason, by)?;
-        return Ok(());
+        return Ok(jobs::tell_again(&site.store, before.id)?);
     }
     match judge(site, signed, dataset)? {
         Verdict::Refused(reason) => {
             tracing::info!(job.id = %job, dataset.id = %dataset, reason, "proposal refused");
-            decide(site, signed, job, dataset, false, &reason, By::Policy)?;
+            refuse(site, signed, job, dataset, &reason)?;
         }
         Verdict::Allowed(_, rules) => match rules.approval {
             Approval::Automatic => {
@@ -134,7 +162,7 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Resul
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub(super) fn decide(
+fn decide(
     site: &Site,
     signed: &Signed,
     job: JobId,
@@ -148,18 +176,52 @@ pub(super) fn decide(
     jobs::decide(&site.store, &decision, by)
 }
 
+/// Notes the refusal of a document; one that was refused for the same reason is told again. It is told with the next [`tell`].
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub(super) fn refuse(
+    site: &Site,
+    signed: &Signed,
+    job: JobId,
+    dataset: DatasetId,
+    reason: &str,
+) -> Result<(), StoreError> {
+    match jobs::decision(&site.store, job, dataset, &signed.digest())? {
+        Some(said) if !said.decision.approve && said.decision.reason == reason => {
+            jobs::tell_again(&site.store, said.id)
+        }
+        _ => decide(site, signed, job, dataset, false, reason, By::Policy),
+    }
+}
+
+/// The decisions that the server does not know, oldest first, signed.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails.
+pub fn untold(site: &Site) -> Result<Vec<(Decided, Signed)>, LedgerError> {
+    let waiting = jobs::untold(&site.store)?.into_iter();
+    waiting
+        .map(|decided| site.key.sign(&decided.decision).map(|signed| (decided, signed)).map_err(Into::into))
+        .collect()
+}
+
+/// Notes that the server knows a decision, or will never want it.
+///
+/// # Errors
+/// [`StoreError`] when the database fails; the decision is told again then.
+pub fn told(site: &Site, decided: &Decided) -> Result<(), StoreError> {
+    jobs::told(&site.store, decided.id)
+}
+
 /// Tells the server every decision it does not know, oldest first.
 pub(super) async fn tell(site: &Site) {
-    let waiting = match jobs::untold(&site.store) {
+    let waiting = match untold(site) {
         Ok(waiting) => waiting,
         Err(error) => return tracing::error!(error = %error, "decisions could not be read"),
     };
-    for decided in waiting {
-        let told = match site.key.sign(&decided.decision) {
-            Ok(signed) => site.gateway.decide(&signed).await,
-            Err(error) => Err(error.into()),
-        };
-        match told {
+    for (decided, signed) in waiting {
+        match site.gateway.decide(&signed).await {
             Ok(()) => {
                 tracing::info!(job.id = %decided.decision.job, approve = decided.decision.approve, by = decided.by, "decision told");
             }
@@ -167,7 +229,7 @@ pub(super) async fn tell(site: &Site) {
             // The job is over, or was never there: nobody waits for the answer.
             Err(error) => tracing::warn!(job.id = %decided.decision.job, error = %error, "a decision came to nothing"),
         }
-        if let Err(error) = jobs::told(&site.store, decided.id) {
+        if let Err(error) = told(site, &decided) {
             return tracing::error!(error = %error, "a decision could not be noted as told");
         }
     }

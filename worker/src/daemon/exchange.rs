@@ -9,9 +9,10 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::DatasetId;
 use undertone_api::job::{Measurement, Report};
 use undertone_api::problem::Code;
-use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
+use undertone_api::signed::{Manifest, ManifestParticipant};
 
 use super::Site;
+use super::errand::Errand;
 use super::lease::Lease;
 use crate::dp::release::Outgoing;
 use crate::fault;
@@ -19,32 +20,16 @@ use crate::gateway::{GatewayError, Patience, written_report};
 use crate::run::{Average, Exchange, Past, RunError};
 use crate::site::admission::Examined;
 use crate::site::clearance::Clearance;
-use crate::site::folder::create_private;
-use crate::site::gate::{self, GateError};
-use crate::site::ledger::LedgerError;
-use crate::site::outbox::{Kept, Outbox, receipts_to_send};
 
 /// How long the server is asked to wait for a round or a file.
 const WAIT: Duration = Duration::from_secs(20);
-
-/// A clearance that was given and not yet used.
-struct Pending {
-    series: String,
-    round: u32,
-    receipt: Option<u64>,
-    /// The digest of the receipt, that the vector must carry.
-    digest: Option<String>,
-}
 
 /// The exchange of one part.
 pub(super) struct SiteExchange {
     handle: Handle,
     site: Arc<Site>,
     lease: Arc<Lease>,
-    examined: Examined,
-    folder: PathBuf,
-    outbox: Outbox,
-    pending: Option<Pending>,
+    errand: Errand,
     /// The average that came with the answer that a round is closed, until it is asked for.
     fetched: Option<(String, u32, Average)>,
     report: String,
@@ -78,10 +63,8 @@ impl SiteExchange {
         lease: Arc<Lease>,
         examined: Examined,
     ) -> Result<Self, RunError> {
-        let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
-        create_private(&folder).map_err(failed)?;
-        let outbox = Outbox::new(examined.manifest.job, examined.dataset.id, &folder);
-        Ok(Self { handle, site, lease, examined, folder, outbox, pending: None, fetched: None, report: String::new() })
+        let errand = Errand::new(&site, examined)?;
+        Ok(Self { handle, site, lease, errand, fetched: None, report: String::new() })
     }
 
     /// The report that was handed in, as JSON; empty when none was.
@@ -115,7 +98,7 @@ impl SiteExchange {
 
     /// Figures and files may come from public data only: of private data they would be releases that nobody paid.
     fn must_be_public(&self, what: &str) -> Result<(), RunError> {
-        if self.examined.local.visibility == Visibility::Public {
+        if self.errand.examined().local.visibility == Visibility::Public {
             return Ok(());
         }
         Err(RunError::Refused(format!("{what} may leave this site only for a dataset that its policy marks as public")))
@@ -124,55 +107,48 @@ impl SiteExchange {
     /// Keeps a vector as [`Exchange::send`] does, and dies before it is sent.
     #[cfg(test)]
     pub(super) fn keep_only(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        let receipt = self.pending.take().and_then(|pending| pending.receipt);
-        self.outbox.keep(&self.site.store, series, round, vector.vector(), receipt).map_err(failed)
+        self.errand.keep(&self.site, series, round, vector)
     }
 
     /// Sends what the outbox holds for a round.
     fn deliver(&self, series: &str, round: u32) -> Result<(), RunError> {
-        let store = &self.site.store;
-        let parcel = self.outbox.parcel(store, series, round).map_err(failed)?;
-        let waiting = match parcel.receipt {
-            Some(receipt) => receipts_to_send(store, receipt, Some(receipt)).map_err(failed)?,
-            None => Vec::new(),
-        };
-        let (numbers, receipts): (Vec<u64>, Vec<Signed>) = waiting.into_iter().unzip();
+        let letter = self.errand.letter(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
-        let (gateway, parcel, receipts) = (&self.site.gateway, &parcel, &receipts);
+        let (gateway, parcel, receipts) = (&self.site.gateway, &letter.parcel, &letter.receipts);
         let sent =
             self.ask("submit", |token| async move { gateway.submit(&token, series, round, parcel, receipts).await });
         fault::point(fault::AFTER_SEND);
         match sent {
             Ok(repeated) => {
-                tracing::debug!(job.id = %self.examined.manifest.job, series, round, repeated, "vector sent");
+                tracing::debug!(job.id = %self.errand.examined().manifest.job, series, round, repeated, "vector sent");
             }
             Err(Unanswered::No(error)) if error.code() == Some(Code::RoundClosed) => {
-                tracing::warn!(job.id = %self.examined.manifest.job, series, round, "the round closed without this vector; it stays paid");
+                tracing::warn!(job.id = %self.errand.examined().manifest.job, series, round, "the round closed without this vector; it stays paid");
             }
             Err(unanswered) => return Err(unanswered.into()),
         }
-        self.outbox.accepted(store, series, round, &numbers).map_err(failed)
+        self.errand.arrived(&self.site, series, round, &letter)
     }
 }
 
 impl Exchange for SiteExchange {
     fn manifest(&self) -> &Manifest {
-        &self.examined.manifest
+        &self.errand.examined().manifest
     }
 
     fn own(&self) -> &ManifestParticipant {
-        self.examined.own()
+        self.errand.examined().own()
     }
 
     fn folder(&self) -> &Path {
-        &self.folder
+        self.errand.folder()
     }
 
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError> {
-        if id == self.examined.dataset.id {
-            return Ok(self.examined.local.folder.clone());
+        if id == self.errand.examined().dataset.id {
+            return Ok(self.errand.examined().local.folder.clone());
         }
-        let named = self.examined.manifest.participants.iter().any(|party| party.dataset == id);
+        let named = self.errand.examined().manifest.participants.iter().any(|party| party.dataset == id);
         let local = self.site.datasets().into_iter().find(|local| local.id == Some(id)).filter(|_| named);
         let local =
             local.ok_or_else(|| RunError::Failed("the job asks for a dataset that is not at this site".to_owned()))?;
@@ -187,11 +163,7 @@ impl Exchange for SiteExchange {
     }
 
     fn past(&self, series: &str, round: u32) -> Result<Past, RunError> {
-        Ok(match self.outbox.state(&self.site.store, series, round).map_err(failed)? {
-            Kept::Nothing => Past::Untouched,
-            Kept::Stored => Past::Stored,
-            Kept::Accepted => Past::Accepted,
-        })
+        self.errand.past(&self.site, series, round)
     }
 
     fn closed(&mut self, series: &str, round: u32) -> Result<bool, RunError> {
@@ -206,40 +178,11 @@ impl Exchange for SiteExchange {
         if self.stopped() {
             return Err(RunError::Stopped(self.lease.reason()));
         }
-        match self.past(series, round)? {
-            Past::Untouched => {}
-            Past::Stored | Past::Accepted => {
-                return Err(RunError::Failed(format!("{series}/{round} was released already: send it again instead")));
-            }
-        }
-        let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
-        let policy = self.site.policy().map_err(|error| refused(&error))?;
-        let rules = policy.rules(&self.examined.local.name);
-        let cleared =
-            gate::clear(&self.site.ledger, &rules, &self.examined, series, round).map_err(|error| match error {
-                // The disk, not the rules: the same job may go on when it is mended.
-                GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => failed(error),
-                refusal => refused(&refusal),
-            })?;
-        let digest = match &cleared.clearance {
-            Clearance::Paid(spent) => Some(spent.receipt().digest()),
-            Clearance::Public(_) => None,
-        };
-        self.pending = Some(Pending { series: series.to_owned(), round, receipt: cleared.receipt, digest });
-        Ok(cleared.clearance)
+        self.errand.clear(&self.site, series, round)
     }
 
     fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError> {
-        let digest = vector.receipt().map(Signed::digest);
-        let cleared = self
-            .pending
-            .take()
-            .filter(|pending| (pending.series.as_str(), pending.round, &pending.digest) == (series, round, &digest));
-        let cleared =
-            cleared.ok_or_else(|| RunError::Refused(format!("the vector was not cleared for {series}/{round}")))?;
-        fault::point(fault::BEFORE_STORE);
-        self.outbox.keep(&self.site.store, series, round, vector.vector(), cleared.receipt).map_err(failed)?;
-        fault::point(fault::AFTER_STORE);
+        self.errand.keep(&self.site, series, round, &vector)?;
         self.deliver(series, round)
     }
 

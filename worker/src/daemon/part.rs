@@ -17,7 +17,7 @@ use crate::fault;
 use crate::gateway::{GatewayError, Patience, Work};
 use crate::run::{self, RunError};
 use crate::site::admission::Examined;
-use crate::site::jobs::{self, By, Outcome};
+use crate::site::jobs::{self, Outcome, RunRow};
 use crate::site::ledger::LedgerError;
 use crate::site::outbox::{self, Outbox};
 use crate::site::policy::is_exact;
@@ -28,16 +28,18 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a part whose end could not be told is held, so that it is not offered again at once.
 const HOLD: Duration = Duration::from_secs(30);
 
-/// What came before the run.
-enum Before {
+/// What a look at offered work comes to.
+pub enum Look {
     /// It may run.
     Go(Box<Examined>),
     /// It has ended before, like this.
     Ended(Outcome),
     /// The site will not.
     Refused(String),
-    /// The lease ended first.
-    Stopped,
+    /// It comes under a document that is not its own.
+    Alien(String),
+    /// Nobody at the site's terminal has said anything yet.
+    Waits(Box<Examined>),
 }
 
 /// Works on a part until it ends, the lease does, or the daemon stops.
@@ -84,27 +86,27 @@ async fn whole(
     job: JobId,
 ) -> Result<Option<Outcome>, LedgerError> {
     let _slot;
-    let examined = match before(site, work, lease).await? {
-        Before::Stopped => return Ok(stopped(lease)),
-        Before::Ended(outcome) => return Ok(Some(outcome)),
-        Before::Refused(reason) => {
-            tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "work refused");
-            desk::decide(site, &work.manifest, job, work.dataset, false, &reason, By::Policy)?;
-            desk::tell(site).await;
-            jobs::began(&site.store, job, work.dataset, &lease.token())?;
-            return Ok(Some(Outcome::GaveUp { reason }));
+    let examined = match before(site, work, lease, job).await? {
+        None | Some(Look::Waits(_)) => return Ok(stopped(lease)),
+        Some(Look::Ended(outcome)) => return Ok(Some(outcome)),
+        Some(Look::Alien(reason)) => {
+            turn_away(site, work, job, reason).await;
+            return Ok(None);
         }
-        Before::Go(examined) => examined,
+        Some(Look::Refused(reason)) => {
+            let outcome = refuse(site, work, job, &lease.token(), reason)?;
+            desk::tell(site).await;
+            return Ok(Some(outcome));
+        }
+        Some(Look::Go(examined)) => examined,
     };
     tokio::select! {
         slot = slots.acquire() => _slot = slot,
         () = lease.stop.cancelled() => return Ok(stopped(lease)),
     }
-    jobs::began(&site.store, job, work.dataset, &lease.token())?;
-    if let Err(reason) = reserve(site, &examined)? {
-        desk::decide(site, &work.manifest, job, work.dataset, false, &reason, By::Policy)?;
+    if let Some(outcome) = take_up(site, work, &examined, &lease.token())? {
         desk::tell(site).await;
-        return Ok(Some(Outcome::GaveUp { reason }));
+        return Ok(Some(outcome));
     }
     tracing::info!(job.id = %job, job.kind = examined.manifest.spec.kind(), dataset.name = examined.local.name, "run begins");
     let public = examined.local.visibility == Visibility::Public;
@@ -128,6 +130,20 @@ async fn whole(
     })
 }
 
+/// Turns work away that comes under a document which is not that of its job: a signed refusal and the end of the lease. What
+/// the site knows, reserved or runs under the job's own manifest stays as it is.
+pub(super) async fn turn_away(site: &Site, work: &Work, job: JobId, reason: String) {
+    tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the server asked for something it may not");
+    if let Err(error) = desk::refuse(site, &work.manifest, job, work.dataset, &reason) {
+        return tracing::error!(job.id = %job, error = %error, "a refusal could not be noted");
+    }
+    desk::tell(site).await;
+    // Once: when it is lost, the work is offered again and turned away again.
+    if let Err(error) = site.gateway.finish(&work.lease, &Outcome::GaveUp { reason }, &[]).await {
+        tracing::warn!(job.id = %job, error = %error, "the server does not take a lease back");
+    }
+}
+
 /// The outcome of a part whose lease ended: one when the job is over, none when it may come back.
 fn stopped(lease: &Lease) -> Option<Outcome> {
     match lease.end() {
@@ -136,32 +152,81 @@ fn stopped(lease: &Lease) -> Option<Outcome> {
     }
 }
 
-async fn before(site: &Site, work: &Work, lease: &Lease) -> Result<Before, LedgerError> {
+/// Looks until there is an answer; `None` when the lease ended first.
+async fn before(site: &Site, work: &Work, lease: &Lease, job: JobId) -> Result<Option<Look>, LedgerError> {
     let mut told = false;
     loop {
         // Judged anew each time: policy and ledger may have changed while somebody thought about it.
-        let (examined, rules) = match desk::judge(site, &work.manifest, work.dataset)? {
-            desk::Verdict::Allowed(examined, rules) => (examined, rules),
-            desk::Verdict::Refused(reason) => return Ok(Before::Refused(reason)),
+        let examined = match look(site, work, job)? {
+            Look::Waits(examined) => examined,
+            Look::Ended(outcome) => {
+                desk::tell(site).await;
+                return Ok(Some(Look::Ended(outcome)));
+            }
+            answer => return Ok(Some(answer)),
         };
-        let before = jobs::run(&site.store, examined.manifest.job, work.dataset)?;
-        if let Some(outcome) = before.and_then(|run| run.ended) {
-            return Ok(Before::Ended(outcome));
-        }
-        match desk::approval(site, &examined, &rules, work.steward.as_deref())? {
-            Some(Ok(())) => return Ok(Before::Go(examined)),
-            Some(Err(reason)) => return Ok(Before::Refused(reason)),
-            None => {}
-        }
         if !told {
             tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, "work waits for `undertone-worker approve` at this site");
             told = true;
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
-            () = lease.stop.cancelled() => return Ok(Before::Stopped),
+            () = lease.stop.cancelled() => return Ok(None),
         }
     }
+}
+
+/// Looks at offered work once: whose document it is, what became of it before, what it says, policy, ledger, and who
+/// approved it.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails; that is no answer to anybody.
+pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
+    if let Some(reason) = desk::alien(site, &work.manifest)? {
+        return Ok(Look::Alien(reason));
+    }
+    let before = jobs::run(&site.store, job, work.dataset)?;
+    if let Some(RunRow { ended: Some(outcome), told, .. }) = before {
+        if told {
+            tracing::error!(job.id = %job, dataset.id = %work.dataset, "the server offers work whose end it has been told");
+            let reason = "the job is over at this site; propose a new one";
+            desk::refuse(site, &work.manifest, job, work.dataset, reason)?;
+        }
+        return Ok(Look::Ended(outcome));
+    }
+    let (examined, rules) = match desk::judge(site, &work.manifest, work.dataset)? {
+        desk::Verdict::Allowed(examined, rules) => (examined, rules),
+        desk::Verdict::Refused(reason) => return Ok(Look::Refused(reason)),
+    };
+    Ok(match desk::approval(site, &examined, &rules, work.steward.as_deref())? {
+        Some(Ok(())) => Look::Go(examined),
+        Some(Err(reason)) => Look::Refused(reason),
+        None => Look::Waits(examined),
+    })
+}
+
+/// Notes that the site will not run a part: a refusal to be told, and the part's end.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails.
+pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String) -> Result<Outcome, LedgerError> {
+    tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "work refused");
+    desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
+    jobs::began(&site.store, job, work.dataset, lease)?;
+    Ok(Outcome::GaveUp { reason })
+}
+
+/// Takes up a part that may run: notes its lease, and reserves its worst case. `None` when it runs now; its end when the
+/// site's ledger refuses.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails.
+pub fn take_up(site: &Site, work: &Work, examined: &Examined, lease: &str) -> Result<Option<Outcome>, LedgerError> {
+    let job = examined.manifest.job;
+    jobs::began(&site.store, job, work.dataset, lease)?;
+    let Err(reason) = reserve(site, examined)? else { return Ok(None) };
+    desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
+    Ok(Some(Outcome::GaveUp { reason }))
 }
 
 /// Reserves the worst case; the inner error is the site's refusal.
@@ -219,42 +284,65 @@ async fn ended(
     lease: &str,
     outcome: &Outcome,
 ) -> Result<bool, LedgerError> {
+    close(site, job, dataset, outcome)?;
+    let (numbers, receipts) = closing(site)?;
+    let told = finish(site, lease, outcome, &receipts).await;
+    if told {
+        end_is_told(site, job, dataset, &numbers)?;
+    }
+    Ok(told)
+}
+
+/// Closes a part at this site: notes its outcome, and gives back what it reserved and never paid out.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails; it is to be closed again then.
+pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &Outcome) -> Result<(), LedgerError> {
     // First the outcome: once the reservation is settled the run can never go on.
     jobs::ended(&site.store, job, dataset, outcome)?;
     fault::point(fault::BEFORE_SETTLE);
     let left = site.ledger.settle_job(job, Some(dataset))?;
     fault::point(fault::AFTER_SETTLE);
     tracing::info!(job.id = %job, dataset.id = %dataset, releases = left, "reservation settled");
-    let told = finish(site, lease, outcome).await?;
-    if told {
-        jobs::end_told(&site.store, job, dataset)?;
-        let outbox = Outbox::new(job, dataset, &site.folder.work(job, dataset));
-        if let Err(error) = outbox.clear() {
-            tracing::warn!(job.id = %job, error = %error, "sent vectors could not be removed");
-        }
-    }
-    Ok(told)
+    Ok(())
 }
 
-async fn finish(site: &Site, lease: &str, outcome: &Outcome) -> Result<bool, StoreError> {
-    let waiting = outbox::receipts_to_send(&site.store, u64::MAX, None)?;
-    let (numbers, receipts): (Vec<u64>, Vec<Signed>) = waiting.into_iter().unzip();
-    let told = match (tell(site, lease, outcome, &receipts).await, outcome) {
+/// The receipts that go with the end of a part, with their numbers: all that the server lacks.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn closing(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
+    Ok(outbox::receipts_to_send(&site.store, u64::MAX, None)?.into_iter().unzip())
+}
+
+/// Notes that the server knows the end of a part, and has the receipts that came with it; nothing of it needs to be kept.
+///
+/// # Errors
+/// [`StoreError`] when the database fails; the end is told again then.
+pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
+    outbox::acknowledge(&site.store, receipts)?;
+    jobs::end_told(&site.store, job, dataset)?;
+    let outbox = Outbox::new(job, dataset, &site.folder.work(job, dataset));
+    if let Err(error) = outbox.clear() {
+        tracing::warn!(job.id = %job, error = %error, "sent vectors could not be removed");
+    }
+    Ok(())
+}
+
+async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> bool {
+    let told = match (tell(site, lease, outcome, receipts).await, outcome) {
         (Err(error), Outcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
             tracing::error!(error = %error, "the server does not take the end of the run");
             let gave_up = Outcome::GaveUp { reason: format!("the server did not take the result: {error}") };
-            tell(site, lease, &gave_up, &receipts).await
+            tell(site, lease, &gave_up, receipts).await
         }
         (told, _) => told,
     };
     match told {
-        Ok(()) => {
-            outbox::acknowledge(&site.store, &numbers)?;
-            Ok(true)
-        }
+        Ok(()) => true,
         Err(error) => {
             tracing::warn!(error = %error, "the end of a run could not be told");
-            Ok(false)
+            false
         }
     }
 }

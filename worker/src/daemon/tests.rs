@@ -62,7 +62,7 @@ impl Place {
     }
 
     fn site(&self) -> Arc<Site> {
-        Arc::new(Site::open(self.folder(), &self.config).expect("nobody else has it"))
+        Arc::new(Site::open(self.folder(), &self.config, crate::site::clock::system()).expect("nobody else has it"))
     }
 
     /// A description is all that the daemon reads of a dataset; its line is the fixtures'.
@@ -116,7 +116,8 @@ fn open_job() -> Manifest {
 
 fn exchange(site: &Arc<Site>, manifest: &Manifest, visibility: Visibility) -> SiteExchange {
     let known = [local(visibility)];
-    let examined: Examined = examine(&sign(manifest), OURS, &site.identity, &known).expect("it is honest");
+    let examined: Examined =
+        examine(&sign(manifest), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
     if let Some(under) = examined.under().filter(|_| visibility == Visibility::Private) {
         site.ledger.reserve(&under, &crate::fixture::limit(8.0)).expect("there is room");
     }

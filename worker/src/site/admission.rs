@@ -6,14 +6,17 @@
 //! add a check: a line in [`examine`], a fault, a case in the tests that plays that server.
 
 use ed25519_dalek::VerifyingKey;
+use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
 use undertone_api::job::{Charge, Purpose};
-use undertone_api::signed::{Manifest, ManifestParticipant, Signed, SignedError};
+use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 
 use super::datasets::Local;
 use super::ledger::Under;
+
+mod form;
 
 /// Why a manifest is not believed. Every text is fit for the proposer to read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -51,10 +54,36 @@ pub enum Fault {
     /// Another charge.
     #[error("the manifest does not charge `{0}` what its spec costs by this site's own facts: propose the job again")]
     Charge(String),
+    /// Something in it that was not understood.
+    #[error(
+        "the manifest says something at `{0}` that this worker does not understand: it needs a later version of the worker"
+    )]
+    Strange(String),
+    /// Somebody else's dataset.
+    #[error("the manifest says that dataset `{0}` belongs to another organization")]
+    Owner(String),
+    /// Another model.
+    #[error("the manifest starts from another model than its spec makes with the data of `{0}`")]
+    Model(String),
+    /// No limits.
+    #[error("the manifest has no limits: it is from before there were any; propose the job again")]
+    NoLimits,
+    /// Other limits.
+    #[error("the manifest's limits are not those of its spec and its participants: propose the job again")]
+    Limits,
+    /// Too late.
+    #[error("the manifest held until {0}: propose the job again")]
+    Expired(OffsetDateTime),
+    /// Too early.
+    #[error("the manifest was issued at {0}, which is yet to come: set the clocks of server and site")]
+    Future(OffsetDateTime),
     /// A second manifest under one job.
     #[error("the job came under another manifest before ({0}): a job never changes; propose a new one")]
     Changed(String),
 }
+
+/// How far the clocks of server and site may be apart.
+const CLOCKS: Duration = Duration::DAY;
 
 /// Who the site is, for the questions of this room.
 #[derive(Debug, Clone)]
@@ -103,6 +132,11 @@ impl Examined {
         })
     }
 
+    /// When the manifest ceases to hold.
+    pub fn not_after(&self) -> Option<OffsetDateTime> {
+        self.manifest.limits.as_ref().map(|limits| limits.not_after)
+    }
+
     /// What one vector of `series` releases; `None` when the site lets nothing private out in it.
     pub fn release(&self, series: &str) -> Option<Event> {
         self.manifest.spec.release(&self.dataset, series)
@@ -115,19 +149,23 @@ impl Examined {
     }
 }
 
-/// Reads a manifest that was offered for the dataset `offered`, and compares it with what the site knows.
+/// Reads a manifest that was offered for the dataset `offered`, and compares it with what the site knows at `now`.
 ///
 /// # Errors
 /// [`Fault`] at the first thing that does not agree.
-pub fn examine(signed: &Signed, offered: DatasetId, site: &Identity, datasets: &[Local]) -> Result<Examined, Fault> {
+pub fn examine(
+    signed: &Signed,
+    offered: DatasetId,
+    site: &Identity,
+    datasets: &[Local],
+    now: OffsetDateTime,
+) -> Result<Examined, Fault> {
     let manifest: Manifest = signed.open(&site.server_key)?;
-    let local = datasets.iter().find(|local| local.id == Some(offered)).ok_or(Fault::Stranger)?;
-    let mut named = manifest.participants.iter().enumerate().filter(|(_, party)| party.dataset == offered);
-    let not_named = || Fault::NotNamed(local.name.clone());
-    let (own, party) = named.next().ok_or_else(not_named)?;
-    if named.next().is_some() || party.worker != site.worker || party.purpose != Purpose::Participate {
-        return Err(not_named());
+    if let Some(place) = form::strange(&signed.payload, &manifest) {
+        return Err(Fault::Strange(place));
     }
+    let local = datasets.iter().find(|local| local.id == Some(offered)).ok_or(Fault::Stranger)?;
+    let own = own(&manifest, offered, site, local)?;
     let in_spec = manifest.spec.datasets();
     let in_manifest: Vec<_> = manifest.participants.iter().map(|party| (party.dataset, party.purpose)).collect();
     if in_spec != in_manifest {
@@ -136,9 +174,7 @@ pub fn examine(signed: &Signed, offered: DatasetId, site: &Identity, datasets: &
     for party in &manifest.participants {
         check_other(party, offered, site, datasets)?;
     }
-    if party.lineage != local.lineage {
-        return Err(Fault::Lineage(local.name.clone()));
-    }
+    let party = &manifest.participants[own];
     let dataset = local.as_seen(offered, site.organization, site.worker);
     let charge = manifest.spec.cost(&dataset);
     if charge != party.charge {
@@ -153,8 +189,45 @@ pub fn examine(signed: &Signed, offered: DatasetId, site: &Identity, datasets: &
             return Err(Fault::Units { dataset: local.name.clone(), manifest: party.units, site: units });
         }
     }
+    check_limits(&manifest, local, now)?;
     let (signed, digest, local) = (signed.clone(), signed.digest(), local.clone());
     Ok(Examined { manifest, signed, digest, own, local, dataset, charge })
+}
+
+/// The one place at which the manifest names this site's dataset as a participant, by its name, line, owner and worker.
+fn own(manifest: &Manifest, offered: DatasetId, site: &Identity, local: &Local) -> Result<usize, Fault> {
+    let mut named = manifest.participants.iter().enumerate().filter(|(_, party)| party.dataset == offered);
+    let not_named = || Fault::NotNamed(local.name.clone());
+    let (own, party) = named.next().ok_or_else(not_named)?;
+    let ours = party.worker == site.worker && party.dataset_name == local.name;
+    if named.next().is_some() || !ours || party.purpose != Purpose::Participate {
+        return Err(not_named());
+    }
+    if party.lineage != local.lineage {
+        return Err(Fault::Lineage(local.name.clone()));
+    }
+    if party.organization != site.organization {
+        return Err(Fault::Owner(local.name.clone()));
+    }
+    Ok(own)
+}
+
+/// That model and limits are those of the spec, and that the manifest is in force.
+fn check_limits(manifest: &Manifest, local: &Local, now: OffsetDateTime) -> Result<(), Fault> {
+    if manifest.model != manifest.spec.model(local.inputs) {
+        return Err(Fault::Model(local.name.clone()));
+    }
+    let limits = manifest.limits.as_ref().ok_or(Fault::NoLimits)?;
+    if !limits.agree_with(&Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at)) {
+        return Err(Fault::Limits);
+    }
+    if manifest.issued_at > now.saturating_add(CLOCKS) {
+        return Err(Fault::Future(manifest.issued_at));
+    }
+    if limits.not_after < now {
+        return Err(Fault::Expired(limits.not_after));
+    }
+    Ok(())
 }
 
 /// That what the manifest says of another dataset at this site holds; a dataset that is only read must be public here.

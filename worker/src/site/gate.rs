@@ -3,6 +3,7 @@
 //! It asks the policy file, as it stands now, and then the ledger, which pays. Public data need no payment, open data are
 //! recorded as released in the clear, all else is charged.
 
+use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 
 use super::admission::Examined;
@@ -21,6 +22,9 @@ pub enum GateError {
         /// The round.
         round: u32,
     },
+    /// Too late.
+    #[error("the job's manifest held until {0}: nothing leaves under it any more")]
+    Expired(OffsetDateTime),
     /// The policy says otherwise than when the job was admitted.
     #[error("this site's policy now says that the dataset is {now}, and the job was admitted when it was {before}")]
     Visibility {
@@ -49,7 +53,7 @@ pub struct Cleared {
     pub receipt: Option<u64>,
 }
 
-/// Asks for permission to send one vector.
+/// Asks for permission to send one vector at `now`.
 ///
 /// # Errors
 /// [`GateError`] when policy or ledger say no; nothing was charged then.
@@ -59,9 +63,13 @@ pub fn clear(
     examined: &Examined,
     series: &str,
     round: u32,
+    now: OffsetDateTime,
 ) -> Result<Cleared, GateError> {
     if !examined.rounds(series).is_some_and(|rounds| (1..=rounds).contains(&round)) {
         return Err(GateError::NoRound { series: series.to_owned(), round });
+    }
+    if let Some(until) = examined.not_after().filter(|until| *until < now) {
+        return Err(GateError::Expired(until));
     }
     let before = examined.local.visibility;
     if rules.visibility != before {

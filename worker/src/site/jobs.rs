@@ -124,6 +124,22 @@ pub fn remember(
     Ok((!first.is_empty()).then_some(first))
 }
 
+/// Digest of the manifest under which `job` was first seen here; `None` for a job that never was.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
+    store.read(|db| {
+        db.query_row(
+            "SELECT digest FROM manifest WHERE job = ?1 ORDER BY seen_at, dataset LIMIT 1",
+            [job.to_string()],
+            |row| row.get(0),
+        )
+        .optional()
+        .map_err(StoreError::sqlite("look for a manifest"))
+    })
+}
+
 /// Notes a decision.
 ///
 /// # Errors
@@ -207,6 +223,18 @@ pub fn told(store: &Store, decision: i64) -> Result<(), StoreError> {
         tx.execute("INSERT INTO told (decision) VALUES (?1) ON CONFLICT DO NOTHING", [decision])
             .map(|_| ())
             .map_err(StoreError::sqlite("note what was told"))
+    })
+}
+
+/// Notes that the server has to be told a decision once more.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute("DELETE FROM told WHERE decision = ?1", [decision])
+            .map(|_| ())
+            .map_err(StoreError::sqlite("note what is to be told"))
     })
 }
 

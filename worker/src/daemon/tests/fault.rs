@@ -42,7 +42,7 @@ fn release(exchange: &mut SiteExchange) -> Outgoing {
 async fn live(folder: &Path) {
     let folder = Folder::new(folder);
     let config = Config::load(&folder).expect("it was stored");
-    let site = Arc::new(Site::open(folder, &config).expect("nobody else has it"));
+    let site = Arc::new(Site::open(folder, &config, crate::site::clock::system()).expect("nobody else has it"));
     let mut exchange = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
     beside(move || {
         let vector = release(&mut exchange);

@@ -1,15 +1,19 @@
 //! Each test plays a server that lies in one way.
 
+mod widened;
+
 use ed25519_dalek::SigningKey;
+use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, LineageId, WorkerId};
 use undertone_api::job::{Purpose, Spec};
-use undertone_api::signed::{Manifest, Signed, SignedError};
+use undertone_api::signed::{Limits, Manifest, Signed, SignedError};
 use undertone_privacy::Event;
 use uuid::Uuid;
 
 use super::{Examined, Fault, Identity, examine};
 use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec, z};
+use crate::site::clock;
 use crate::site::datasets::Local;
 
 fn identity() -> Identity {
@@ -24,10 +28,20 @@ fn sign(manifest: &Manifest) -> Signed {
     Signed::new(manifest, &server_key()).expect("a manifest has a JSON form")
 }
 
+fn now() -> OffsetDateTime {
+    clock::system()()
+}
+
+/// Makes the model and the limits those of the spec again.
+fn settle(manifest: &mut Manifest) {
+    manifest.model = manifest.spec.model(13);
+    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
+}
+
 fn ask_with(change: impl FnOnce(&mut Manifest), datasets: &[Local]) -> Result<Examined, Fault> {
     let mut manifest = honest();
     change(&mut manifest);
-    examine(&sign(&manifest), OURS, &identity(), datasets)
+    examine(&sign(&manifest), OURS, &identity(), datasets, now())
 }
 
 fn ask(change: impl FnOnce(&mut Manifest)) -> Result<Examined, Fault> {
@@ -55,7 +69,8 @@ fn a_forged_manifest_is_refused() {
     widened.payload = widened.payload.replace("\"rounds\":10", "\"rounds\":11");
     assert_ne!(widened.payload, sign(&honest()).payload, "the payload was changed");
     for signed in [by_another, widened] {
-        let fault = examine(&signed, OURS, &identity(), &[local(Visibility::Private)]).expect_err("it is forged");
+        let fault =
+            examine(&signed, OURS, &identity(), &[local(Visibility::Private)], now()).expect_err("it is forged");
         assert_eq!(fault, Fault::Signature(SignedError::Forged));
     }
 }
@@ -102,6 +117,7 @@ fn exact_gradients_of_a_private_dataset_are_refused() {
     let lie = |manifest: &mut Manifest| {
         manifest.spec = open.clone();
         manifest.participants[1].charge = as_open.clone();
+        settle(manifest);
     };
     assert_eq!(fault(lie), Fault::Charge("ward-7".to_owned()));
     let examined = ask_with(lie, &[local(Visibility::Open)]).expect("the site marks it open");
@@ -119,6 +135,7 @@ fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
     let offer = |manifest: &mut Manifest| {
         manifest.spec = comparison.clone();
         manifest.participants[1].charge = charge.clone();
+        settle(manifest);
     };
     let examined = ask_with(offer, &[local(Visibility::Open)]).expect("the site marks it open");
     assert_eq!(examined.release("open"), Some(Event::NonPrivate));
@@ -184,4 +201,77 @@ fn a_test_set_of_this_site_must_be_public_by_its_own_policy() {
         assert_eq!(answer.is_ok(), believed, "{visibility:?}");
     }
     assert_eq!(LEAD, honest().participants[0].dataset);
+}
+
+#[test]
+fn a_dataset_that_the_manifest_gives_to_another_owner_or_name_is_refused() {
+    let other = undertone_api::id::OrganizationId(Uuid::from_u128(99));
+    assert_eq!(fault(|manifest| manifest.participants[1].organization = other), Fault::Owner("ward-7".to_owned()));
+    let renamed = fault(|manifest| manifest.participants[1].dataset_name = "ward-8".to_owned());
+    assert_eq!(renamed, Fault::NotNamed("ward-7".to_owned()));
+}
+
+#[test]
+fn a_start_from_another_model_is_refused() {
+    for model in [None, Some("00".repeat(32)), spec().model(14)] {
+        assert_eq!(fault(|manifest| manifest.model = model), Fault::Model("ward-7".to_owned()));
+    }
+}
+
+#[test]
+fn limits_that_are_not_those_of_the_spec_are_refused() {
+    assert_eq!(fault(|manifest| manifest.limits = None), Fault::NoLimits);
+    type Change = fn(&mut Limits);
+    let changes: [Change; 7] = [
+        |limits| limits.releases += 1,
+        |limits| limits.releases -= 1,
+        |limits| limits.rounds += 1,
+        |limits| limits.rounds -= 1,
+        |limits| limits.round_seconds += 1,
+        |limits| limits.round_seconds -= 1,
+        |limits| limits.not_after += Duration::SECOND,
+    ];
+    for change in changes {
+        assert_eq!(fault(|manifest| manifest.limits.iter_mut().for_each(change)), Fault::Limits);
+    }
+    // Ending sooner than it might is no widening.
+    let sooner = |limits: &mut Limits| limits.not_after -= Duration::DAY;
+    ask(|manifest| manifest.limits.iter_mut().for_each(sooner)).expect("it is within");
+}
+
+#[test]
+fn a_manifest_holds_from_its_issue_until_its_limit() {
+    let ends =
+        |until| move |manifest: &mut Manifest| manifest.limits.iter_mut().for_each(|limits| limits.not_after = until);
+    let past = now() - Duration::SECOND;
+    assert_eq!(fault(ends(past)), Fault::Expired(past));
+    ask(ends(now() + Duration::MINUTE)).expect("it holds a minute more");
+    let issue = |at| {
+        move |manifest: &mut Manifest| {
+            manifest.issued_at = at;
+            settle(manifest);
+        }
+    };
+    let tomorrow = now() + Duration::days(2);
+    assert_eq!(fault(issue(tomorrow)), Fault::Future(tomorrow));
+    ask(issue(now() + Duration::hours(12))).expect("clocks may differ");
+}
+
+#[test]
+fn a_word_that_this_worker_does_not_know_is_refused() {
+    let mut signed = sign(&honest());
+    let more = format!("{{\"also\":{{\"series\":\"raw\"}},{}", &signed.payload[1..]);
+    let document = Foreign(serde_json::from_str(&more).expect("it is JSON"));
+    signed = Signed::new(&document, &server_key()).expect("it has a JSON form");
+    let fault = examine(&signed, OURS, &identity(), &[local(Visibility::Private)], now()).expect_err("it says more");
+    assert_eq!(fault, Fault::Strange("also".to_owned()));
+}
+
+/// Any JSON under the signature of a manifest.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+struct Foreign(serde_json::Value);
+
+impl undertone_api::signed::Document for Foreign {
+    const DOMAIN: &'static str = <Manifest as undertone_api::signed::Document>::DOMAIN;
 }

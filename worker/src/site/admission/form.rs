@@ -1,0 +1,66 @@
+//! Whether a document says nothing but what was read from it.
+//!
+//! A reader that skips what it does not know can be asked for something that it never saw: a limit of a later version, a second
+//! meaning in a field of its own. So every value of the signed text must come back from the document that was read.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// The first place of `text`, as a path, at which it says something that `read` does not; `None` when there is none.
+pub(super) fn strange(text: &str, read: &impl Serialize) -> Option<String> {
+    let (Ok(said), Ok(read)) = (serde_json::from_str(text), serde_json::to_value(read)) else {
+        return Some("(all of it)".to_owned());
+    };
+    differs(&said, &read, String::new())
+}
+
+fn differs(said: &Value, read: &Value, path: String) -> Option<String> {
+    match (said, read) {
+        (Value::Object(said), Value::Object(read)) => said.iter().find_map(|(key, value)| {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            match read.get(key) {
+                Some(read) => differs(value, read, path),
+                // Left out and nothing at all are the same.
+                None => (!value.is_null()).then_some(path),
+            }
+        }),
+        (Value::Array(said), Value::Array(read)) if said.len() == read.len() => said
+            .iter()
+            .zip(read)
+            .enumerate()
+            .find_map(|(index, (said, read))| differs(said, read, format!("{path}[{index}]"))),
+        // 1 and 1.0 are one number; two whole numbers are one only when all their digits are.
+        (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() => (a.as_f64() != b.as_f64()).then_some(path),
+        _ => (said != read).then_some(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::strange;
+
+    #[derive(Serialize, Deserialize)]
+    struct Read {
+        number: f64,
+        whole: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        extra: Option<Vec<u8>>,
+    }
+
+    #[test]
+    fn what_is_not_read_is_named() {
+        for (text, place) in [
+            (r#"{"number": 1, "whole": 1}"#, None),
+            (r#"{"number": 1.0, "whole": 18446744073709551615, "extra": null}"#, None),
+            (r#"{"number": 1, "whole": 1, "extra": [1, 2]}"#, None),
+            (r#"{"number": 1, "whole": 1, "more": null}"#, None),
+            (r#"{"number": 1, "whole": 1, "more": 0}"#, Some("more")),
+            (r#"{"number": 1, "whole": 1, "more": {"deep": [false]}}"#, Some("more")),
+        ] {
+            let read: Read = serde_json::from_str(text).expect("it can be read");
+            assert_eq!(strange(text, &read).as_deref(), place, "{text}");
+        }
+    }
+}

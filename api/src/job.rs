@@ -7,6 +7,7 @@
 mod life;
 mod view;
 
+pub mod audit;
 pub mod dp_sgd;
 
 use serde::de::DeserializeOwned;
@@ -16,6 +17,7 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
+use audit::Audited;
 
 pub use life::{State, Step, WrongStep};
 pub use view::{
@@ -112,6 +114,13 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     /// What the lead may measure: every series (arm) with its last round, and the names of the public test sets. The server
     /// takes no other figure.
     fn measured(&self) -> Measured;
+
+    /// The audit of `dataset`'s releases that the job promises; `None` when it promises none. While one is promised, the
+    /// job's files are nobody's until every statement has come and none disproves its claim.
+    fn audited(&self, dataset: &Dataset) -> Option<Audited> {
+        let _ = dataset;
+        None
+    }
 }
 
 /// What a job's lead may measure.
@@ -177,6 +186,11 @@ macro_rules! kinds {
             /// See [`Kind::model`].
             pub fn model(&self, inputs: u32) -> Option<String> {
                 match self { $(Self::$variant(spec) => Kind::model(spec, inputs),)* }
+            }
+
+            /// See [`Kind::audited`].
+            pub fn audited(&self, dataset: &Dataset) -> Option<Audited> {
+                match self { $(Self::$variant(spec) => spec.audited(dataset),)* }
             }
 
             /// See [`Kind::measured`].

@@ -4,6 +4,7 @@
 //! A signature is over the exact bytes of the payload with the document's domain before them, so one document can never
 //! pass for another and no re-serialization can break or bend it.
 
+mod audit;
 mod head;
 mod manifest;
 mod receipt;
@@ -15,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::id::WorkerId;
 
+pub use audit::AuditStatement;
 pub use head::{Countersignature, Head, key_id};
 pub use manifest::{Decision, Limits, Manifest, ManifestParticipant};
 pub use receipt::Receipt;

@@ -107,6 +107,24 @@ impl OneRun {
     }
 }
 
+/// The confidence of the lower bound that is shown beside a claim.
+pub const SHOWN: f64 = 0.95;
+
+/// The confidence of the lower bound that blocks a release. An honest run is blocked with probability at most one in a
+/// thousand, whatever the data and however many canaries; being an upper bound itself, the claim leaves more room still. A
+/// broken mechanism pays for it with ln(ln 1000 / ln 20) = 0.84 of the bound.
+pub const BLOCKING: f64 = 0.999;
+
+/// The greatest ε that several one-run audits of one and the same run disprove together: the best of them, the doubt shared
+/// between all (a union bound; the canaries of each are independent of everything else in the run). 0 when there is none.
+///
+/// # Errors
+/// [`AuditError::Confidence`] unless the confidence is between 0 and 1.
+pub fn epsilon_lower_of_all(audits: &[OneRun], delta: Delta, confidence: f64) -> Result<f64, AuditError> {
+    let shared = 1.0 - doubt(confidence)? / audits.len().max(1) as f64;
+    audits.iter().try_fold(0.0f64, |best, audit| Ok(best.max(audit.epsilon_lower(delta, shared)?)))
+}
+
 /// A membership-inference attack at one threshold, fixed on separate data before these counts were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
@@ -271,6 +289,18 @@ mod tests {
         assert_eq!(OneRun::new(10, 0, 0).unwrap().epsilon_lower(delta, 0.95), Ok(0.0));
         let bound = Membership::new(50, 100, 50, 100).unwrap().bound(delta, 0.95).unwrap();
         assert_eq!((bound.epsilon_lower, bound.mu_lower, bound.epsilon_lower_if_gaussian), (0.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn several_audits_share_the_doubt() {
+        let delta = Delta::new(0.0).unwrap();
+        let (good, bad) = (OneRun::new(100, 100, 95).unwrap(), OneRun::new(100, 100, 50).unwrap());
+        let alone = epsilon_lower_of_all(&[good], delta, SHOWN).unwrap();
+        assert_eq!(alone, good.epsilon_lower(delta, SHOWN).unwrap());
+        let both = epsilon_lower_of_all(&[bad, good], delta, SHOWN).unwrap();
+        assert_eq!(both, good.epsilon_lower(delta, 1.0 - 0.5 * (1.0 - SHOWN)).unwrap());
+        assert!(both < alone && both > 0.0);
+        assert_eq!(epsilon_lower_of_all(&[], delta, SHOWN), Ok(0.0));
     }
 
     #[test]

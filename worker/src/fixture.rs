@@ -70,6 +70,7 @@ pub(crate) fn dp_sgd() -> dp_sgd::Spec {
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: None,
         private: Some(rounds()),
+        audit: None,
         weights: Weights::Equal,
         spare_releases: 2,
         checkpoint_every: 5,

@@ -61,6 +61,7 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
         open: Some(rounds(EXACT)),
         private: Some(rounds(NOISY)),
+        audit: None,
         weights: Weights::ExpectedBatch,
         spare_releases: 4,
         checkpoint_every: 5,

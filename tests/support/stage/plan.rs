@@ -58,6 +58,7 @@ impl Plan {
             warm_start,
             open: None,
             private: None,
+            audit: None,
             weights: Weights::ExpectedBatch,
             spare_releases: 4,
             checkpoint_every: 5,

@@ -68,6 +68,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     }
     check_sizes(spec, datasets, &mut say);
     check_tests(spec, datasets, &mut say);
+    check_audit(spec, &mut say);
     for arm in [Arm::Open, Arm::Private] {
         if let Some(rounds) = spec.rounds(arm) {
             check_rounds(arm.series(), rounds, spec.participants.len(), &mut say);
@@ -103,6 +104,12 @@ fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
     let (inputs, hidden) = (u64::from(first.inputs), u64::from(spec.model.hidden.min(2048)));
     let classes = u64::from(spec.model.classes.unwrap_or(most).min(MAX_CLASSES));
     let parameters = 4 * hidden * (inputs + hidden + 1) + classes * (hidden + 1);
+    if let Some(audit) = spec.audit.filter(|audit| u64::from(audit.canaries) > parameters) {
+        say(
+            "audit.canaries",
+            format!("each needs a parameter of its own: at most {parameters} for this model, not {}", audit.canaries),
+        );
+    }
     if parameters > MAX_PARAMETERS {
         say(
             "model.hidden",
@@ -110,6 +117,20 @@ fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
                 "the model would have {parameters} parameters; at most {MAX_PARAMETERS}: use fewer hidden units or classes"
             ),
         );
+    }
+}
+
+fn check_audit(spec: &Spec, say: &mut impl FnMut(&str, String)) {
+    let Some(audit) = spec.audit else { return };
+    if spec.private.is_none() {
+        say("audit", "only the private arm is audited: ask for it, or leave the audit out".to_owned());
+    }
+    within(say, "audit.canaries", f64::from(audit.canaries), 20.0, 10_000.0);
+    if audit.guesses < 2 || audit.guesses > audit.canaries || !audit.guesses.is_multiple_of(2) {
+        say("audit.guesses", format!("an even number from 2 to the number of canaries, not {}", audit.guesses));
+    }
+    if audit.recordings != 0 {
+        within(say, "audit.recordings", f64::from(audit.recordings), 20.0, 2000.0);
     }
 }
 

@@ -209,6 +209,7 @@ impl Plan {
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },
             open: self.open.then_some(rounds),
             private: self.private.then_some(rounds),
+            audit: None,
             weights: Weights::ExpectedBatch,
             spare_releases: self.spare,
             checkpoint_every: 10,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::dataset::{Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::Kind;
-use crate::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
+use crate::job::dp_sgd::{Audit, Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
 
 const LEAD: usize = 0;
 const OURS: usize = 1;
@@ -64,6 +64,7 @@ fn spec() -> Spec {
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: Some(rounds),
         private: Some(rounds),
+        audit: None,
         weights: Weights::Equal,
         spare_releases: 4,
         checkpoint_every: 10,
@@ -88,6 +89,10 @@ fn open(spec: &mut Spec) -> &mut Rounds {
 
 fn private(spec: &mut Spec) -> &mut Rounds {
     spec.private.as_mut().unwrap()
+}
+
+const fn audit(canaries: u32, guesses: u32, recordings: u32) -> Audit {
+    Audit { canaries, guesses, recordings }
 }
 
 fn own_noise(spec: &mut Spec) -> &mut Noise {
@@ -193,6 +198,47 @@ const LIMITS: &[Limit] = &[
         "spec.participants.1.noise.noise_multiplier",
         &[|spec, _| *own_noise(spec) = noise(1.0 / 1025.0), |spec, _| *own_noise(spec) = noise(1025.0)],
         &[|spec, _| *own_noise(spec) = noise(1.0 / 1024.0), |spec, _| *own_noise(spec) = noise(1024.0)],
+    ),
+    (
+        "spec.audit",
+        &[|spec, _| {
+            spec.audit = Some(audit(100, 50, 0));
+            spec.private = None;
+        }],
+        &[|spec, _| spec.audit = Some(audit(100, 50, 0))],
+    ),
+    (
+        "spec.audit.canaries",
+        &[
+            |spec, _| spec.audit = Some(audit(19, 10, 0)),
+            |spec, _| spec.audit = Some(audit(10_001, 10, 0)),
+            // One hidden unit over 13 inputs, 40 classes.
+            |spec, _| {
+                spec.model = Model { hidden: 1, classes: Some(42) };
+                spec.audit = Some(audit(145, 10, 0));
+            },
+        ],
+        &[
+            |spec, _| spec.audit = Some(audit(20, 10, 0)),
+            |spec, _| {
+                spec.model = Model { hidden: 1, classes: Some(42) };
+                spec.audit = Some(audit(144, 10, 0));
+            },
+        ],
+    ),
+    (
+        "spec.audit.guesses",
+        &[
+            |spec, _| spec.audit = Some(audit(100, 0, 0)),
+            |spec, _| spec.audit = Some(audit(100, 51, 0)),
+            |spec, _| spec.audit = Some(audit(100, 102, 0)),
+        ],
+        &[|spec, _| spec.audit = Some(audit(100, 100, 0)), |spec, _| spec.audit = Some(audit(100, 2, 0))],
+    ),
+    (
+        "spec.audit.recordings",
+        &[|spec, _| spec.audit = Some(audit(100, 50, 19)), |spec, _| spec.audit = Some(audit(100, 50, 2001))],
+        &[|spec, _| spec.audit = Some(audit(100, 50, 20)), |spec, _| spec.audit = Some(audit(100, 50, 2000))],
     ),
     ("spec.tests", &[|spec, _| spec.tests.clear()], &[]),
     (

@@ -364,6 +364,7 @@ fn spec() -> Spec {
         warm_start: WarmStart { epochs: 2, batch: 5, learning_rate: 0.01, seed: 5 },
         open: Some(rounds),
         private: Some(rounds),
+        audit: None,
         weights: Weights::Equal,
         spare_releases: 4,
         checkpoint_every: 6,

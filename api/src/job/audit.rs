@@ -1,0 +1,248 @@
+//! Audits: what a job promises to measure about its own privacy, and what came of it.
+//!
+//! A one-run audit (Steinke, Nasr and Jagielski 2023) asks of a finished run what its claim says cannot be answered: which of
+//! many canaries were in the data. A canary is a unit that is made from no one's data; a fair, secret coin decided whether it
+//! was put in. Everything here is computed from released vectors and those coins, so it costs no privacy. Nothing here may be
+//! computed from the units of people.
+//!
+//! Worker and server both work out the [`Assessment`] from the same counts; neither believes the other's.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::audit::{
+    AuditError, BLOCKING, Membership, MembershipBound, OneRun, SHOWN, epsilon_lower_of_all,
+};
+use undertone_privacy::pld::Plan;
+use undertone_privacy::{Adjacency, Delta, Event, OrderGrid, PriceError, convert, mechanism};
+
+/// What a canary is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// A unit whose gradient is longer than the clip, in a direction of its own: what the sharpest eye for single units sees.
+    Direction,
+    /// A made-up recording (or a speaker of several) with random labels: what an attack on the finished model sees.
+    Recording,
+}
+
+/// Canaries of one family, and how many guesses will be made about them. Both are fixed before anybody looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Trial {
+    /// What they are made of.
+    pub family: Family,
+    /// m: canaries, each put in with probability ½.
+    pub canaries: u32,
+    /// r: guesses, an even number; half of them "in", about those of the highest scores, half "out", about the lowest.
+    pub guesses: u32,
+}
+
+/// What a job promises to audit at a participant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audited {
+    /// The series whose releases are audited.
+    pub series: String,
+    /// The trials.
+    pub trials: Vec<Trial>,
+}
+
+/// What came of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Guessed {
+    /// The trial.
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// v: guesses that were right.
+    pub correct: u32,
+}
+
+/// A membership-inference attack on the finished model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// A low loss says "in" (Yeom et al. 2018).
+    LossThreshold,
+    /// How much likelier the loss is than that of canaries which were left out, given what the model of before the rounds
+    /// made of it (after the offline attack of Carlini et al. 2022, with canaries for shadow models).
+    LikelihoodRatio,
+}
+
+/// An attack at one threshold, fixed on canaries that were never in.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OperatingPoint {
+    /// The rate of false alarms aimed at.
+    pub aimed: f64,
+    /// Canaries that were in, and said to be.
+    pub true_positives: u32,
+    /// Canaries that were left out, and said to be in.
+    pub false_positives: u32,
+}
+
+/// How well an attack tells canaries that were in from those left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Attack {
+    /// The attack.
+    pub method: Method,
+    /// Canaries that were in.
+    pub members: u32,
+    /// Canaries that were left out.
+    pub nonmembers: u32,
+    /// Chance that one which was in scores higher than one left out: ½ is blind, 1 sees all.
+    pub auc: f64,
+    /// At 0.1 % and 1 % false alarms.
+    pub points: Vec<OperatingPoint>,
+}
+
+impl Attack {
+    /// What an operating point would show if canaries were as independent as separate runs (Clopper and Pearson). In one run
+    /// they are not, so this is told and never decides; nothing when there were no canaries on one side.
+    pub fn bound(&self, point: &OperatingPoint, delta: Delta) -> Option<MembershipBound> {
+        let count = u64::from;
+        let (tp, fp) = (count(point.true_positives), count(point.false_positives));
+        Membership::new(tp, count(self.members), fp, count(self.nonmembers)).ok()?.bound(delta, SHOWN).ok()
+    }
+
+    /// Whether its numbers can be numbers of an attack on so many canaries.
+    fn is_sane(&self, canaries: u32) -> bool {
+        let within = |point: &OperatingPoint| {
+            point.true_positives <= self.members
+                && point.false_positives <= self.nonmembers
+                && point.aimed > 0.0
+                && point.aimed < 1.0
+        };
+        self.members.checked_add(self.nonmembers) == Some(canaries)
+            && (0.0..=1.0).contains(&self.auc)
+            && self.points.len() <= 8
+            && self.points.iter().all(within)
+    }
+}
+
+/// What a participant's run gives to its site to be assessed: counts, nothing else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// One for every trial that was promised, in their order.
+    pub trials: Vec<Guessed>,
+    /// Attacks on the finished model; none without canaries of the family [`Family::Recording`].
+    pub attacks: Vec<Attack>,
+}
+
+impl Finding {
+    /// Whether it is one of the audit that was promised.
+    pub fn answers(&self, audited: &Audited) -> bool {
+        let promised = self.trials.iter().map(|guessed| guessed.trial).eq(audited.trials.iter().copied());
+        let recordings = audited.trials.iter().find(|trial| trial.family == Family::Recording);
+        let attacked = match recordings {
+            Some(trial) => self.attacks.len() <= 8 && self.attacks.iter().all(|attack| attack.is_sane(trial.canaries)),
+            None => self.attacks.is_empty(),
+        };
+        promised && attacked
+    }
+}
+
+/// What an audit says about a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The measured lower bound lies at or below the claim, which it could have disproved. That proves nothing.
+    Consistent,
+    /// Even a perfect attack with so many guesses could not have disproved the claim: it is too large for this audit.
+    Uninformative,
+    /// The measured lower bound lies above the claim: what was released is not what was paid for.
+    Disproved,
+}
+
+/// A claim and what was measured against it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Assessment {
+    /// δ of everything below.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1e-6))]
+    pub delta: Delta,
+    /// ε claimed for the audited releases alone, by the accountant of the ledgers; rounded up.
+    pub claim: f64,
+    /// The same by the tighter accountant of privacy-loss distributions, at most [`Assessment::claim`]; rounded up. The
+    /// measured bound is held against this one.
+    pub tight: f64,
+    /// ε measured from below, with confidence [`SHOWN`]; rounded down.
+    pub shown: f64,
+    /// ε measured from below, with confidence [`BLOCKING`]; rounded down. Above [`Assessment::tight`] it blocks.
+    pub blocking: f64,
+    /// What [`Assessment::blocking`] would be if every guess had been right.
+    pub ceiling: f64,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// Why nothing can be said.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AssessError {
+    /// The counts are none of an audit.
+    #[error(transparent)]
+    Counts(#[from] AuditError),
+    /// The release has no price.
+    #[error(transparent)]
+    Price(#[from] PriceError),
+    /// There is no finite claim to hold a measurement against.
+    #[error("the audited releases claim no finite ε at δ {0}")]
+    NoClaim(f64),
+}
+
+impl Assessment {
+    /// Holds what was guessed against what `releases` of `event` claim at δ.
+    ///
+    /// # Errors
+    /// [`AssessError`] when counts or event make no sense.
+    pub fn of(
+        guessed: &[Guessed],
+        event: &Event,
+        adjacency: Adjacency,
+        releases: u64,
+        delta: Delta,
+    ) -> Result<Self, AssessError> {
+        let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(releases);
+        let claim = convert::epsilon(&curve, delta).ok_or(AssessError::NoClaim(delta.get()))?.get();
+        let plan = Plan::of(&event.clone().times(releases), adjacency);
+        // Where the losses have no grid, the Rényi bound is all there is.
+        let tight = plan.epsilon(delta).ok().flatten().map_or(claim, |tight| tight.get().min(claim));
+        let audits = |perfect: bool| -> Result<Vec<OneRun>, AuditError> {
+            let one = |guessed: &Guessed| {
+                let Trial { canaries, guesses, .. } = guessed.trial;
+                let correct = if perfect { guesses } else { guessed.correct };
+                OneRun::new(canaries.into(), guesses.into(), correct.into())
+            };
+            guessed.iter().map(one).collect()
+        };
+        let measured = audits(false)?;
+        let shown = epsilon_lower_of_all(&measured, delta, SHOWN)?;
+        let blocking = epsilon_lower_of_all(&measured, delta, BLOCKING)?;
+        let ceiling = epsilon_lower_of_all(&audits(true)?, delta, BLOCKING)?;
+        let verdict = if blocking > tight {
+            Verdict::Disproved
+        } else if ceiling <= tight {
+            Verdict::Uninformative
+        } else {
+            Verdict::Consistent
+        };
+        Ok(Self { delta, claim, tight, shown, blocking, ceiling, verdict })
+    }
+
+    /// Whether another's assessment of the same audit says the same, to a part in a million.
+    pub fn agrees(&self, other: &Self) -> bool {
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1e-3);
+        self.delta == other.delta
+            && near(self.claim, other.claim)
+            && near(self.tight, other.tight)
+            && near(self.shown, other.shown)
+            && near(self.blocking, other.blocking)
+            && near(self.ceiling, other.ceiling)
+            && self.verdict == other.verdict
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! What an audit measured at a site, in the site's own hand.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_privacy::{Adjacency, Event, PrivacyUnit};
+
+use super::Document;
+use crate::id::{DatasetId, JobId, LineageId, WorkerId};
+use crate::job::audit::{Assessment, Finding};
+
+/// What the audit of one participant's releases found: signed by its site when its part of the job ends. It holds counts
+/// about canaries, which are made from no one's data, and figures that follow from them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AuditStatement {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The job.
+    pub job: JobId,
+    /// The dataset whose releases were audited.
+    pub dataset: DatasetId,
+    /// Its line of versions.
+    pub lineage: LineageId,
+    /// Digest of the manifest under which they were made.
+    pub manifest: String,
+    /// The series they were made in: `private`.
+    pub series: String,
+    /// Who is protected; a canary is one of these.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "add_remove"))]
+    pub adjacency: Adjacency,
+    /// One release, with exact parameters.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub event: Event,
+    /// How many of them the site paid for under this job.
+    pub releases: u64,
+    /// What was found.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// What it says about the claim, at the δ of the site's own account.
+    #[serde(flatten)]
+    pub assessment: Assessment,
+    /// Version of the code that priced the claim.
+    pub evaluator: String,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+}
+
+impl Document for AuditStatement {
+    const DOMAIN: &'static str = "undertone/audit/1";
+}

@@ -23,6 +23,7 @@ mod m20261120_000103_create_lease;
 mod m20261120_000104_create_round;
 mod m20261120_000105_create_receipt;
 mod m20261120_000106_create_result;
+mod m20261120_000200_create_log;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +48,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261120_000104_create_round::Migration),
             Box::new(m20261120_000105_create_receipt::Migration),
             Box::new(m20261120_000106_create_result::Migration),
+            Box::new(m20261120_000200_create_log::Migration),
         ]
     }
 }

@@ -2,6 +2,8 @@
 
 use tonic::metadata::MetadataValue;
 use tonic::{Code as GrpcCode, Status};
+use undertone_api::log::Hash;
+use undertone_api::log::witness::{Answer, Proof, WitnessError};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::signed;
 
@@ -16,6 +18,51 @@ impl From<signed::Signed> for v1::Signed {
 impl From<v1::Signed> for signed::Signed {
     fn from(value: v1::Signed) -> Self {
         Self { payload: value.payload, signature: value.signature }
+    }
+}
+
+impl From<Answer> for v1::WitnessReply {
+    fn from(answer: Answer) -> Self {
+        let bytes = |hashes: Vec<Hash>| hashes.into_iter().map(|hash| hash.to_vec()).collect();
+        let proof = |proof: Proof| v1::ReceiptProof {
+            sequence: proof.sequence,
+            countersignature: Some(proof.countersignature.into()),
+            position: proof.position,
+            leaf: proof.leaf,
+            inclusion: bytes(proof.inclusion),
+        };
+        Self {
+            head: answer.head.map(v1::Signed::from),
+            consistency: bytes(answer.consistency),
+            receipts: answer.receipts.into_iter().map(proof).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::WitnessReply> for Answer {
+    type Error = WitnessError;
+
+    fn try_from(reply: v1::WitnessReply) -> Result<Self, WitnessError> {
+        let malformed = |what: &str| WitnessError::Malformed(what.to_owned());
+        let hashes = |all: Vec<Vec<u8>>| {
+            let hashes: Result<Vec<Hash>, _> = all.into_iter().map(Hash::try_from).collect();
+            hashes.map_err(|_| malformed("a hash is not of 32 bytes"))
+        };
+        let proof = |proof: v1::ReceiptProof| {
+            let countersignature = proof.countersignature.ok_or_else(|| malformed("a countersignature is missing"))?;
+            Ok(Proof {
+                sequence: proof.sequence,
+                countersignature: countersignature.into(),
+                position: proof.position,
+                leaf: proof.leaf,
+                inclusion: hashes(proof.inclusion)?,
+            })
+        };
+        Ok(Self {
+            head: reply.head.map(signed::Signed::from),
+            consistency: hashes(reply.consistency)?,
+            receipts: reply.receipts.into_iter().map(proof).collect::<Result<_, _>>()?,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod code;
 mod entity;
+mod log;
 mod receipt;
 
 pub mod approval;
@@ -24,6 +25,7 @@ pub mod presence;
 pub mod round;
 pub mod session;
 pub mod setup;
+pub mod witness;
 pub mod worker;
 #[cfg(test)]
 pub(crate) mod world;

@@ -4,6 +4,7 @@
 //! of its own there, which is dropped in the end whatever happens.
 
 mod people;
+mod tamper;
 
 use axum_test::TestServer;
 use sea_orm::{ConnectionTrait as _, Database};
@@ -128,3 +129,4 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 pub(crate) use people::{Founded, HERE, PASSWORD, Person, newcomer};
+pub(crate) use tamper::tamper;

@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::finish::Outcome;
 use crate::service::offer::{Asking, Offer};
-use crate::service::{approval, dataset, finish, lease, measurement, model, offer, presence, round, worker};
+use crate::service::{approval, dataset, finish, lease, measurement, model, offer, presence, round, witness, worker};
 
 /// The gateway.
 pub(super) struct Gateway {
@@ -161,8 +161,9 @@ impl WorkerGateway for Gateway {
             };
             incoming.write(&data).await.map_err(fail)?;
         }
-        let repeated = incoming.accept(&self.ctx).await.map_err(fail)?;
-        Ok(Response::new(v1::SubmitReply { repeated }))
+        let round::Taken { repeated, countersignatures } = incoming.accept(&self.ctx).await.map_err(fail)?;
+        let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
+        Ok(Response::new(v1::SubmitReply { repeated, countersignatures }))
     }
 
     async fn average(&self, request: Request<v1::AverageRequest>) -> Result<Response<Self::AverageStream>, Status> {
@@ -252,7 +253,16 @@ impl WorkerGateway for Gateway {
             None => return Err(malformed("say how the part ended")),
         };
         let receipts: Vec<Signed> = receipts.into_iter().map(Signed::from).collect();
-        finish::finish(&self.ctx, caller, &lease, &outcome, &receipts).await.map_err(fail)?;
-        Ok(Response::new(v1::FinishReply {}))
+        let countersigned = finish::finish(&self.ctx, caller, &lease, &outcome, &receipts).await.map_err(fail)?;
+        let countersignatures = countersigned.into_iter().map(v1::Signed::from).collect();
+        Ok(Response::new(v1::FinishReply { countersignatures }))
+    }
+
+    async fn witness(&self, request: Request<v1::WitnessRequest>) -> Result<Response<v1::WitnessReply>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::WitnessRequest { known, receipts } = request.into_inner();
+        let known = known.map(Signed::from);
+        let answer = witness::witness(&self.ctx, caller, known.as_ref(), &receipts).await.map_err(fail)?;
+        Ok(Response::new(answer.into()))
     }
 }

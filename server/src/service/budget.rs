@@ -19,6 +19,7 @@ use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
 use crate::service::entity::{account, budget};
 use crate::service::ledger::account::{self as accounts, Key};
+use crate::service::log;
 
 /// Largest ε that can be set.
 const MOST_EPSILON: f64 = 10_000.0;
@@ -54,6 +55,7 @@ pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Res
                 return Err(too_low(&held.balance, &new, &dataset));
             }
             held.balance = after;
+            let began = held.begin(tx).await?;
             let set = budget::Model {
                 id: ctx.id::<Uuid>(),
                 account_id: held.id(),
@@ -63,7 +65,9 @@ pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Res
                 set_by: actor.id().0,
                 set_at: ctx.now(),
             };
+            let leaves: Vec<_> = began.into_iter().chain([log::leaf::of_limit(&set)]).collect();
             set.into_active_model().insert(tx).await?;
+            log::append(ctx, tx, &leaves).await?;
             held.save(tx).await
         })
         .await?;

@@ -27,7 +27,7 @@ pub enum Outcome {
     GaveUp(String),
 }
 
-/// Ends a participant's part. Also how a part of a job that was ended by others hands in its last receipts; saying it twice
+/// Ends a participant's part, and countersigns its last receipts. Also how a part of a job that was ended by others hands in its last receipts; saying it twice
 /// changes nothing the second time.
 ///
 /// # Errors
@@ -39,27 +39,27 @@ pub async fn finish(
     token: &str,
     outcome: &Outcome,
     receipts: &[Signed],
-) -> Result<(), Error> {
-    let id = ctx
+) -> Result<Vec<Signed>, Error> {
+    let (id, countersigned) = ctx
         .db
         .write("finish part", async |tx| {
             let held = lease::held(tx, worker, token).await?;
-            receipt::accept(ctx, tx, worker, receipts).await?;
+            let countersigned = receipt::accept(ctx, tx, worker, receipts).await?;
             let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
             let part = part.ok_or_else(|| Error::not_found("job"))?;
             if matches!(&*part.state, "done" | "failed") {
-                return Ok(held.job);
+                return Ok((held.job, countersigned));
             }
             let row = state::row(tx, held.job).await?;
             end(ctx, tx, row, part, outcome).await?;
             // Last, so that everything it paid for is counted before the rest is given back.
             ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
-            Ok(held.job)
+            Ok((held.job, countersigned))
         })
         .await?;
     round::clear(ctx, id).await;
     ctx.wake().ring();
-    Ok(())
+    Ok(countersigned)
 }
 
 async fn end(

@@ -32,6 +32,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::reservation;
+use crate::service::log;
 
 pub(crate) use figures::epsilon_alone;
 pub use read::entries;
@@ -136,6 +137,10 @@ pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Resu
     if !refusals.is_empty() {
         return Ok(refusals);
     }
+    let mut leaves = Vec::new();
+    for account in held.values_mut() {
+        leaves.extend(account.begin(tx).await?);
+    }
     for (key, row) in reserved {
         let Some(account) = held.get_mut(&key) else { continue };
         let line = Line {
@@ -148,20 +153,21 @@ pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Resu
             receipt: None,
         };
         row.into_active_model().insert(tx).await?;
-        account.append(tx, ctx.now(), line).await?;
+        leaves.push(account.append(tx, ctx.now(), line).await?);
     }
     for account in held.into_values() {
         account.save(tx).await?;
     }
+    log::append(ctx, tx, &leaves).await?;
     Ok(refusals)
 }
 
-/// Moves one release from reserved to spent.
+/// Moves one release from reserved to spent. Gives the position in the log of the row that says so.
 ///
 /// # Errors
 /// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not counted and
 /// whatever it should pay for must not be accepted.
-pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<(), Error> {
+pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Error> {
     let row = of(tx, release.job, release.dataset).await?.ok_or_else(|| {
         Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
     })?;
@@ -187,7 +193,7 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
         })?;
     }
     let event = to_json(release.event)?;
-    account
+    let leaf = account
         .append(
             tx,
             ctx.now(),
@@ -205,7 +211,7 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
     account.save(tx).await?;
     let committed = row.committed + i64::from(in_the_clear == row.in_the_clear);
     reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
-    Ok(())
+    log::append(ctx, tx, &[leaf]).await
 }
 
 /// Gives back what a dataset's reservation in a job still holds, and closes it. Settling twice gives nothing back.
@@ -227,9 +233,10 @@ pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Resu
         count: open,
         receipt: None,
     };
-    account.append(tx, ctx.now(), line).await?;
+    let leaf = account.append(tx, ctx.now(), line).await?;
     account.save(tx).await?;
     reservation::Model { settled: true, ..row }.into_active_model().reset_all().update(tx).await?;
+    log::append(ctx, tx, &[leaf]).await?;
     Ok(())
 }
 

@@ -8,27 +8,29 @@ use sea_orm::{
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::Charge;
 use undertone_api::problem::Code;
-use undertone_api::signed::{self, Receipt, Signed};
+use undertone_api::signed::{self, Countersignature, Receipt, Signed};
 
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::from_json;
-use crate::service::entity::{job, participant, receipt, worker};
+use crate::service::entity::{countersignature, job, participant, receipt, worker};
 use crate::service::job::series::Planned;
 use crate::service::ledger::{self, Release};
 
 /// SHA-256 of nothing, hex: what the first receipt of a chain names as the one before it.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// Takes a worker's receipts, oldest first; those that are known already count once.
+/// Takes a worker's receipts, oldest first; those that are known already count once. Gives a countersignature for each, in
+/// the same order.
 ///
 /// # Errors
 /// `bad_signature` when a signature, the chain or the manifest does not bear a receipt out; what [`ledger::commit`] says
 /// when the reservation does not hold it. Nothing of any of them is kept then.
-pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Signed]) -> Result<(), Error> {
+pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Signed]) -> Result<Vec<Signed>, Error> {
+    let mut countersigned = Vec::new();
     if receipts.is_empty() {
-        return Ok(());
+        return Ok(countersigned);
     }
     let row = worker::Entity::find_by_id(worker.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
     let key = signed::public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
@@ -45,6 +47,7 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
         if number <= sequence {
             let known = receipt::Entity::find_by_id((worker.0, number)).one(tx).await?;
             if known.is_some_and(|known| known.digest == digest) {
+                countersigned.extend(countersignature_of(tx, worker, number).await?);
                 continue;
             }
             return Err(bad(format!("the site has signed two receipts number {number}: its ledger has forked")));
@@ -78,11 +81,50 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
             event: &document.event,
             receipt: &digest,
         };
-        ledger::commit(ctx, tx, &release).await?;
+        let position = ledger::commit(ctx, tx, &release).await?;
+        countersigned.push(countersign(ctx, tx, (worker, document.sequence), &digest, position).await?);
         count(tx, &document).await?;
         (sequence, head) = (number, digest);
     }
-    Ok(())
+    Ok(countersigned)
+}
+
+/// The server's word that it has charged a receipt, and where.
+async fn countersign(
+    ctx: &Ctx,
+    tx: &Tx,
+    (worker, sequence): (WorkerId, u64),
+    digest: &str,
+    position: u64,
+) -> Result<Signed, Error> {
+    let document = Countersignature {
+        worker,
+        sequence,
+        receipt: digest.to_owned(),
+        position,
+        at: ctx.now(),
+        server: signed::key_id(&ctx.signer.verifying_key()),
+    };
+    let signed = Signed::new(&document, &ctx.signer).map_err(|error| Error::internal("countersigning", error))?;
+    let row = countersignature::Model {
+        worker_id: worker.0,
+        sequence: sequence as i64,
+        receipt: document.receipt,
+        position: position as i64,
+        payload: signed.payload.clone(),
+        signature: signed.signature.clone(),
+    };
+    row.into_active_model().insert(tx).await?;
+    Ok(signed)
+}
+
+async fn countersignature_of(
+    connection: &impl ConnectionTrait,
+    worker: WorkerId,
+    sequence: i64,
+) -> Result<Option<Signed>, Error> {
+    let row = countersignature::Entity::find_by_id((worker.0, sequence)).one(connection).await?;
+    Ok(row.map(|row| Signed { payload: row.payload, signature: row.signature }))
 }
 
 /// Whether some receipt pays for a dataset's vector in a round.

@@ -59,6 +59,15 @@ pub struct Incoming {
     upload: VectorUpload,
 }
 
+/// What the site is told of a submission that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Whether it had been accepted before.
+    pub repeated: bool,
+    /// The server's countersignature of each receipt that came with it, in their order.
+    pub countersignatures: Vec<Signed>,
+}
+
 /// What became of a submission.
 enum Accepted {
     New,
@@ -118,16 +127,23 @@ impl Incoming {
         self.upload.write(data).await.map_err(object_error)
     }
 
-    /// Counts what was paid and accepts the vector, in one transaction. True when it had been accepted before.
+    /// Counts what was paid and accepts the vector, in one transaction.
     ///
     /// # Errors
     /// `round_closed` when it comes too late (its receipts are counted all the same), `already_exists` when another vector
     /// was accepted for this round, `bad_signature` when no receipt pays for it.
-    pub async fn accept(self, ctx: &Ctx) -> Result<bool, Error> {
+    pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
         let Self { header, worker, held, object, upload } = self;
         upload.finish().await.map_err(object_error)?;
-        let accepted =
-            ctx.db.write("accept submission", async |tx| accept(ctx, tx, worker, &header, &object).await).await?;
+        let (accepted, countersignatures) = ctx
+            .db
+            .write("accept submission", async |tx| {
+                // The receipts are taken even when the vector is not: what was paid is counted. So from here on a refusal
+                // is a value.
+                let countersignatures = receipt::accept(ctx, tx, worker, &header.receipts).await?;
+                Ok((accept(ctx, tx, worker, &header, &object).await?, countersignatures))
+            })
+            .await?;
         if !matches!(accepted, Accepted::New | Accepted::Repeated) {
             object::remove(&ctx.store, &object).await.map_err(object_error)?;
         }
@@ -135,7 +151,7 @@ impl Incoming {
             Accepted::New => {
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
                 ctx.wake().ring();
-                Ok(false)
+                Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => {
                 let row = state::row(ctx.db.read(), held.job).await?;
@@ -144,7 +160,7 @@ impl Incoming {
                 if open.is_some_and(|open| open.closed_at.is_some()) {
                     object::remove(&ctx.store, &object).await.map_err(object_error)?;
                 }
-                Ok(true)
+                Ok(Taken { repeated: true, countersignatures })
             }
             Accepted::Closed => Err(Error::problem(
                 Code::RoundClosed,
@@ -176,8 +192,6 @@ impl Incoming {
 }
 
 async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, header: &Header, object: &Path) -> Result<Accepted, Error> {
-    // The receipts are taken even when the vector is not: what was paid is counted. So from here on a refusal is a value.
-    receipt::accept(ctx, tx, worker, &header.receipts).await?;
     let (held, row) = lease::at_work(tx, worker, &header.lease).await?;
     let Some(planned) = contributes(&row, &held, &header.series)? else { return Ok(Accepted::Unpaid) };
     let digest = header.digest.to_ascii_lowercase();

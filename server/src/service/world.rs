@@ -96,7 +96,6 @@ impl World {
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,
             private: Some(rounds_of(rounds)),
-            audit: None,
             weights: Weights::Equal,
             spare_releases: 0,
             checkpoint_every: 10,
@@ -162,7 +161,7 @@ impl World {
         };
         let mut incoming = begin(&self.ctx, self.sites[site].worker, header).await?;
         incoming.write(&data).await?;
-        incoming.accept(&self.ctx).await
+        Ok(incoming.accept(&self.ctx).await?.repeated)
     }
 
     /// The average of a round, if it is closed.

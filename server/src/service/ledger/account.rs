@@ -7,6 +7,7 @@ use sea_orm::{
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{AccountId, LineageId, OrganizationId};
+use undertone_api::log::Leaf;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, PrivacyUnit};
@@ -18,6 +19,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{account, ledger_entry};
+use crate::service::log::leaf;
 
 /// Who sees each party's own messages: the class of observers that all accounts are kept against.
 const OBSERVER: &str = "insider";
@@ -39,6 +41,8 @@ pub(crate) struct Key {
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     row: account::Model,
+    /// Whether it has no row yet.
+    new: bool,
     /// What is spent and reserved.
     pub(crate) balance: Balance,
 }
@@ -61,7 +65,7 @@ pub(crate) struct Line<'a> {
 impl Held {
     fn of(row: account::Model) -> Result<Self, Error> {
         let balance = from_json(&row.balance)?;
-        Ok(Self { row, balance })
+        Ok(Self { row, new: false, balance })
     }
 
     /// Its id.
@@ -74,8 +78,18 @@ impl Held {
         self.row.in_the_clear += 1;
     }
 
-    /// Appends a row of evidence.
-    pub(crate) async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<(), Error> {
+    /// Writes a new account's row, so that others can refer to it. Gives what the log must say of that.
+    pub(crate) async fn begin(&mut self, tx: &Tx) -> Result<Option<Leaf>, Error> {
+        if !self.new {
+            return Ok(None);
+        }
+        self.row = self.row.clone().into_active_model().insert(tx).await?;
+        self.new = false;
+        Ok(Some(leaf::of_account(&self.row)))
+    }
+
+    /// Appends a row of evidence. Gives what the log must say of it.
+    pub(crate) async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<Leaf, Error> {
         let mut row = ledger_entry::Model {
             account_id: self.row.id,
             sequence: self.row.entries + 1,
@@ -97,8 +111,9 @@ impl Held {
         row.hash = chain::hash(&row);
         self.row.entries = row.sequence;
         self.row.head.clone_from(&row.hash);
+        let leaf = Leaf::Entry(leaf::of_entry(&row));
         row.into_active_model().insert(tx).await?;
-        Ok(())
+        Ok(leaf)
     }
 
     /// Writes the projection back.
@@ -114,9 +129,9 @@ pub(crate) async fn find(connection: &impl ConnectionTrait, key: Key) -> Result<
     Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
 }
 
-/// The account of this key; made, without a budget, when there is none.
-pub(crate) async fn open(ctx: &Ctx, tx: &Tx, key: Key) -> Result<Held, Error> {
-    if let Some(found) = find(tx, key).await? {
+/// The account of this key; when there is none, one without a budget, of which nothing is written before [`Held::begin`].
+pub(crate) async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key) -> Result<Held, Error> {
+    if let Some(found) = find(connection, key).await? {
         return Held::of(found);
     }
     let row = account::Model {
@@ -132,7 +147,7 @@ pub(crate) async fn open(ctx: &Ctx, tx: &Tx, key: Key) -> Result<Held, Error> {
         head: chain::origin(),
         created_at: ctx.now(),
     };
-    Held::of(row.into_active_model().insert(tx).await?)
+    Ok(Held { balance: from_json(&row.balance)?, row, new: true })
 }
 
 /// The account with this id.

@@ -1,57 +1,19 @@
 //! The hash chain of an account: each row's hash covers the row and the hash before it, so that no row can be changed, left
 //! out or put in between without every later hash telling.
 
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use uuid::Uuid;
 
 use crate::service::entity::ledger_entry;
+use crate::service::log::leaf::of_entry;
 
 /// The hash before the first row.
 pub(crate) fn origin() -> String {
     hex::encode(Sha256::digest(b""))
 }
 
-/// What a row's hash covers, in this order and form for ever.
-#[derive(Serialize)]
-struct Content<'a> {
-    previous: &'a str,
-    account: Uuid,
-    sequence: i64,
-    kind: &'a str,
-    job: Uuid,
-    dataset: Uuid,
-    series: Option<&'a str>,
-    round: Option<i32>,
-    attempt: Option<i32>,
-    event: &'a str,
-    count: i64,
-    evaluator: &'a str,
-    receipt: Option<&'a str>,
-    at_unix_milliseconds: i128,
-}
-
 /// The hash of a row over everything but its hash, hex.
 pub(crate) fn hash(row: &ledger_entry::Model) -> String {
-    let content = Content {
-        previous: &row.previous,
-        account: row.account_id,
-        sequence: row.sequence,
-        kind: &row.kind,
-        job: row.job_id,
-        dataset: row.dataset_id,
-        series: row.series.as_deref(),
-        round: row.round,
-        attempt: row.attempt,
-        event: &row.event,
-        count: row.count,
-        evaluator: &row.evaluator,
-        receipt: row.receipt.as_deref(),
-        at_unix_milliseconds: row.at.unix_timestamp_nanos() / 1_000_000,
-    };
-    // Plain strings and numbers always have a JSON form; without one the hash of nothing would not verify.
-    let bytes = serde_json::to_vec(&content).unwrap_or_default();
-    hex::encode(Sha256::digest(&bytes))
+    of_entry(row).hash()
 }
 
 /// The first row, by sequence, at which the chain does not hold; `None` when it holds from the origin to the end.

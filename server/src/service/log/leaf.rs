@@ -1,0 +1,50 @@
+//! What each record's leaf says, computed from its row.
+
+use time::OffsetDateTime;
+use undertone_api::log::Leaf;
+use undertone_api::log::leaf::{Account, Entry, Limit};
+
+use crate::service::entity::{account, budget, ledger_entry};
+
+/// The leaf of a row of an account's ledger.
+pub(crate) fn of_entry(row: &ledger_entry::Model) -> Entry {
+    Entry {
+        previous: row.previous.clone(),
+        account: row.account_id,
+        sequence: row.sequence,
+        kind: row.kind.clone(),
+        job: row.job_id,
+        dataset: row.dataset_id,
+        series: row.series.clone(),
+        round: row.round,
+        attempt: row.attempt,
+        event: row.event.clone(),
+        count: row.count,
+        evaluator: row.evaluator.clone(),
+        receipt: row.receipt.clone(),
+        at_unix_milliseconds: milliseconds(row.at),
+    }
+}
+
+/// The leaf of an account.
+pub(crate) fn of_account(row: &account::Model) -> Leaf {
+    Leaf::Account(Account::new(
+        [row.id, row.organization_id, row.lineage_id],
+        [&row.unit, &row.adjacency, &row.observer],
+        milliseconds(row.created_at),
+    ))
+}
+
+/// The leaf of a decision on a limit.
+pub(crate) fn of_limit(row: &budget::Model) -> Leaf {
+    Leaf::Limit(Limit::new(
+        [row.id, row.account_id, row.set_by],
+        [row.epsilon, row.delta],
+        &row.limits,
+        milliseconds(row.set_at),
+    ))
+}
+
+fn milliseconds(at: OffsetDateTime) -> i64 {
+    (at.unix_timestamp_nanos() / 1_000_000) as i64
+}

@@ -1,0 +1,159 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use std::collections::BTreeMap;
+
+use undertone_api::job::Job;
+use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError, Witnessed};
+use undertone_api::problem::Code;
+use undertone_api::signed::{Head, Receipt, Signed};
+
+use super::witness;
+use crate::ctx::Ctx;
+use crate::service::finish::{self, Outcome};
+use crate::service::world::World;
+use crate::testing::{on_both, tamper};
+
+/// A site that keeps its receipts and the head of the log that it saw last.
+struct Site {
+    world: World,
+    job: Job,
+    lease: String,
+    receipts: BTreeMap<u64, (String, Receipt)>,
+    kept: Option<Signed>,
+}
+
+impl Site {
+    async fn new(ctx: &Ctx) -> Self {
+        let world = World::new(ctx, 2, 20.0).await;
+        let job = world.queued(6).await;
+        let lease = world.lease(1).await;
+        Self { world, job, lease, receipts: BTreeMap::new(), kept: None }
+    }
+
+    fn sign(&mut self, round: u32) -> Signed {
+        let site = &mut self.world.sites[1];
+        let signed = site.receipt(&self.job, round, 1);
+        let receipt = signed.open(&site.key.verifying_key()).unwrap();
+        self.receipts.insert(site.sequence, (signed.digest(), receipt));
+        signed
+    }
+
+    /// Pays for a round and hands the vector in.
+    async fn pay(&mut self, round: u32) {
+        let receipt = self.sign(round);
+        self.world.submit_with(1, &self.lease, round, &[1.0], vec![receipt]).await.unwrap();
+    }
+
+    async fn ask(&self) -> Answer {
+        let numbers: Vec<u64> = self.receipts.keys().copied().collect();
+        witness(&self.world.ctx, self.world.sites[1].worker, self.kept.as_ref(), &numbers).await.unwrap()
+    }
+
+    fn judge(&self, answer: &Answer) -> Result<Witnessed, WitnessError> {
+        let key = self.world.ctx.signer.verifying_key();
+        let known: Option<Head> = self.kept.as_ref().map(|signed| signed.open(&key).unwrap());
+        answer.check(&key, known.as_ref(), &self.receipts)
+    }
+
+    /// Asks, believes, and keeps the head.
+    async fn keep(&mut self) -> Witnessed {
+        let answer = self.ask().await;
+        let witnessed = self.judge(&answer).unwrap();
+        self.kept = answer.head;
+        witnessed
+    }
+}
+
+on_both! {
+    async fn a_site_is_proved_that_its_receipts_are_charged_and_that_the_log_only_grew(app: &TestApp) {
+        let mut site = Site::new(&app.ctx).await;
+        let before = site.keep().await.head.unwrap();
+        site.pay(1).await;
+        let witnessed = site.keep().await;
+        let after = witnessed.head.unwrap();
+        assert_eq!((after.size, witnessed.receipts.len()), (before.size + 1, 1));
+        assert_eq!(witnessed.receipts[&1].position, before.size);
+        // Others' entries in between; a receipt that never arrived is not spoken of.
+        site.world.queued(2).await;
+        site.sign(2);
+        let witnessed = site.keep().await;
+        assert_eq!(witnessed.receipts.keys().copied().collect::<Vec<_>>(), [1]);
+        assert!(witnessed.head.unwrap().size > after.size);
+    }
+
+    async fn receipts_are_countersigned_when_they_come_and_again_when_they_are_repeated(app: &TestApp) {
+        let mut site = Site::new(&app.ctx).await;
+        let (first, second) = (site.sign(1), site.sign(1));
+        let gave_up = Outcome::GaveUp("enough".to_owned());
+        let worker = site.world.sites[1].worker;
+        let given = finish::finish(&app.ctx, worker, &site.lease, &gave_up, &[first.clone(), second.clone()]).await.unwrap();
+        let again = finish::finish(&app.ctx, worker, &site.lease, &gave_up, &[first, second]).await.unwrap();
+        assert_eq!(given, again);
+        let proved = site.keep().await;
+        for (number, signed) in (1..).zip(&given) {
+            let (digest, receipt) = &site.receipts[&number];
+            let key = app.ctx.signer.verifying_key();
+            let countersignature = undertone_api::log::witness::countersigned(signed, &key, digest, receipt).unwrap();
+            assert_eq!(proved.receipts[&number], countersignature);
+        }
+        assert_eq!(given.len(), 2);
+    }
+
+    async fn a_log_whose_end_was_cut_off_is_noticed(app: &TestApp) {
+        let mut site = Site::new(&app.ctx).await;
+        site.pay(1).await;
+        let size = site.keep().await.head.unwrap().size;
+        let last = size - 1;
+        tamper(&app.ctx, "countersignature", "DELETE FROM countersignature").await;
+        tamper(&app.ctx, "log_leaf", &format!("DELETE FROM log_leaf WHERE position = {last}")).await;
+        tamper(&app.ctx, "log_head", &format!("DELETE FROM log_head WHERE size = {size}")).await;
+        let answer = site.ask().await;
+        assert_eq!(site.judge(&answer), Err(WitnessError::Shorter { known: size, now: last }));
+    }
+
+    async fn an_altered_entry_and_a_forked_log_are_noticed(app: &TestApp) {
+        let mut site = Site::new(&app.ctx).await;
+        site.pay(1).await;
+        site.keep().await;
+        tamper(&app.ctx, "ledger_entry", "UPDATE ledger_entry SET round = 2 WHERE kind = 'commit'").await;
+        let answer = site.ask().await;
+        assert_eq!(site.judge(&answer), Err(WitnessError::Missing(1)));
+        // Somebody with the server's key who rewrites the log as well cannot make it continue what the site saw.
+        World::new(&app.ctx, 1, 3.0).await;
+        let kept: Head = site.kept.as_ref().unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
+        let forged = Head { root: "00".repeat(32), ..kept.clone() };
+        site.kept = Some(Signed::new(&forged, &app.ctx.signer).unwrap());
+        site.receipts.clear();
+        let answer = site.ask().await;
+        let now = answer.head.as_ref().unwrap().open::<Head>(&app.ctx.signer.verifying_key()).unwrap().size;
+        assert_eq!(site.judge(&answer), Err(WitnessError::Forked { known: kept.size, now }));
+    }
+
+    async fn nothing_is_signed_on_top_of_hashes_that_were_changed(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 3.0).await;
+        let zeros = "0".repeat(64);
+        tamper(&app.ctx, "log_leaf", &format!("UPDATE log_leaf SET nodes = '{zeros}{zeros}{zeros}'")).await;
+        let refused = world.set_budget(&world.sites[1], 4.0).await.expect_err("the log is broken");
+        assert_eq!(refused.code(), Code::Internal);
+    }
+
+    async fn a_question_is_bounded_and_a_strangers_head_is_refused(app: &TestApp) {
+        let site = Site::new(&app.ctx).await;
+        let worker = site.world.sites[1].worker;
+        let many: Vec<u64> = (1..=MOST_RECEIPTS as u64).collect();
+        assert!(witness(&app.ctx, worker, None, &many).await.is_ok());
+        let more: Vec<u64> = (1..=MOST_RECEIPTS as u64 + 1).collect();
+        assert_eq!(witness(&app.ctx, worker, None, &more).await.unwrap_err().code(), Code::ValidationFailed);
+        let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
+        let head: Head = site.ask().await.head.unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
+        let strange = Signed::new(&head, &stranger).unwrap();
+        assert_eq!(witness(&app.ctx, worker, Some(&strange), &[]).await.unwrap_err().code(), Code::BadSignature);
+    }
+
+    async fn a_site_never_learns_of_anothers_receipts(app: &TestApp) {
+        let mut site = Site::new(&app.ctx).await;
+        site.pay(1).await;
+        let other = site.world.sites[2].worker;
+        assert!(witness(&app.ctx, other, None, &[1]).await.unwrap().receipts.is_empty());
+    }
+}

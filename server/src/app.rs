@@ -75,20 +75,41 @@ pub enum StartError {
 pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, StartError> {
     // The process may have one already; both are ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let objects = config.data_dir.join("objects");
-    std::fs::create_dir_all(&objects).map_err(|source| StartError::File { path: objects.clone(), source })?;
-    let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
-    let signer = keys::signing_key(&config.data_dir, &random).map_err(in_data)?;
-    let token_key = keys::token_key(&config.data_dir, &random).map_err(in_data)?;
+    data_folder(&config)?;
     let tls = TlsIdentity::of(&config)?;
-    let db = Db::connect(&config.database()).await?;
-    db.migrate().await?;
     let (http, grpc) = (listen(config.http)?, listen(config.grpc)?);
     let addresses = Addresses {
         http: address(config.public_url.as_deref(), &http, tls.is_some())?,
         grpc: address(config.public_grpc.as_deref(), &grpc, tls.is_some())?,
     };
-    let store = Arc::new(LocalFileSystem::new_with_prefix(&objects)?);
+    let ctx = open(config, clock, random, tls, addresses).await?;
+    let dist = ctx.config.dist.clone();
+    let pages = dashboard::router(&ctx, dist.as_deref())
+        .map_err(|source| StartError::File { path: dist.unwrap_or_default(), source })?;
+    let router = rest::outside(&ctx, rest::router(&ctx).merge(pages));
+    Ok(App { ctx, router, http, grpc })
+}
+
+/// Makes what the rules stand on, without a face: data folder, keys, tables, files. The simulation opens a server so, and
+/// opens it again after each death.
+///
+/// # Errors
+/// [`StartError`] names what cannot be used.
+pub async fn open(
+    config: Config,
+    clock: Clock,
+    random: Random,
+    tls: Option<TlsIdentity>,
+    addresses: Addresses,
+) -> Result<Ctx, StartError> {
+    let objects = data_folder(&config)?;
+    let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
+    let signer = keys::signing_key(&config.data_dir, &random).map_err(in_data)?;
+    let token_key = keys::token_key(&config.data_dir, &random).map_err(in_data)?;
+    let db = Db::connect(&config.database()).await?;
+    db.migrate().await?;
+    // A row that names an object is durable, so the object has to be durable before it.
+    let store = Arc::new(LocalFileSystem::new_with_prefix(&objects)?.with_fsync(true));
     let ctx = Ctx::new(Parts {
         config,
         db,
@@ -106,11 +127,14 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
     if let Err(error) = round::clear_all(&ctx).await {
         tracing::warn!(%error, "what jobs that are over left behind was not removed");
     }
-    let dist = ctx.config.dist.clone();
-    let pages = dashboard::router(&ctx, dist.as_deref())
-        .map_err(|source| StartError::File { path: dist.unwrap_or_default(), source })?;
-    let router = rest::outside(&ctx, rest::router(&ctx).merge(pages));
-    Ok(App { ctx, router, http, grpc })
+    Ok(ctx)
+}
+
+/// Makes the data folder, with the place of vectors and files in it, and gives that.
+fn data_folder(config: &Config) -> Result<PathBuf, StartError> {
+    let objects = config.data_dir.join("objects");
+    std::fs::create_dir_all(&objects).map_err(|source| StartError::File { path: objects.clone(), source })?;
+    Ok(objects)
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {

@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use crate::error::Error;
+use crate::fault;
 
 /// An open writing transaction.
 pub type Tx = DatabaseTransaction;
@@ -102,7 +103,11 @@ impl Db {
         // caller who hangs up does not cut a transaction in two.
         let result = block_in_place(|| Handle::current().block_on(work(&tx)));
         match &result {
-            Ok(_) => tx.commit().await?,
+            Ok(_) => {
+                failing(fault::BEFORE_COMMIT)?;
+                tx.commit().await?;
+                failing(fault::AFTER_COMMIT)?;
+            }
             Err(_) => tx.rollback().await?,
         }
         tracing::debug!(
@@ -131,6 +136,18 @@ impl Db {
         Ok(tx)
     }
 
+    /// Lets a SQLite file grow to no more than `pages` pages from now on: a disk that is full, for the simulation. Elsewhere it
+    /// does nothing.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn bound(&self, pages: u32) -> Result<(), DbErr> {
+        if self.writer.get_database_backend() == DbBackend::Sqlite {
+            self.writer.execute_unprepared(&format!("PRAGMA max_page_count = {pages}")).await?;
+        }
+        Ok(())
+    }
+
     /// Asks the database whether it is there.
     ///
     /// # Errors
@@ -147,6 +164,11 @@ impl Db {
         self.reader.close().await?;
         self.writer.close().await
     }
+}
+
+/// A point at which the simulation may have the disk, or the way to the database, fail.
+fn failing(point: &'static str) -> Result<(), DbErr> {
+    fault::disk(point).map_err(|error| DbErr::Custom(error.to_string()))
 }
 
 fn options(url: &str, reading: bool) -> ConnectOptions {

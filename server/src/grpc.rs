@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tower::util::{MapRequestLayer, MapResponseLayer};
 use undertone_proto::DESCRIPTOR;
 use undertone_proto::v1::worker_gateway_server::WorkerGatewayServer;
 
 use self::worker_gateway::Gateway;
 use crate::ctx::Ctx;
+use crate::fault;
 
 /// Most bytes of one message: a header with some thousands of receipts fits.
 const LARGEST_MESSAGE: usize = 16 << 20;
@@ -36,7 +38,16 @@ pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
         .build_v1()
         .map_err(io::Error::other)?;
     let mut server =
-        Server::builder().http2_keepalive_interval(Some(KEEPALIVE)).http2_keepalive_timeout(Some(KEEPALIVE));
+        Server::builder().http2_keepalive_interval(Some(KEEPALIVE)).http2_keepalive_timeout(Some(KEEPALIVE)).layer((
+            MapRequestLayer::new(|request: http::Request<_>| {
+                fault::point(fault::RECEIVED);
+                request
+            }),
+            MapResponseLayer::new(|response: http::Response<_>| {
+                fault::point(fault::BEFORE_ANSWER);
+                response
+            }),
+        ));
     if let Some(identity) = &ctx.tls {
         let identity = Identity::from_pem(&identity.certificate, &identity.key);
         server = server.tls_config(ServerTlsConfig::new().identity(identity)).map_err(io::Error::other)?;

@@ -11,6 +11,7 @@ pub mod db;
 pub mod demo;
 pub mod error;
 pub mod exchange;
+pub mod fault;
 pub mod grpc;
 pub mod keys;
 pub mod rest;
@@ -22,6 +23,6 @@ pub mod tls;
 
 mod app;
 
-pub use app::{App, StartError, build};
+pub use app::{App, StartError, build, open};
 pub use config::Config;
 pub use ctx::Ctx;

@@ -123,6 +123,7 @@ impl Attack {
 
 /// What a participant's run gives to its site to be assessed: counts, nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
     /// One for every trial that was promised, in their order.
     pub trials: Vec<Guessed>,

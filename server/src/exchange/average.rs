@@ -7,7 +7,8 @@ use object_store::path::Path;
 use object_store::{ObjectStoreExt as _, WriteMultipart};
 use sha2::{Digest as _, Sha256};
 
-use super::object::{ObjectError, Store, Upload};
+use super::object::{ObjectError, Store, Upload, failing};
+use crate::fault;
 
 /// Most numbers in a vector: 64 Mi (256 MiB).
 pub const MAX_LENGTH: u64 = 64 << 20;
@@ -98,7 +99,9 @@ pub async fn mean(store: &Store, parts: &[Part], length: u64, to: &Path) -> Resu
         writer.write(&bytes);
         start = end;
     }
+    failing(fault::BEFORE_STORE)?;
     writer.finish().await?;
+    failing(fault::AFTER_STORE)?;
     Ok(hex::encode(hasher.finalize()))
 }
 

@@ -7,6 +7,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart};
 use sha2::{Digest as _, Sha256};
 
+use crate::fault;
+
 /// Where vectors and files are kept.
 pub type Store = Arc<dyn ObjectStore>;
 
@@ -88,9 +90,16 @@ impl Upload {
             self.writer.abort().await?;
             return Err(error);
         }
+        failing(fault::BEFORE_STORE)?;
         self.writer.finish().await?;
-        Ok(())
+        failing(fault::AFTER_STORE)
     }
+}
+
+/// A point at which the simulation may have the disk fail.
+pub(super) fn failing(point: &'static str) -> Result<(), ObjectError> {
+    let store_says = |error| object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(error) };
+    fault::disk(point).map_err(|error| ObjectError::Store(store_says(error)))
 }
 
 /// Removes an object; one that is gone already is no error.

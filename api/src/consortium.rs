@@ -1,9 +1,11 @@
-//! Consortia: organizations that learn together.
+//! Consortia: organizations that learn together, and what they say of people who may be in several of them.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use undertone_privacy::ledger::Overlap;
 
 use crate::id::{ConsortiumId, OrganizationId};
+use crate::problem::Violation;
 
 /// A consortium.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,9 @@ pub struct Consortium {
     pub description: String,
     /// The organizations in it.
     pub organizations: Vec<OrganizationId>,
+    /// In how many of them one person may be: decides what the consortium as a whole may claim.
+    #[serde(default)]
+    pub overlap: OverlapRule,
     /// Founded.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
@@ -39,4 +44,105 @@ pub struct NewConsortium {
     /// The name of the founding organization, when it is to be made: 1 to 100 characters.
     #[serde(default)]
     pub organization_name: Option<String>,
+}
+
+/// The cross-organization rule in force, and whose word it is. The default is nobody's: people may be anywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OverlapRule {
+    /// In how many organizations' data one person may be.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]
+    pub overlap: Overlap,
+    /// On what grounds, in the words of who declared it; empty for the default.
+    pub statement: String,
+    /// Who declared it; absent for the default.
+    pub attested_by: Option<String>,
+    /// When; absent for the default.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub attested_at: Option<OffsetDateTime>,
+}
+
+/// A declaration about people who may be in several organizations. Every declaration is kept with its author and its
+/// moment; it holds for certificates made afterwards and changes none made before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewOverlap {
+    /// In how many organizations' data one person may be.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]
+    pub overlap: Overlap,
+    /// On what grounds: 10 to 1,000 characters, unless it takes the default back.
+    #[serde(default)]
+    pub statement: String,
+}
+
+impl NewOverlap {
+    /// Fewest characters of grounds.
+    pub const SHORTEST: usize = 10;
+    /// Most characters of grounds.
+    pub const LONGEST: usize = 1000;
+    /// Most organizations that a declaration may name.
+    pub const MOST: u32 = 1000;
+
+    /// Everything wrong with it.
+    pub fn check(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        let length = self.statement.trim().chars().count();
+        if self.overlap != Overlap::default() && length < Self::SHORTEST {
+            violations.push(Violation::new(
+                "statement",
+                format!(
+                    "say in at least {} characters how it is known; this claim lowers what is promised",
+                    Self::SHORTEST
+                ),
+            ));
+        }
+        if length > Self::LONGEST {
+            violations
+                .push(Violation::new("statement", format!("use up to {} characters, not {length}", Self::LONGEST)));
+        }
+        if let Overlap::Overlapping { at_most: Some(most) } = self.overlap {
+            if most < 2 {
+                violations.push(Violation::new("overlap", "at least 2; for 1 declare that people are disjoint"));
+            } else if most > Self::MOST {
+                violations.push(Violation::new("overlap", format!("at most {}", Self::MOST)));
+            }
+        }
+        violations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_privacy::ledger::Overlap;
+
+    use super::{NewOverlap, OverlapRule};
+
+    fn fields(overlap: Overlap, statement: &str) -> Vec<String> {
+        let new = NewOverlap { overlap, statement: statement.to_owned() };
+        new.check().into_iter().map(|violation| violation.field).collect()
+    }
+
+    #[test]
+    fn a_claim_needs_grounds_and_the_default_none() {
+        assert_eq!(fields(Overlap::Disjoint, "so it is"), ["statement"]);
+        assert_eq!(fields(Overlap::Disjoint, "different countries"), [""; 0]);
+        assert_eq!(fields(Overlap::default(), ""), [""; 0]);
+        assert_eq!(fields(Overlap::default(), &"x".repeat(1001)), ["statement"]);
+    }
+
+    #[test]
+    fn a_most_is_a_number_that_says_something() {
+        for (most, wrong) in [(0, true), (1, true), (2, false), (1000, false), (1001, true)] {
+            let found = fields(Overlap::Overlapping { at_most: Some(most) }, "counted by the ministry");
+            assert_eq!(found == ["overlap"], wrong, "{most}");
+        }
+    }
+
+    #[test]
+    fn a_consortium_of_which_nothing_was_declared_adds_up() {
+        let rule = OverlapRule::default();
+        assert_eq!((rule.overlap.most(3), rule.attested_by), (3, None));
+    }
 }

@@ -15,6 +15,8 @@ pub mod organization;
 pub mod page;
 pub mod plan;
 pub mod problem;
+#[cfg(feature = "openapi")]
+pub mod schema;
 pub mod session;
 pub mod signed;
 pub mod worker;

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use leptos::prelude::use_context;
 use time::OffsetDateTime;
 use undertone_api::budget::{Account, Entry, NewBudget};
-use undertone_api::consortium::{Consortium, NewConsortium};
+use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
@@ -70,6 +70,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Founds a consortium.
     async fn found(&self, consortium: NewConsortium) -> Answer<Consortium>;
+
+    /// What was declared about people who may be in several organizations of a consortium, the last first.
+    async fn overlap(&self, consortium: ConsortiumId) -> Answer<Vec<OverlapRule>>;
+
+    /// Declares in how many organizations of a consortium one person may be.
+    async fn attest(&self, consortium: ConsortiumId, overlap: NewOverlap) -> Answer<OverlapRule>;
 
     /// The organizations of a consortium, by name.
     async fn organizations(&self, consortium: ConsortiumId) -> Answer<Vec<Organization>>;

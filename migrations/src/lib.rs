@@ -23,6 +23,8 @@ mod m20261120_000103_create_lease;
 mod m20261120_000104_create_round;
 mod m20261120_000105_create_receipt;
 mod m20261120_000106_create_result;
+mod m20261120_000220_create_overlap;
+mod m20261120_000221_create_certificate;
 mod m20261120_000200_create_log;
 
 /// Brings a database up to date.
@@ -48,6 +50,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261120_000104_create_round::Migration),
             Box::new(m20261120_000105_create_receipt::Migration),
             Box::new(m20261120_000106_create_result::Migration),
+            Box::new(m20261120_000220_create_overlap::Migration),
+            Box::new(m20261120_000221_create_certificate::Migration),
             Box::new(m20261120_000200_create_log::Migration),
         ]
     }

@@ -44,6 +44,7 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(organization::workers, organization::enrol))
         .routes(routes!(consortium::list, consortium::found))
         .routes(routes!(consortium::show))
+        .routes(routes!(consortium::overlap, consortium::attest))
         .routes(routes!(consortium::organizations))
         .routes(routes!(consortium::invitations))
         .routes(routes!(consortium::datasets))

@@ -57,6 +57,8 @@ operations! {
     FoundConsortium: Operator;
     /// See a consortium and who is in it.
     ReadConsortium: Operator | ConsortiumAdmin | OrganizationAdmin | DataSteward | Researcher | Auditor;
+    /// Declare in how many organizations one person may be.
+    AttestOverlap: ConsortiumAdmin;
     /// Invite an organization into a consortium, list and withdraw such invitations.
     InviteOrganization: ConsortiumAdmin;
     /// See an organization and its workers.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use time::OffsetDateTime;
 use undertone_api::budget::{Account, Entry, NewBudget};
-use undertone_api::consortium::{Consortium, NewConsortium};
+use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
@@ -88,6 +88,14 @@ impl Backend for Desk {
 
     async fn found(&self, new: NewConsortium) -> Answer<Consortium> {
         consortium::found(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn overlap(&self, id: ConsortiumId) -> Answer<Vec<OverlapRule>> {
+        consortium::history(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn attest(&self, id: ConsortiumId, new: NewOverlap) -> Answer<OverlapRule> {
+        consortium::attest(&self.ctx, self.actor()?, id, &new).await.map_err(Error::into_problem)
     }
 
     async fn organizations(&self, id: ConsortiumId) -> Answer<Vec<Organization>> {

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use undertone_api::consortium::{Consortium, NewConsortium};
+use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::ConsortiumId;
 use undertone_api::organization::{Invitation, Organization, Purpose};
@@ -46,6 +46,31 @@ pub(super) async fn show(
     Path(id): Path<ConsortiumId>,
 ) -> Result<Json<Consortium>, Rejection> {
     Ok(Json(consortium::get(&ctx, &actor, id).await?))
+}
+
+/// List what was declared about people who may be in several of its organizations, the last first
+#[utoipa::path(get, path = "/consortia/{id}/overlap", tag = "consortia", params(("id" = ConsortiumId, Path)),
+    responses((status = 200, body = Vec<OverlapRule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn overlap(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+) -> Result<Json<Vec<OverlapRule>>, Rejection> {
+    Ok(Json(consortium::history(&ctx, &actor, id).await?))
+}
+
+/// Declare in how many of its organizations one person may be
+///
+/// Holds for certificates made from now on; changes none made before.
+#[utoipa::path(post, path = "/consortia/{id}/overlap", tag = "consortia", params(("id" = ConsortiumId, Path)), request_body = NewOverlap,
+    responses((status = 201, body = OverlapRule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn attest(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Json(new): Json<NewOverlap>,
+) -> Result<(StatusCode, Json<OverlapRule>), Rejection> {
+    Ok((StatusCode::CREATED, Json(consortium::attest(&ctx, &actor, id, &new).await?)))
 }
 
 /// List its organizations, by name

@@ -1,5 +1,6 @@
 //! Consortia: organizations that learn together.
 
+mod overlap;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,9 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{consortium, membership};
 use crate::service::{invitation, member as members};
+
+pub(crate) use overlap::in_force;
+pub use overlap::{attest, history};
 
 /// Longest description, in characters.
 const LONGEST: usize = 1000;
@@ -126,11 +130,13 @@ async fn shown(ctx: &Ctx, rows: Vec<consortium::Model>) -> Result<Vec<Consortium
     for row in joined.all(ctx.db.read()).await? {
         organizations.entry(row.consortium_id).or_default().push(row.organization_id.into());
     }
+    let mut rules = in_force(ctx.db.read(), rows.iter().map(|row| row.id)).await?;
     Ok(rows
         .into_iter()
         .map(|row| Consortium {
             id: row.id.into(),
             organizations: organizations.remove(&row.id).unwrap_or_default(),
+            overlap: rules.remove(&row.id).unwrap_or_default(),
             name: row.name,
             description: row.description,
             created_at: row.created_at,

@@ -5,6 +5,7 @@
 pub(super) mod account;
 pub(super) mod artifact;
 pub(super) mod budget;
+pub(super) mod certificate;
 pub(super) mod consortium;
 pub(super) mod countersignature;
 pub(super) mod dataset;
@@ -20,6 +21,7 @@ pub(super) mod measurement;
 pub(super) mod member;
 pub(super) mod membership;
 pub(super) mod organization;
+pub(super) mod overlap;
 pub(super) mod participant;
 pub(super) mod receipt;
 pub(super) mod reservation;

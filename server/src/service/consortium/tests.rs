@@ -1,10 +1,12 @@
-use undertone_api::consortium::NewConsortium;
+use sea_orm::ConnectionTrait as _;
+use undertone_api::consortium::{NewConsortium, NewOverlap};
 use undertone_api::id::ConsortiumId;
 use undertone_api::member::Role;
 use undertone_api::problem::Code;
+use undertone_privacy::ledger::Overlap;
 use uuid::Uuid;
 
-use super::{found, get, list};
+use super::{attest, found, get, history, list};
 use crate::service::{member, organization};
 use crate::testing::on_both;
 
@@ -77,5 +79,45 @@ on_both! {
         new.organization = Some(founded.north.0);
         let refused = found(&app.ctx, &founded.operator.actor(app).await, &new).await;
         assert_eq!(refused.expect_err("not theirs").into_problem().violations[0].field, "organization");
+    }
+
+    async fn people_may_be_anywhere_until_an_admin_puts_their_name_to_less(app: &TestApp) {
+        let founded = app.founded().await;
+        let (admin, consortium) = (founded.operator.actor(app).await, founded.consortium);
+        let before = get(&app.ctx, &admin, consortium).await.expect("seen").overlap;
+        assert_eq!((before.overlap, before.attested_by), (Overlap::default(), None));
+        let disjoint = NewOverlap { overlap: Overlap::Disjoint, statement: " Different countries. ".to_owned() };
+        attest(&app.ctx, &admin, consortium, &disjoint).await.expect("declared");
+        app.clock.advance(time::Duration::minutes(3));
+        let two = NewOverlap { overlap: Overlap::Overlapping { at_most: Some(2) }, statement: "Referred once.".to_owned() };
+        attest(&app.ctx, &admin, consortium, &two).await.expect("declared");
+        let now = get(&app.ctx, &founded.south.1.actor(app).await, consortium).await.expect("seen").overlap;
+        assert_eq!((now.overlap, now.attested_by.as_deref()), (two.overlap, Some("Operator")));
+        assert_eq!(now.attested_at, Some(app.ctx.now()));
+        let told: Vec<_> = history(&app.ctx, &founded.north.1.actor(app).await, consortium).await.expect("read")
+            .into_iter().map(|rule| rule.statement).collect();
+        assert_eq!(told, ["Referred once.", "Different countries."], "what was said before stays said");
+    }
+
+    async fn only_the_consortium_s_admin_declares_and_never_without_grounds(app: &TestApp) {
+        let founded = app.founded().await;
+        let new = NewOverlap { overlap: Overlap::Disjoint, statement: "Different countries.".to_owned() };
+        let refused = attest(&app.ctx, &founded.north.1.actor(app).await, founded.consortium, &new).await;
+        assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
+        let bare = NewOverlap { statement: "yes".to_owned(), ..new };
+        let refused = attest(&app.ctx, &founded.operator.actor(app).await, founded.consortium, &bare).await;
+        assert_eq!(refused.expect_err("why").into_problem().violations[0].field, "statement");
+        assert!(history(&app.ctx, &founded.operator.actor(app).await, founded.consortium).await.expect("read").is_empty());
+    }
+
+    async fn a_declaration_cannot_be_taken_out_of_the_history(app: &TestApp) {
+        let founded = app.founded().await;
+        let new = NewOverlap { overlap: Overlap::Disjoint, statement: "Different countries.".to_owned() };
+        attest(&app.ctx, &founded.operator.actor(app).await, founded.consortium, &new).await.expect("declared");
+        for change in ["DELETE FROM overlap", "UPDATE overlap SET statement = ''"] {
+            let refused = app.ctx.db.write("tamper", async |tx| Ok(tx.execute_unprepared(change).await?)).await;
+            let crate::error::Error::Database(error) = refused.expect_err("refused by a trigger") else { panic!("another") };
+            assert!(error.to_string().contains("append-only"), "{change}: {error}");
+        }
     }
 }

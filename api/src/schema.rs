@@ -1,0 +1,60 @@
+//! Schemas of what the contract takes from `undertone-privacy`, which knows no schema library. Only the server asks for them.
+
+use serde_json::{Value, json};
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
+
+/// One word of a list.
+fn word(description: &str, words: &[&str]) -> Schema {
+    let words = words.iter().map(|word| Value::from(*word));
+    ObjectBuilder::new().schema_type(Type::String).description(Some(description)).enum_values(Some(words)).into()
+}
+
+/// [`undertone_privacy::PrivacyUnit`].
+pub fn unit() -> Schema {
+    word(
+        "Who is protected: one recording, everything that one speaker said, or everything that one user asked.",
+        &["record", "speaker", "user"],
+    )
+}
+
+/// [`undertone_privacy::Adjacency`].
+pub fn adjacency() -> Schema {
+    word(
+        "Against which change: one unit added or removed, one unit's contribution emptied, or one unit replaced by another.",
+        &["add_remove", "zero_out", "replace_one"],
+    )
+}
+
+/// [`undertone_privacy::Event`]: a tag and parameters. Kinds are only ever added, so the parameters are not closed here.
+pub fn event() -> Schema {
+    let tag = ObjectBuilder::new().schema_type(Type::String).description(Some("The mechanism."));
+    let parameter = |description| ObjectBuilder::new().schema_type(Type::Number).description(Some(description));
+    ObjectBuilder::new()
+        .description(Some("A release with the exact parameters of the mechanism that makes it."))
+        .property("event", tag)
+        .property("sampling_rate", parameter("q, the probability with which each unit enters a Poisson sample."))
+        .property("noise_multiplier", parameter("z, the noise's standard deviation relative to the sensitivity."))
+        .required("event")
+        .examples([json!({ "event": "poisson_sampled_gaussian", "sampling_rate": 0.125, "noise_multiplier": 1.0 })])
+        .into()
+}
+
+/// [`undertone_privacy::ledger::Overlap`].
+pub fn overlap() -> Schema {
+    let most = ObjectBuilder::new()
+        .schema_type(SchemaType::Array(vec![Type::Integer, Type::Null]))
+        .description(Some("The most organizations that may have one person; null for all of them."))
+        .minimum(Some(0));
+    let overlapping = ObjectBuilder::new().property("at_most", most).required("at_most");
+    OneOfBuilder::new()
+        .description(Some("In how many organizations' data one person may be."))
+        .item(word("In one at most: the consortium's ε is the greatest of the parties'.", &["disjoint"]))
+        .item(
+            ObjectBuilder::new()
+                .description(Some("In several: the consortium's loss is the sum of the largest."))
+                .property("overlapping", overlapping)
+                .required("overlapping"),
+        )
+        .examples([json!("disjoint"), json!({ "overlapping": { "at_most": null } })])
+        .into()
+}

@@ -1,0 +1,90 @@
+//! The cross-organization rule: what was declared about people who may be in several organizations, by whom and when.
+//!
+//! A declaration is a claim that lowers what the consortium promises, so each is kept; the last is in force. It is read when
+//! a certificate is made and never changes one that was made before. No budget is decided by it: every organization's
+//! account holds by itself.
+
+use std::collections::HashMap;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use undertone_api::consortium::{NewOverlap, OverlapRule};
+use undertone_api::id::ConsortiumId;
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::overlap;
+
+/// Declares the rule from now on.
+///
+/// # Errors
+/// 404 and 403 as usual; `validation_failed` when a claim has no grounds.
+pub async fn attest(ctx: &Ctx, actor: &Actor, id: ConsortiumId, new: &NewOverlap) -> Result<OverlapRule, Error> {
+    policy::check(actor, Operation::AttestOverlap, Place::Consortium(id))?;
+    let violations = new.check();
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let row = ctx
+        .db
+        .write("attest overlap", async |tx| {
+            let last = rows(tx, [id.0]).await?.pop().map_or(0, |row| row.sequence);
+            let row = overlap::Model {
+                consortium_id: id.0,
+                sequence: last + 1,
+                overlap: to_json(&new.overlap)?,
+                statement: new.statement.trim().to_owned(),
+                member_id: actor.id().0,
+                attested_by: actor.member.name.clone(),
+                attested_at: ctx.now(),
+            };
+            Ok(row.into_active_model().insert(tx).await?)
+        })
+        .await?;
+    tracing::info!(consortium.id = %id, overlap = row.overlap, "a cross-organization rule was declared");
+    shown(row)
+}
+
+/// Every declaration of a consortium, the last first; none while the default was never touched.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn history(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Vec<OverlapRule>, Error> {
+    policy::check(actor, Operation::ReadConsortium, Place::Consortium(id))?;
+    rows(ctx.db.read(), [id.0]).await?.into_iter().rev().map(shown).collect()
+}
+
+/// The rules in force, by consortium; the default where there is none.
+pub(crate) async fn in_force(
+    connection: &impl ConnectionTrait,
+    consortia: impl IntoIterator<Item = Uuid>,
+) -> Result<HashMap<Uuid, OverlapRule>, Error> {
+    // The last row of each wins, because they come in order.
+    rows(connection, consortia).await?.into_iter().map(|row| Ok((row.consortium_id, shown(row)?))).collect()
+}
+
+/// The rows of consortia, each one's in order.
+async fn rows(
+    connection: &impl ConnectionTrait,
+    consortia: impl IntoIterator<Item = Uuid>,
+) -> Result<Vec<overlap::Model>, Error> {
+    Ok(overlap::Entity::find()
+        .filter(overlap::Column::ConsortiumId.is_in(consortia))
+        .order_by_asc(overlap::Column::Sequence)
+        .all(connection)
+        .await?)
+}
+
+fn shown(row: overlap::Model) -> Result<OverlapRule, Error> {
+    Ok(OverlapRule {
+        overlap: from_json(&row.overlap)?,
+        statement: row.statement,
+        attested_by: Some(row.attested_by),
+        attested_at: Some(row.attested_at),
+    })
+}

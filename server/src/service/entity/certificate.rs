@@ -1,0 +1,22 @@
+//! A job's certificate as the server signed it. Append-only.
+
+use sea_orm::entity::prelude::*;
+
+/// A job's certificate as the server signed it. Append-only.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "certificate")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub job_id: Uuid,
+    pub digest: String,
+    #[sea_orm(column_type = "Text")]
+    pub payload: String,
+    pub signature: String,
+    pub issued_at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

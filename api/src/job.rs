@@ -98,6 +98,13 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     /// public leaves in that series. At most as much as [`Kind::cost`] charges.
     fn release(&self, dataset: &Dataset, series: &str) -> Option<Event>;
 
+    /// C, the L2 norm to which each unit's contribution from `dataset` is clipped before noise is added: the sensitivity of the
+    /// sum by construction. `None` where nothing is clipped.
+    fn clip(&self, dataset: DatasetId) -> Option<f64> {
+        let _ = dataset;
+        None
+    }
+
     /// n, the public number of a dataset's units that stands in every division.
     fn units(&self, dataset: &Dataset) -> u64;
 
@@ -176,6 +183,11 @@ macro_rules! kinds {
             /// See [`Kind::release`].
             pub fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
                 match self { $(Self::$variant(spec) => spec.release(dataset, series),)* }
+            }
+
+            /// See [`Kind::clip`].
+            pub fn clip(&self, dataset: DatasetId) -> Option<f64> {
+                match self { $(Self::$variant(spec) => spec.clip(dataset),)* }
             }
 
             /// See [`Kind::units`].

@@ -5,6 +5,7 @@
 //! pass for another and no re-serialization can break or bend it.
 
 mod audit;
+pub mod certificate;
 mod head;
 mod manifest;
 mod receipt;
@@ -17,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::id::WorkerId;
 
 pub use audit::AuditStatement;
+pub use certificate::{Certificate, CertificateFile};
 pub use head::{Countersignature, Head, key_id};
 pub use manifest::{Decision, Limits, Manifest, ManifestParticipant};
 pub use receipt::Receipt;

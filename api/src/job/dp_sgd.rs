@@ -363,6 +363,10 @@ impl Kind for Spec {
         Some(Audited { series: Arm::Private.series().to_owned(), trials })
     }
 
+    fn clip(&self, dataset: DatasetId) -> Option<f64> {
+        Some(self.party(dataset)?.noise?.clip)
+    }
+
     fn units(&self, dataset: &Dataset) -> u64 {
         self.units_of(dataset)
     }

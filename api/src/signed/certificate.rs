@@ -1,0 +1,123 @@
+//! What a job, and all that it released, cost: signed by the server once the job is over, and checkable without it.
+//!
+//! The certificate says; the evidence beside it in a [`CertificateFile`] shows. It is fixed when it is made: a rule declared
+//! later, a budget raised later or a formula improved later does not reach back. Every ε is rounded up.
+
+mod evidence;
+mod figure;
+mod party;
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::{Document, Signed};
+use crate::consortium::OverlapRule;
+use crate::id::{ConsortiumId, JobId};
+use crate::job::State;
+
+pub use evidence::{AuditAsked, CertificateFile, Evidence, Logged, Proven};
+pub use figure::{Figure, Method, Together, ValidFor};
+pub use party::{ChainPiece, Charged, Mechanism, Party, Position, Releases, Sampling};
+
+/// What a job, and all that it released, cost everybody whose data it read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// When it was made. Nothing that happened later is in it.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub issued_at: OffsetDateTime,
+    /// Who signs it, and by which formulas the figures were computed.
+    pub issuer: Issuer,
+    /// The consortium.
+    pub consortium: ConsortiumNamed,
+    /// The job.
+    pub job: JobCovered,
+    /// Every dataset of the job, the lead first.
+    pub parties: Vec<Party>,
+    /// In how many organizations' data one person may be, and whose word that is.
+    pub overlap: OverlapRule,
+    /// What the consortium as a whole may say under that rule: one entry for each unit and adjacency that was charged.
+    pub together: Vec<Together>,
+    /// The job's files as they were when the certificate was made, by name: the model above all.
+    pub artifacts: Vec<ArtifactNamed>,
+    /// The server's signed head of its whole log when the certificate was made; absent from a server that keeps none.
+    #[serde(default)]
+    pub head: Option<Signed>,
+}
+
+impl Document for Certificate {
+    const DOMAIN: &'static str = "undertone/certificate/1";
+}
+
+/// Who signs, and what computed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Issuer {
+    /// The server's address.
+    pub address: String,
+    /// Its public key, hex. A key in the document proves nothing by itself: compare it with the one in your worker's
+    /// enrolment.
+    pub public_key: String,
+    /// Version of the program.
+    pub program: String,
+    /// Version of the formulas of both accountants.
+    pub evaluator: String,
+}
+
+/// A consortium, named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ConsortiumNamed {
+    /// Id.
+    pub id: ConsortiumId,
+    /// Name.
+    pub name: String,
+}
+
+/// The job that a certificate is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobCovered {
+    /// Id.
+    pub id: JobId,
+    /// Title.
+    pub title: String,
+    /// Kind.
+    pub kind: String,
+    /// How it ended. What a job released before it failed or was cancelled is certified too.
+    pub state: State,
+    /// Who proposed it.
+    pub proposed_by: String,
+    /// Rounds closed, over all series.
+    pub rounds_done: u32,
+    /// Rounds planned.
+    pub rounds: u32,
+    /// SHA-256 of the signed manifest's payload, hex.
+    pub manifest: String,
+    /// When the first worker began; absent when none did.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub started_at: Option<OffsetDateTime>,
+    /// When it was over.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub finished_at: Option<OffsetDateTime>,
+}
+
+/// A file that the job left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactNamed {
+    /// Name within the job: `model.safetensors`.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the content, hex.
+    pub digest: String,
+}

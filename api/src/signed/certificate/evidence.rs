@@ -1,0 +1,112 @@
+//! A certificate with what bears it out: everything needed to check it on another machine, without the server.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::super::Signed;
+
+/// A certificate as a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CertificateFile {
+    /// The certificate as JSON, byte for byte as the server signed it.
+    pub payload: String,
+    /// The server's Ed25519 signature over `undertone/certificate/1`, a zero byte and the payload, hex.
+    pub signature: String,
+    /// What bears it out.
+    pub evidence: Evidence,
+}
+
+impl CertificateFile {
+    /// The certificate with its signature.
+    pub fn signed(&self) -> Signed {
+        Signed { payload: self.payload.clone(), signature: self.signature.clone() }
+    }
+}
+
+/// What bears a certificate out. Each part is signed by whom it is of, and named by a digest in the certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// What the sites were asked to run, signed by the server.
+    pub manifest: Signed,
+    /// What the sites paid, signed by each: party by party in the certificate's order, each one's oldest first.
+    pub receipts: Vec<Proven>,
+}
+
+/// A receipt with the server's word on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Proven {
+    /// The receipt, signed by its site.
+    pub receipt: Signed,
+    /// Where the server's log charges it; absent from a server that keeps none.
+    #[serde(default)]
+    pub logged: Option<Logged>,
+}
+
+/// A receipt's place in the server's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Logged {
+    /// The server's word that it has taken the receipt, and where: a signed [`super::super::Countersignature`].
+    pub countersignature: Signed,
+    /// What the log says there: a [`crate::log::leaf::Entry`] as the text that is hashed.
+    pub leaf: String,
+    /// The proof that it stands there under the certificate's head: the hashes beside the way to the root (RFC 9162, section
+    /// 2.1.3), from the leaf up, hex.
+    pub inclusion: Vec<String>,
+}
+
+/// An audit that a job asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AuditAsked {
+    /// What the site measured, signed by it: a [`super::super::AuditStatement`]. Null when none has come.
+    pub statement: Option<Signed>,
+}
+
+/// The digest of a list of digests, as [`super::ChainPiece::list`] defines it.
+pub(super) fn list<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for digest in digests {
+        hash.update(digest.as_bytes());
+        hash.update(b"\n");
+    }
+    hex::encode(hash.finalize())
+}
+
+impl super::ChainPiece {
+    /// The piece of these receipts, each by number and digest, oldest first.
+    pub fn of(receipts: &[(u64, String)]) -> Self {
+        Self {
+            count: receipts.len() as u64,
+            first: receipts.first().map(|(sequence, _)| *sequence),
+            last: receipts.last().map(|(sequence, _)| *sequence),
+            head: receipts.last().map(|(_, digest)| digest.clone()),
+            list: list(receipts.iter().map(|(_, digest)| digest.as_str())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ChainPiece;
+
+    #[test]
+    fn a_piece_of_nothing_has_a_digest_too_and_another_order_another() {
+        let piece = |digests: &[&str]| {
+            let receipts: Vec<_> = (1..).zip(digests).map(|(at, digest)| (at, (*digest).to_owned())).collect();
+            ChainPiece::of(&receipts)
+        };
+        assert_eq!(piece(&[]).list, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_ne!(piece(&["aa", "bb"]).list, piece(&["bb", "aa"]).list);
+        assert_ne!(piece(&["aa", "bb"]).list, piece(&["aabb"]).list);
+        assert_eq!((piece(&["aa", "bb"]).last, piece(&["aa", "bb"]).head.as_deref()), (Some(2), Some("bb")));
+    }
+}

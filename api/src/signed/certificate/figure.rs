@@ -1,0 +1,77 @@
+//! The numbers of a certificate, each with what it is and what it may be used for.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::{Adjacency, PrivacyUnit};
+
+use crate::id::OrganizationId;
+
+/// How a number was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateMethod))]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Rényi differential privacy, converted at the best order of the fine grid: the ledger's own currency, rounded up.
+    Renyi,
+    /// Privacy-loss distributions on a pessimistic grid: the tight number.
+    PrivacyLossDistribution,
+}
+
+/// What a number may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ValidFor {
+    /// Its curve adds up with those of other jobs, however these were chosen: budgets count by it (Feldman and Zrnic 2021).
+    Budgets,
+    /// A report about this job by itself, whose parameters were fixed in the signed manifest before its first release (Zhu,
+    /// Dong and Wang 2022). It must not be added to another job's, and must not decide whether another job is admitted.
+    ThisJobAlone,
+}
+
+/// An ε at a δ.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// How it was computed.
+    pub method: Method,
+    /// What it may be used for.
+    pub valid_for: ValidFor,
+    /// ε, rounded up; null when no finite one holds.
+    pub epsilon: Option<f64>,
+    /// The δ at which it holds.
+    pub delta: f64,
+}
+
+impl Figure {
+    /// The ledger's number.
+    pub const fn renyi(epsilon: Option<f64>, delta: f64) -> Self {
+        Self { method: Method::Renyi, valid_for: ValidFor::Budgets, epsilon, delta }
+    }
+
+    /// The tight number.
+    pub const fn tight(epsilon: Option<f64>, delta: f64) -> Self {
+        Self { method: Method::PrivacyLossDistribution, valid_for: ValidFor::ThisJobAlone, epsilon, delta }
+    }
+}
+
+/// What the consortium as a whole may say of one person, for one unit and adjacency, of this job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Together {
+    /// Who is protected.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
+    pub adjacency: Adjacency,
+    /// The organizations whose data were charged for this unit.
+    pub organizations: Vec<OrganizationId>,
+    /// How many of them one person is taken to be in, at most, by the rule.
+    pub most: u64,
+    /// ε at the least δ of those organizations' accounts; absent when no account has a budget.
+    pub figure: Option<Figure>,
+    /// Exact releases beside it, for comparison, that no ε covers.
+    pub in_the_clear: u64,
+}

@@ -63,7 +63,9 @@ impl Standing {
     pub fn payment(&self, charge: &Charge) -> Result<Payment, NoPayment> {
         let unpriced = |error: &dyn std::fmt::Display| NoPayment::Unpriced(error.to_string());
         let reading = Reading::of(&self.balance.summary(), self.unit).ok_or(NoPayment::NoBudget)?;
-        let cost = self.balance.price(&charge.event, charge.adjacency).map_err(|error| unpriced(&error))?;
+        // Plans are of additive noise; the ledger's other formulas would only make the page heavier.
+        let cost = mechanism::noise_curve(&charge.event, charge.adjacency, self.balance.grid());
+        let cost = cost.map_err(|error| unpriced(&error))?;
         let mut after = self.balance.clone();
         let (ghost, left) = match after.reserve(ReservationId(0), &cost, charge.releases) {
             Ok(_) => {
@@ -79,7 +81,7 @@ impl Standing {
             Err(error) => return Err(unpriced(&error)),
         };
         let budget = self.balance.budget().ok_or(NoPayment::NoBudget)?;
-        let curve = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting());
+        let curve = mechanism::noise_curve(&charge.event, charge.adjacency, &OrderGrid::reporting());
         let curve = curve.map_err(|error| unpriced(&error))?.times(charge.releases);
         let own = convert::epsilon(&curve, budget.delta()).map_or(f64::INFINITY, Epsilon::get);
         let releases_that_fit = self.balance.headroom().releases(&cost);

@@ -100,7 +100,7 @@ pub fn noise_for(
     let single = |order: Order| OrderGrid::new(vec![order]).map_err(PriceError::from);
     // One order tells, before the search, whether such releases have a price under this adjacency.
     let one = NoiseMultiplier::new(1.0).map_err(|_| CalibrateError::NothingLeft)?;
-    mechanism::curve(&event(one), adjacency, &single(headroom.grid().orders()[0])?)?;
+    mechanism::noise_curve(&event(one), adjacency, &single(headroom.grid().orders()[0])?)?;
     let changes = if adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
     let q = sampling_rate.get();
 
@@ -117,7 +117,7 @@ pub fn noise_for(
     let mut widening = search::TOLERANCE;
     loop {
         let z = NoiseMultiplier::new(z * (1.0 + widening)).map_err(|_| CalibrateError::NothingLeft)?;
-        let cost = mechanism::curve(&event(z), adjacency, &single(orders[index])?)?.times(steps);
+        let cost = mechanism::noise_curve(&event(z), adjacency, &single(orders[index])?)?.times(steps);
         if cost.losses().all(|(_, loss)| loss <= left[index]) {
             return Ok(z);
         }

@@ -1,11 +1,20 @@
 //! What was, or would be, released. Rows of the ledger hold events; epsilon is derived from them.
 //!
 //! Variants are append-only: a stored event must stay readable for the life of the dataset it was charged to.
-//! To add one: a variant here, its price in `mechanism.rs`, a strategy in the property tests.
+//! To add one: a variant here, its price in `mechanism.rs`, a strategy in `event/any.rs` (which the property tests of prices
+//! and of the ledger draw from).
+
+#[cfg(test)]
+pub(crate) mod any;
+
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use crate::unit::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
+use crate::histogram::Partition;
+use crate::kanon::Shown;
+use crate::selection::Runs;
+use crate::unit::{Delta, Epsilon, GridSteps, NoiseMultiplier, NoiseSteps, SamplingRate};
 
 /// A release, described by the exact parameters of the mechanism that made it. Noise is relative to the sensitivity,
 /// so an event is the same for every clip.
@@ -55,9 +64,98 @@ pub enum Event {
         /// What is repeated.
         of: Box<Event>,
     },
+    /// One discrete Gaussian release of everything: contributions rounded toward zero onto a grid and summed as integers,
+    /// N_ℤ(0, (σ/γ)²) added.
+    DiscreteGaussian {
+        /// z = σ / C.
+        noise_multiplier: NoiseMultiplier,
+        /// σ/γ. Charged alike for every grid; recorded because the grid must be fine.
+        steps: NoiseSteps,
+    },
+    /// The same of a secret Poisson sample. At fractional orders it costs more than [`Event::PoissonSampledGaussian`], whose
+    /// curve there is proved for continuous noise only.
+    PoissonSampledDiscreteGaussian {
+        /// q, exactly as drawn.
+        sampling_rate: SamplingRate,
+        /// z = σ / C.
+        noise_multiplier: NoiseMultiplier,
+        /// σ/γ.
+        steps: NoiseSteps,
+    },
+    /// A sum, made under secure aggregation, to which every contributor added discrete Gaussian noise of its own.
+    DistributedDiscreteGaussian(DistributedNoise),
+    /// Values that occur at least k times among rows of which each was kept with probability β. One release: whatever is
+    /// computed from the survivors alone is free, a second sample is a second release.
+    SampledThreshold {
+        /// β, exactly as drawn.
+        sampling_rate: SamplingRate,
+        /// k.
+        threshold: NonZeroU32,
+        /// The ε at which δ is charged.
+        epsilon: Epsilon,
+        /// What is shown of the survivors, and by which bound δ is charged.
+        shown: Shown,
+        /// The most different rows that one unit may have.
+        rows_per_unit: NonZeroU32,
+    },
+    /// A word histogram with dummy words by truncated, shifted Laplace noise, seen by providers that do not all collude.
+    TruncatedLaplace {
+        /// s, in nats per word, exactly as drawn.
+        rate: Epsilon,
+        /// η₀, in dummies per word.
+        shift: u32,
+        /// d, the most words in which one unit may change the histogram, added and removed together.
+        distance: NonZeroU32,
+        /// Over whom the words are spread, and how many of them are assumed to collude. The guarantee is against these.
+        partition: Partition,
+    },
+    /// The best of a secret random number of runs of one release.
+    Selected {
+        /// One run, with the score by which the best is chosen.
+        of: Box<Event>,
+        /// How many runs.
+        runs: Runs,
+    },
+}
+
+/// Noise that many parties add to one sum (Kairouz, Liu and Steinke 2021). Lengths are in steps γ of the common grid.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DistributedNoise {
+    /// C/γ: the norm to which a contribution is clipped before it is rounded.
+    pub clip: GridSteps,
+    /// s/γ: the standard deviation of each contributor's noise.
+    pub noise: GridSteps,
+    /// How many contributors' noise is surely in the sum: honest ones, after the worst allowed dropout, and without the unit's
+    /// own where its noise goes with it.
+    pub contributors: NonZeroU32,
+    /// d, the coordinates of the sum.
+    pub dimension: NonZeroU32,
+    /// β: rounding is repeated until the norm is within the bound that holds with probability at least 1 − β; 0 for no bound
+    /// but the certain one.
+    pub rounding_bias: Delta,
 }
 
 impl Event {
+    /// What it is, in a word or two, for messages.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Gaussian { .. } => "a Gaussian",
+            Self::PoissonSampledGaussian { .. } => "a Poisson-sampled Gaussian",
+            Self::Laplace { .. } => "a Laplace",
+            Self::Pure { .. } => "a pure release",
+            Self::Approximate { .. } => "an approximate release",
+            Self::NonPrivate => "a release without noise",
+            Self::Composed { .. } => "a composition",
+            Self::Repeated { .. } => "a repetition",
+            Self::DiscreteGaussian { .. } => "a discrete Gaussian",
+            Self::PoissonSampledDiscreteGaussian { .. } => "a Poisson-sampled discrete Gaussian",
+            Self::DistributedDiscreteGaussian(_) => "a distributed discrete Gaussian",
+            Self::SampledThreshold { .. } => "sampling with a threshold",
+            Self::TruncatedLaplace { .. } => "a truncated Laplace",
+            Self::Selected { .. } => "a selection",
+        }
+    }
+
     /// This event, `count` times.
     #[must_use]
     pub fn times(self, count: u64) -> Self {

@@ -5,6 +5,7 @@
 //! The formulas cite their papers; rounding is toward safety: costs up, budgets down.
 
 pub mod adjacency;
+pub mod amplify;
 pub mod audit;
 pub mod calibrate;
 pub mod convert;
@@ -13,9 +14,12 @@ pub mod event;
 pub mod fixed;
 pub mod gaussian;
 pub mod group;
+pub mod histogram;
+pub mod kanon;
 pub mod ledger;
 pub mod mechanism;
 pub mod pld;
+pub mod selection;
 pub mod special;
 pub mod unit;
 

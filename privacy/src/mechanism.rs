@@ -3,17 +3,25 @@
 //! Composition is structural and belongs to [`Curve`]: `Repeated` and `Composed` are taken apart here and put together
 //! there. An event that has no formula is an error, never zero; a release without noise is infinite.
 //!
-//! To add a mechanism: a variant of [`Event`], its loss here with the source of the formula, a strategy in the property
-//! tests. A change to a formula's digits changes [`EVALUATOR_VERSION`].
+//! To add a mechanism: a variant of [`Event`], its loss here (or in `mechanism/rare.rs`, which the browser's planner leaves
+//! out) with the source of the formula, a strategy in `event/any.rs`. A change to a formula's digits changes
+//! [`EVALUATOR_VERSION`]; a new formula does not, because it prices nothing that was ever charged.
 
+mod discrete;
 mod fixed_size;
 #[cfg(test)]
 mod laws;
 mod pure;
+mod rare;
 mod sampled;
 
+pub use discrete::{
+    distributed_discrete_gaussian, poisson_sampled_discrete_gaussian, sensitivity as distributed_sensitivity,
+    spread as distributed_spread,
+};
 pub use fixed_size::fixed_size_sampled_gaussian;
 pub use pure::{laplace, pure};
+pub use rare::guarantee;
 pub use sampled::poisson_sampled_gaussian;
 
 use crate::adjacency::Adjacency;
@@ -36,6 +44,14 @@ pub enum PriceError {
         /// The neighbouring relation asked for.
         adjacency: Adjacency,
     },
+    /// The event's parameters promise nothing, or nobody has a formula for it.
+    #[error("{event} has no price: {why}")]
+    NoPrice {
+        /// The event's name.
+        event: &'static str,
+        /// Why, and what to do about it.
+        why: String,
+    },
     /// A curve could not be put together.
     #[error("the cost could not be put together")]
     Curve(#[from] CurveError),
@@ -47,15 +63,38 @@ pub enum PriceError {
 /// same for contributions that are sums; replacing it by another doubles the sensitivity, or applies the guarantee twice.
 ///
 /// # Errors
-/// [`PriceError::NoFormula`] when some part of the event cannot be priced under this adjacency.
+/// [`PriceError`] when some part of the event cannot be priced, or not under this adjacency.
 pub fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Curve, PriceError> {
-    // How many removals and additions make one change.
-    let changes = match adjacency {
+    structure(event, adjacency, grid, rare::curve)
+}
+
+/// The same for releases of additive noise, which is what training plans consist of; a planner that calls only this one
+/// carries none of the other formulas with it.
+///
+/// # Errors
+/// As [`curve`], and [`PriceError::NoPrice`] for sampling with a threshold, dummy words, sampled or distributed discrete noise,
+/// and selections.
+pub fn noise_curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Curve, PriceError> {
+    structure(event, adjacency, grid, |_, _, _| {
+        Err(PriceError::NoPrice { event: "this release", why: "only plans of additive noise are priced here".into() })
+    })
+}
+
+/// What prices the events that `structure` does not know.
+type Others = fn(&Event, Adjacency, &OrderGrid) -> Result<Curve, PriceError>;
+
+/// How many removals and additions make one change.
+const fn changes(adjacency: Adjacency) -> f64 {
+    match adjacency {
         Adjacency::AddRemove | Adjacency::ZeroOut => 1.0,
         Adjacency::ReplaceOne => 2.0,
-    };
+    }
+}
+
+fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Others) -> Result<Curve, PriceError> {
+    let changes = changes(adjacency);
     match event {
-        Event::Gaussian { noise_multiplier } => {
+        Event::Gaussian { noise_multiplier } | Event::DiscreteGaussian { noise_multiplier, .. } => {
             Ok(Curve::evaluated(grid, |order| gaussian(noise_multiplier.get() / changes, order.get())))
         }
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
@@ -74,16 +113,26 @@ pub fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Cu
         Event::Pure { epsilon } => Ok(Curve::evaluated(grid, |order| pure(epsilon.get() * changes, order.get()))),
         Event::Approximate { epsilon, delta } => {
             let side = if changes > 1.0 { group::pair_delta(*epsilon, *delta) } else { delta.get() };
-            let curve = Curve::evaluated(grid, |order| pure(epsilon.get() * changes, order.get()));
-            Ok(curve.with_side_delta(side))
+            Ok(approximate(epsilon.get() * changes, side, grid))
         }
         Event::NonPrivate => Ok(Curve::infinite(grid)),
         Event::Composed { events } => events.iter().try_fold(Curve::zero(grid), |sum, part| {
-            let part = curve(part, adjacency, grid)?;
+            let part = structure(part, adjacency, grid, others)?;
             Ok(sum.add(&part)?)
         }),
-        Event::Repeated { count, of } => Ok(curve(of, adjacency, grid)?.times(*count)),
+        Event::Repeated { count, of } => Ok(structure(of, adjacency, grid, others)?.times(*count)),
+        Event::PoissonSampledDiscreteGaussian { .. }
+        | Event::DistributedDiscreteGaussian(_)
+        | Event::SampledThreshold { .. }
+        | Event::TruncatedLaplace { .. }
+        | Event::Selected { .. } => others(event, adjacency, grid),
     }
+}
+
+/// An (ε, δ) guarantee as a curve: it is post-processing of "with probability δ everything, else binary randomized response"
+/// (Kairouz, Oh and Viswanath 2015), so the curve of ε and a side mass of δ.
+fn approximate(epsilon: f64, delta: f64, grid: &OrderGrid) -> Curve {
+    Curve::evaluated(grid, |order| pure(epsilon, order.get())).with_side_delta(delta)
 }
 
 /// ρ(α) = α / (2 z²) of the Gaussian mechanism, and of the discrete Gaussian with integer sensitivity (Mironov 2017;

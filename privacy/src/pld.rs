@@ -24,6 +24,7 @@ use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::gaussian::GaussianProfile;
 use crate::group;
+use crate::mechanism;
 use crate::unit::{Delta, Epsilon};
 use refine::Question;
 
@@ -33,6 +34,9 @@ pub enum PldError {
     /// The distribution does not fit into any sensible grid.
     #[error("the plan's losses are spread too widely for a grid: report the Rényi bound")]
     TooWide,
+    /// Nobody has a dominating pair for some part of the plan.
+    #[error("{0} has no privacy-loss distribution: report the Rényi bound")]
+    NoPair(&'static str),
 }
 
 /// A closed plan: mechanisms with how often each is applied.
@@ -43,6 +47,8 @@ pub struct Plan {
     gaussian: f64,
     /// Does something lose everything for certain?
     leaks: bool,
+    /// Is there a part without a dominating pair?
+    unpaired: Option<&'static str>,
 }
 
 impl Plan {
@@ -88,6 +94,22 @@ impl Plan {
                 Some(count) => self.add(of, adjacency, count),
                 None => self.leaks = true,
             },
+            Event::SampledThreshold { .. } | Event::TruncatedLaplace { .. } => {
+                self.add_approximate(event, adjacency, count);
+            }
+            // Their Rényi curves are no hockey sticks of any pair that is known.
+            Event::DiscreteGaussian { .. }
+            | Event::PoissonSampledDiscreteGaussian { .. }
+            | Event::DistributedDiscreteGaussian(_)
+            | Event::Selected { .. } => self.unpaired = Some(event.name()),
+        }
+    }
+
+    /// Adds `count` of an event that is priced by an (ε, δ) guarantee.
+    fn add_approximate(&mut self, event: &Event, adjacency: Adjacency, count: u64) {
+        match mechanism::guarantee(event, adjacency) {
+            Ok((epsilon, delta)) => self.add_pair(Pair::approximate(epsilon.get(), delta.get()), count),
+            Err(_) => self.unpaired = Some(event.name()),
         }
     }
 
@@ -114,6 +136,9 @@ impl Plan {
     /// # Errors
     /// [`PldError::TooWide`] when the losses do not fit into any sensible grid.
     pub fn epsilon(&self, delta: Delta) -> Result<Option<Epsilon>, PldError> {
+        if let Some(event) = self.unpaired {
+            return Err(PldError::NoPair(event));
+        }
         if self.leaks {
             return Ok(None);
         }
@@ -132,6 +157,9 @@ impl Plan {
     /// # Errors
     /// [`PldError::TooWide`] when the losses do not fit into any sensible grid.
     pub fn delta(&self, epsilon: Epsilon) -> Result<f64, PldError> {
+        if let Some(event) = self.unpaired {
+            return Err(PldError::NoPair(event));
+        }
         if self.leaks {
             return Ok(1.0);
         }

@@ -139,6 +139,21 @@ pub fn binomial_pmf(n: f64, k: f64, p: f64, rest: f64) -> f64 {
     exp(exponent - deviance(k, n * p) - deviance(n - k, n * rest)) / (2.0 * PI * k * (n - k) / n).sqrt()
 }
 
+/// ln Pr[Bin(n, p) = k], for 0 < p < 1 and whole 0 ≤ k ≤ n, and a bound on its error.
+pub(crate) fn ln_binomial_pmf(n: f64, k: f64, p: f64, rest: f64) -> (f64, f64) {
+    if k <= 0.0 || k >= n {
+        let ln = if k <= 0.0 { n * log1p(-p) } else { n * log(p) };
+        return (ln, 8.0 * UNIT * ln.abs());
+    }
+    let exponent = stirling_error(n) - stirling_error(k) - stirling_error(n - k);
+    let (mean, others) = (n * p, n * rest);
+    let distance = deviance(k, mean) + deviance(n - k, others);
+    let ln = exponent - distance - 0.5 * log(2.0 * PI * k * (n - k) / n);
+    // The rounding of the means moves the deviances by their distance from k and n − k.
+    let moved = (k - mean).abs() + (n - k - others).abs();
+    (ln, 8.0 * UNIT * (ln.abs() + distance + moved + 32.0))
+}
+
 /// ln n! − ln(√(2πn) (n/e)ⁿ).
 fn stirling_error(n: f64) -> f64 {
     if n < 16.0 {

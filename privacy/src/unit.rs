@@ -75,6 +75,28 @@ number! {
     Order, "order", "a finite number greater than 1", |v| v.is_finite() && v > 1.0
 }
 
+number! {
+    /// η, the shape of a truncated negative binomial number of runs: 1 is geometric, 0 logarithmic. Finite, > −1.
+    RunShape, "run shape", "a finite number greater than -1", |v| v.is_finite() && v > -1.0
+}
+number! {
+    /// γ, the chance of stopping after each run. In (0, 1).
+    StoppingRate, "stopping rate", "greater than 0 and less than 1", |v| v > 0.0 && v < 1.0
+}
+number! {
+    /// m, the mean of a Poisson number of runs. Finite, ≥ 1.
+    MeanRuns, "mean number of runs", "a finite number of at least 1", |v| v.is_finite() && v >= 1.0
+}
+number! {
+    /// σ/γ: the standard deviation of discrete noise in steps of the grid it is drawn on. Finite, ≥ 8: below that the noise
+    /// is so coarse that it is nearly constant.
+    NoiseSteps, "noise in steps of the grid", "a finite number of at least 8", |v| v.is_finite() && v >= 8.0
+}
+number! {
+    /// A length in steps of a grid. Finite, > 0.
+    GridSteps, "length in steps of the grid", "a finite number greater than 0", |v| v.is_finite() && v > 0.0
+}
+
 /// q = k / 2³², the probability with which each unit enters a Poisson batch. In (0, 1]; exactly the number the sampler
 /// compares its random words with, so that what is charged is what was drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,6 +118,19 @@ impl SamplingRate {
             Ok(Self(libm::ceil(value * Self::DENOMINATOR as f64) as u64))
         } else {
             Err(UnitError::OutOfRange { name: "sampling rate", range: "greater than 0 and at most 1", value })
+        }
+    }
+
+    /// The greatest dyadic rate that is not above `value`.
+    ///
+    /// # Errors
+    /// [`UnitError::OutOfRange`] unless 2⁻³² ≤ `value` ≤ 1.
+    pub fn floor(value: f64) -> Result<Self, UnitError> {
+        let steps = libm::floor(value * Self::DENOMINATOR as f64);
+        if steps >= 1.0 && value <= 1.0 {
+            Ok(Self(steps as u64))
+        } else {
+            Err(UnitError::OutOfRange { name: "sampling rate", range: "at least 2^-32 and at most 1", value })
         }
     }
 

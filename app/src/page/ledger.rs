@@ -141,5 +141,29 @@ pub(super) fn event(event: &Event) -> String {
         Event::NonPrivate => "exact, without noise".to_owned(),
         Event::Composed { events } => events.iter().map(self::event).collect::<Vec<_>>().join(" and "),
         Event::Repeated { count, of } => format!("{} × ({})", words::count(*count), self::event(of)),
+        Event::DiscreteGaussian { noise_multiplier, .. } => {
+            format!("discrete Gaussian, z {}", words::number(noise_multiplier.get()))
+        }
+        Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, .. } => format!(
+            "discrete Gaussian of a Poisson sample, q {}, z {}",
+            words::number(sampling_rate.get()),
+            words::number(noise_multiplier.get())
+        ),
+        Event::DistributedDiscreteGaussian(noise) => {
+            format!("discrete Gaussian noise of {} together", words::count(noise.contributors.get().into()))
+        }
+        Event::SampledThreshold { sampling_rate, threshold, epsilon, .. } => format!(
+            "a sample, β {}, shown where at least {} are alike, ε {}",
+            words::number(sampling_rate.get()),
+            words::count(threshold.get().into()),
+            words::epsilon(epsilon.get())
+        ),
+        Event::TruncatedLaplace { distance, partition, .. } => format!(
+            "dummy words, distance {}, against {} of {} providers",
+            words::count(distance.get().into()),
+            words::count(partition.colluding().get().into()),
+            words::count(partition.providers().get().into())
+        ),
+        Event::Selected { of, .. } => format!("the best of several runs of ({})", self::event(of)),
     }
 }

@@ -7,6 +7,7 @@ use crate::adjacency::Adjacency;
 use crate::convert;
 use crate::curve::{Curve, OrderGrid};
 use crate::event::Event;
+use crate::event::any::{delta, event, noise, quieter, rate};
 use crate::unit::{Delta, Epsilon, NoiseMultiplier, Order, SamplingRate};
 
 const ADJACENCIES: [Adjacency; 3] = [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne];
@@ -17,80 +18,11 @@ fn grid() -> OrderGrid {
     OrderGrid::new(orders.into_iter().filter_map(|order| Order::new(order).ok()).collect()).expect("increasing orders")
 }
 
-fn epsilon() -> impl Strategy<Value = Epsilon> {
-    (-8.0f64..4.0).prop_map(|exponent| Epsilon::new(libm::exp(exponent)).expect("positive"))
-}
-
-fn delta() -> impl Strategy<Value = Delta> {
-    (-40.0f64..-1.0).prop_map(|exponent| Delta::new(libm::exp(exponent)).expect("below 1"))
-}
-
-fn noise() -> impl Strategy<Value = NoiseMultiplier> {
-    (-2.5f64..4.0).prop_map(|exponent| NoiseMultiplier::new(libm::exp(exponent)).expect("positive"))
-}
-
-fn rate() -> impl Strategy<Value = SamplingRate> {
-    prop_oneof![
-        8 => (-16.0f64..0.0).prop_map(|exponent| SamplingRate::new(libm::exp(exponent)).expect("at most 1")),
-        1 => Just(SamplingRate::ONE),
-    ]
-}
-
-/// One release of every kind.
-fn release() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        noise().prop_map(|noise_multiplier| Event::Gaussian { noise_multiplier }),
-        (rate(), noise()).prop_map(|(sampling_rate, noise_multiplier)| Event::PoissonSampledGaussian {
-            sampling_rate,
-            noise_multiplier
-        }),
-        epsilon().prop_map(|epsilon| Event::Laplace { epsilon }),
-        epsilon().prop_map(|epsilon| Event::Pure { epsilon }),
-        (epsilon(), delta()).prop_map(|(epsilon, delta)| Event::Approximate { epsilon, delta }),
-        Just(Event::NonPrivate),
-    ]
-}
-
-/// Every variant, nested.
-fn event() -> impl Strategy<Value = Event> {
-    release().prop_recursive(3, 12, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(|events| Event::Composed { events }),
-            (0u64..1000, inner).prop_map(|(count, of)| of.times(count)),
-        ]
-    })
-}
-
-/// The same release with more of what hides: `None` for what has nothing to turn up. Exhaustive on purpose: a new variant
-/// must say here what protects it, and be generated above.
-fn quieter(event: &Event, factor: f64) -> Option<Event> {
-    let more = |z: NoiseMultiplier| NoiseMultiplier::new(z.get() * factor).expect("finite");
-    let less = |epsilon: Epsilon| Epsilon::new(epsilon.get() / factor).expect("finite");
-    match event {
-        Event::Gaussian { noise_multiplier } => Some(Event::Gaussian { noise_multiplier: more(*noise_multiplier) }),
-        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => Some(Event::PoissonSampledGaussian {
-            sampling_rate: *sampling_rate,
-            noise_multiplier: more(*noise_multiplier),
-        }),
-        Event::Laplace { epsilon } => Some(Event::Laplace { epsilon: less(*epsilon) }),
-        Event::Pure { epsilon } => Some(Event::Pure { epsilon: less(*epsilon) }),
-        Event::Approximate { epsilon, delta } => Some(Event::Approximate {
-            epsilon: less(*epsilon),
-            delta: Delta::new(delta.get() / factor).expect("smaller"),
-        }),
-        Event::NonPrivate => None,
-        Event::Composed { events } => {
-            Some(Event::Composed { events: events.iter().filter_map(|part| quieter(part, factor)).collect() })
-        }
-        Event::Repeated { count, of } => quieter(of, factor).map(|of| of.times(*count)),
-    }
-}
-
 /// The price, or nothing where the event has no formula.
 fn price(event: &Event, adjacency: Adjacency) -> Option<Curve> {
     match curve(event, adjacency, &grid()) {
         Ok(curve) => Some(curve),
-        Err(PriceError::NoFormula { .. }) => None,
+        Err(PriceError::NoFormula { .. } | PriceError::NoPrice { .. }) => None,
         Err(error) => panic!("{error}"),
     }
 }

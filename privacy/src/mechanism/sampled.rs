@@ -28,9 +28,9 @@ pub fn poisson_sampled_gaussian(q: f64, z: f64, order: f64) -> f64 {
         return gaussian;
     }
     let ln_excess = if order.fract() == 0.0 {
-        integer(q, z, order)
+        ln_integer(q, z, order)
     } else if z < LEAST_QUADRATURE_NOISE {
-        convexity(q, z, order)
+        ln_convexity(q, z, order)
     } else {
         fractional(q, z, order)
     };
@@ -68,7 +68,7 @@ impl LogSum {
 }
 
 /// ln(A_α − 1) at integer α ≥ 2: Σ_{k≥2} C(α,k) (1−q)^{α−k} q^k expm1(k(k−1)/(2z²)), all terms positive.
-fn integer(q: f64, z: f64, order: f64) -> f64 {
+pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
     let (ln_q, ln_rest) = (log(q), log1p(-q));
     let unit = 0.5 / z / z;
     let mut sum = LogSum::EMPTY;
@@ -161,7 +161,7 @@ fn ln_bend(q: f64, ln_q: f64, t: f64, order: f64) -> (f64, f64) {
 
 /// ln(A_α − 1) from above, for tiny noise: by convexity of the power, r^α ≤ 1 − q + q e^{αt}, whose mean is
 /// 1 + q expm1(α(α−1)/(2z²)).
-fn convexity(q: f64, z: f64, order: f64) -> f64 {
+pub(super) fn ln_convexity(q: f64, z: f64, order: f64) -> f64 {
     let growth = 0.5 * order * (order - 1.0) / z / z;
     log(q) + ln_expm1(growth) + UNIT * (4.0 * growth + 16.0)
 }

@@ -21,7 +21,7 @@ use crate::site::keys::SiteKey;
 use crate::site::ledger::{Ledger, verify};
 use crate::site::policy::Policy;
 use crate::site::store::{Store, StoreError};
-use crate::site::{clock, jobs};
+use crate::site::{audits, clock, jobs};
 
 /// What was spent, and the proof of it.
 #[derive(Debug, Subcommand)]
@@ -34,6 +34,14 @@ pub(super) enum Action {
     },
     /// Verify chains, signatures and sums, offline: every charge is admitted again, row by row.
     Verify,
+    /// Let a dataset go on that an audit has stopped, once it is known what was broken, and mended.
+    Unfreeze {
+        /// The dataset's name.
+        dataset: String,
+        /// What was broken, and how it was mended; it is kept.
+        #[arg(long)]
+        reason: String,
+    },
     /// Give back what a job reserved and never released, when the server that ran it will not come back. The worker
     /// must not be running. What is spent stays spent.
     Settle {
@@ -47,6 +55,7 @@ pub(super) fn run(folder: &Folder, action: &Action, out: &mut dyn Write) -> Resu
     match action {
         Action::Show { receipts } => show(folder, *receipts, out),
         Action::Verify => check(folder, out),
+        Action::Unfreeze { dataset, reason } => unfreeze(folder, dataset, reason, out),
         Action::Settle { job } => settle(folder, job, out),
     }
 }
@@ -82,6 +91,15 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         let head = ["DATASET", "UNIT", "SPENT", "RESERVED", "LEFT", "LIMIT", "DELTA", "JOBS", "LAST RELEASE"];
         write!(out, "Accounts, in epsilon for life\n{}", table(&head, &rows.collect::<Vec<_>>()))?;
     }
+    for (line, name) in &names {
+        if let Some(frozen) = audits::frozen(&store, *line)? {
+            writeln!(out, "\nFROZEN since {}: `{name}`. {} (job {}).", frozen.at, frozen.reason, frozen.job)?;
+            writeln!(
+                out,
+                "Nothing is admitted and nothing paid on it. When it is mended: ledger unfreeze {name} --reason ..."
+            )?;
+        }
+    }
     let open = store.read(books::published)?;
     if !open.is_empty() {
         let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
@@ -115,6 +133,24 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         let rows: Vec<_> = rows.collect::<Result<_, StoreError>>()?;
         let head = ["NO", "AT", "DATASET", "JOB", "ROUND", "ATTEMPT", "RELEASE"];
         write!(out, "\nReceipts: {} of {}\n{}", shown, all.len(), table(&head, &rows))?;
+    }
+    Ok(())
+}
+
+fn unfreeze(folder: &Folder, dataset: &str, reason: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    if reason.trim().is_empty() {
+        return Err("say with --reason what was broken and how it was mended: it is kept".into());
+    }
+    let store = Store::open(&folder.ledger())?;
+    let line = lines(&store)?.into_iter().find(|(_, name)| name == dataset).map(|(lineage, _)| lineage);
+    let line = line.ok_or_else(|| format!("no dataset of this site is called `{dataset}`; `data list` shows them"))?;
+    if audits::clear(&store, line, reason.trim(), clock::system()())? {
+        writeln!(
+            out,
+            "`{dataset}` may be used again at this site. The server keeps a freeze of its own: a steward clears it there."
+        )?;
+    } else {
+        writeln!(out, "`{dataset}` is not frozen; nothing was changed.")?;
     }
     Ok(())
 }
@@ -171,5 +207,22 @@ fn event(event: &Event) -> String {
         Event::NonPrivate => "in the clear".to_owned(),
         Event::Composed { events } => format!("{} releases together", events.len()),
         Event::Repeated { count, of } => format!("{count} times {}", self::event(of)),
+        Event::DiscreteGaussian { noise_multiplier, .. } => format!("discrete Gaussian z={}", noise_multiplier.get()),
+        Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, .. } => {
+            format!("sampled discrete Gaussian q={} z={}", sampling_rate.get(), noise_multiplier.get())
+        }
+        Event::DistributedDiscreteGaussian(noise) => {
+            format!("discrete Gaussian of {} contributors", noise.contributors)
+        }
+        Event::SampledThreshold { sampling_rate, threshold, epsilon, .. } => {
+            format!("sampled beta={} shown from k={threshold} epsilon={}", sampling_rate.get(), epsilon.get())
+        }
+        Event::TruncatedLaplace { rate, shift, distance, partition } => format!(
+            "dummy words rate={} shift={shift} distance={distance} against {} of {} providers",
+            rate.get(),
+            partition.colluding(),
+            partition.providers()
+        ),
+        Event::Selected { of, .. } => format!("best of several: {}", self::event(of)),
     }
 }

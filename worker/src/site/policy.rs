@@ -292,7 +292,10 @@ impl Rules {
 
     fn judge_event(&self, event: &Event) -> Result<(), PolicyRefusal> {
         match event {
-            Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
+            Event::Gaussian { noise_multiplier }
+            | Event::PoissonSampledGaussian { noise_multiplier, .. }
+            | Event::DiscreteGaussian { noise_multiplier, .. }
+            | Event::PoissonSampledDiscreteGaussian { noise_multiplier, .. } => {
                 let least = self.least_noise_multiplier;
                 if *noise_multiplier < least {
                     return Err(PolicyRefusal::Noise { asked: noise_multiplier.get(), least: least.get() });
@@ -300,11 +303,16 @@ impl Rules {
                 Ok(())
             }
             // Their ε is their noise; the limits on ε judge it.
-            Event::Laplace { .. } | Event::Pure { .. } | Event::Approximate { .. } => Ok(()),
+            Event::Laplace { .. }
+            | Event::Pure { .. }
+            | Event::Approximate { .. }
+            | Event::DistributedDiscreteGaussian(_)
+            | Event::SampledThreshold { .. }
+            | Event::TruncatedLaplace { .. } => Ok(()),
             Event::NonPrivate if self.visibility == Visibility::Open => Ok(()),
             Event::NonPrivate => Err(PolicyRefusal::Exact),
             Event::Composed { events } => events.iter().try_for_each(|event| self.judge_event(event)),
-            Event::Repeated { of, .. } => self.judge_event(of),
+            Event::Repeated { of, .. } | Event::Selected { of, .. } => self.judge_event(of),
         }
     }
 }
@@ -314,12 +322,17 @@ pub(crate) fn is_exact(event: &Event) -> bool {
     match event {
         Event::NonPrivate => true,
         Event::Composed { events } => events.iter().any(is_exact),
-        Event::Repeated { of, .. } => is_exact(of),
+        Event::Repeated { of, .. } | Event::Selected { of, .. } => is_exact(of),
         Event::Gaussian { .. }
         | Event::PoissonSampledGaussian { .. }
         | Event::Laplace { .. }
         | Event::Pure { .. }
-        | Event::Approximate { .. } => false,
+        | Event::Approximate { .. }
+        | Event::DiscreteGaussian { .. }
+        | Event::PoissonSampledDiscreteGaussian { .. }
+        | Event::DistributedDiscreteGaussian(_)
+        | Event::SampledThreshold { .. }
+        | Event::TruncatedLaplace { .. } => false,
     }
 }
 

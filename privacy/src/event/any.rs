@@ -1,0 +1,165 @@
+//! Events at random, of every kind: what the property tests of prices and of the ledger draw from.
+
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+
+use super::{DistributedNoise, Event};
+use crate::histogram::Partition;
+use crate::kanon::{Shown, least_epsilon};
+use crate::selection::Runs;
+use crate::unit::{
+    Delta, Epsilon, GridSteps, MeanRuns, NoiseMultiplier, NoiseSteps, RunShape, SamplingRate, StoppingRate,
+};
+
+pub(crate) fn epsilon() -> impl Strategy<Value = Epsilon> {
+    (-8.0f64..4.0).prop_map(|exponent| Epsilon::new(libm::exp(exponent)).expect("positive"))
+}
+
+pub(crate) fn delta() -> impl Strategy<Value = Delta> {
+    (-40.0f64..-1.0).prop_map(|exponent| Delta::new(libm::exp(exponent)).expect("below 1"))
+}
+
+pub(crate) fn noise() -> impl Strategy<Value = NoiseMultiplier> {
+    (-2.5f64..4.0).prop_map(|exponent| NoiseMultiplier::new(libm::exp(exponent)).expect("positive"))
+}
+
+pub(crate) fn rate() -> impl Strategy<Value = SamplingRate> {
+    prop_oneof![
+        8 => (-16.0f64..0.0).prop_map(|exponent| SamplingRate::new(libm::exp(exponent)).expect("at most 1")),
+        1 => Just(SamplingRate::ONE),
+    ]
+}
+
+fn count(most: u32) -> impl Strategy<Value = NonZeroU32> {
+    (1..=most).prop_map(|count| NonZeroU32::new(count).expect("at least 1"))
+}
+
+fn steps() -> impl Strategy<Value = NoiseSteps> {
+    (8.0f64..1e6).prop_map(|steps| NoiseSteps::new(steps).expect("at least 8"))
+}
+
+fn length() -> impl Strategy<Value = GridSteps> {
+    (-1.0f64..8.0).prop_map(|exponent| GridSteps::new(libm::exp(exponent)).expect("positive"))
+}
+
+fn distributed() -> impl Strategy<Value = Event> {
+    let bias = prop_oneof![Just(Delta::new(0.0).expect("in range")), delta()];
+    (length(), length(), count(500), count(5000), bias).prop_map(
+        |(clip, noise, contributors, dimension, rounding_bias)| {
+            let noise = DistributedNoise { clip, noise, contributors, dimension, rounding_bias };
+            Event::DistributedDiscreteGaussian(noise)
+        },
+    )
+}
+
+fn threshold() -> impl Strategy<Value = Event> {
+    let shown = prop_oneof![Just(Shown::Counts), Just(Shown::CountsTight), Just(Shown::Set)];
+    (-8.0f64..-0.2, count(60), 1.0f64..6.0, shown, count(3)).prop_map(
+        |(exponent, threshold, factor, shown, rows_per_unit)| {
+            let sampling_rate = SamplingRate::new(libm::exp(exponent)).expect("at most 1");
+            let least = least_epsilon(Shown::Counts, sampling_rate.get());
+            let epsilon = Epsilon::new(least * factor).expect("positive");
+            Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit }
+        },
+    )
+}
+
+fn dummies() -> impl Strategy<Value = Event> {
+    let partition = (count(6), count(6))
+        .prop_map(|(a, b)| Partition::new(a.max(b), a.min(b)).expect("at most all of them collude"));
+    (0.01f64..2.0, 20u32..3000, count(20), partition).prop_map(|(rate, shift, distance, partition)| {
+        Event::TruncatedLaplace { rate: Epsilon::new(rate).expect("positive"), shift, distance, partition }
+    })
+}
+
+fn runs() -> impl Strategy<Value = Runs> {
+    prop_oneof![
+        (prop_oneof![Just(0.0), Just(1.0), -0.9f64..4.0], 0.01f64..0.95).prop_map(|(shape, stopping)| {
+            Runs::TruncatedNegativeBinomial {
+                shape: RunShape::new(shape).expect("above -1"),
+                stopping: StoppingRate::new(stopping).expect("inside (0, 1)"),
+            }
+        }),
+        (1.0f64..60.0).prop_map(|mean| Runs::Poisson { mean: MeanRuns::new(mean).expect("at least 1") }),
+    ]
+}
+
+/// One release of every kind that holds no other.
+pub(crate) fn release() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        noise().prop_map(|noise_multiplier| Event::Gaussian { noise_multiplier }),
+        (rate(), noise()).prop_map(|(sampling_rate, noise_multiplier)| Event::PoissonSampledGaussian {
+            sampling_rate,
+            noise_multiplier
+        }),
+        epsilon().prop_map(|epsilon| Event::Laplace { epsilon }),
+        epsilon().prop_map(|epsilon| Event::Pure { epsilon }),
+        (epsilon(), delta()).prop_map(|(epsilon, delta)| Event::Approximate { epsilon, delta }),
+        Just(Event::NonPrivate),
+        (noise(), steps()).prop_map(|(noise_multiplier, steps)| Event::DiscreteGaussian { noise_multiplier, steps }),
+        (rate(), noise(), steps()).prop_map(|(sampling_rate, noise_multiplier, steps)| {
+            Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, steps }
+        }),
+        distributed(),
+        threshold(),
+        dummies(),
+    ]
+}
+
+/// Every variant, nested.
+pub(crate) fn event() -> impl Strategy<Value = Event> {
+    release().prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|events| Event::Composed { events }),
+            (0u64..1000, inner.clone()).prop_map(|(count, of)| of.times(count)),
+            (inner, runs()).prop_map(|(of, runs)| Event::Selected { of: Box::new(of), runs }),
+        ]
+    })
+}
+
+/// The same release with more of what hides: `None` for what has nothing to turn up. Exhaustive on purpose: a new variant
+/// must say here what protects it, and be generated above.
+pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
+    let more = |z: NoiseMultiplier| NoiseMultiplier::new(z.get() * factor).expect("finite");
+    let less = |epsilon: Epsilon| Epsilon::new(epsilon.get() / factor).expect("finite");
+    let wider = |steps: GridSteps| GridSteps::new(steps.get() * factor).expect("finite");
+    let scaled = |count: u32| (f64::from(count) * factor).ceil() as u32;
+    Some(match event {
+        Event::Gaussian { noise_multiplier } => Event::Gaussian { noise_multiplier: more(*noise_multiplier) },
+        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
+            Event::PoissonSampledGaussian { sampling_rate: *sampling_rate, noise_multiplier: more(*noise_multiplier) }
+        }
+        Event::Laplace { epsilon } => Event::Laplace { epsilon: less(*epsilon) },
+        Event::Pure { epsilon } => Event::Pure { epsilon: less(*epsilon) },
+        Event::Approximate { epsilon, delta } => {
+            let delta = Delta::new(delta.get() / factor).expect("smaller");
+            Event::Approximate { epsilon: less(*epsilon), delta }
+        }
+        Event::NonPrivate => return None,
+        Event::Composed { events } => {
+            Event::Composed { events: events.iter().filter_map(|part| quieter(part, factor)).collect() }
+        }
+        Event::Repeated { count, of } => quieter(of, factor)?.times(*count),
+        Event::DiscreteGaussian { noise_multiplier, steps } => {
+            Event::DiscreteGaussian { noise_multiplier: more(*noise_multiplier), steps: *steps }
+        }
+        Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, steps } => {
+            let (sampling_rate, noise_multiplier) = (*sampling_rate, more(*noise_multiplier));
+            Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, steps: *steps }
+        }
+        Event::DistributedDiscreteGaussian(noise) => {
+            Event::DistributedDiscreteGaussian(DistributedNoise { noise: wider(noise.noise), ..*noise })
+        }
+        Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } => {
+            let threshold = NonZeroU32::new(scaled(threshold.get())).expect("at least what it was");
+            let (sampling_rate, epsilon, shown, rows_per_unit) = (*sampling_rate, *epsilon, *shown, *rows_per_unit);
+            Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit }
+        }
+        Event::TruncatedLaplace { rate, shift, distance, partition } => {
+            let (rate, shift, distance, partition) = (*rate, scaled(*shift), *distance, *partition);
+            Event::TruncatedLaplace { rate, shift, distance, partition }
+        }
+        Event::Selected { of, runs } => Event::Selected { of: Box::new(quieter(of, factor)?), runs: *runs },
+    })
+}

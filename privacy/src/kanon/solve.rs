@@ -1,0 +1,92 @@
+//! Searches: the least threshold for a promise, the greatest rate for a threshold, and the table of both.
+
+use serde::Serialize;
+
+use super::{KanonError, Shown, delta, least_epsilon};
+use crate::unit::{Delta, Epsilon, SamplingRate};
+
+/// No threshold beyond this is ever proposed.
+const GREATEST_THRESHOLD: u64 = 1 << 32;
+
+/// The least k with which (ε, δ) is kept at this rate. δ falls with k, so doubling and bisection find it.
+///
+/// # Errors
+/// As [`delta`], and [`KanonError::Unreachable`] when no threshold below 2³² is enough (at δ = 0, none is).
+pub fn least_threshold(shown: Shown, epsilon: Epsilon, target: Delta, rate: f64) -> Result<u64, KanonError> {
+    let keeps = |k: u64| keeps(shown, k, rate, epsilon, target);
+    let mut high = 1;
+    while !keeps(high)? {
+        if high >= GREATEST_THRESHOLD {
+            return Err(unreachable("threshold", epsilon, target));
+        }
+        high *= 2;
+    }
+    let mut low = high / 2;
+    // `low` does not keep it (or is 0), `high` does.
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if keeps(middle)? { high = middle } else { low = middle }
+    }
+    Ok(high)
+}
+
+/// The greatest rate, of the multiples of 1/`parts` (rounded down to what a sampler can draw), with which (ε, δ) is kept at
+/// threshold `k`.
+///
+/// The published δ is not monotone in the rate, so every multiple is tried from the top; once one keeps the promise, so
+/// does every smaller rate (Li, Qardaji and Su 2012, Theorem 1), whatever its own bound says.
+///
+/// # Errors
+/// [`KanonError::Threshold`] without a threshold, [`KanonError::Unreachable`] when not even 1/`parts` keeps it.
+pub fn largest_rate(
+    shown: Shown,
+    epsilon: Epsilon,
+    target: Delta,
+    k: u64,
+    parts: u32,
+) -> Result<SamplingRate, KanonError> {
+    for part in (1..parts).rev() {
+        let Ok(rate) = SamplingRate::floor(f64::from(part) / f64::from(parts)) else { continue };
+        match delta(shown, k, rate.get(), epsilon.get()) {
+            Ok(delta) if delta <= target => return Ok(rate),
+            Ok(_) | Err(KanonError::Epsilon { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(unreachable("sampling rate", epsilon, target))
+}
+
+/// One row of the table of what is feasible.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Feasible {
+    /// β.
+    pub rate: f64,
+    /// The least k by the published bound.
+    pub threshold: u64,
+    /// The least k by the exact divergence.
+    pub threshold_tight: u64,
+}
+
+/// The least thresholds for (ε, δ) at each of these rates; rates too large for ε are left out.
+///
+/// # Errors
+/// [`KanonError::Rate`] for a rate outside (0, 1), [`KanonError::Unreachable`] when no threshold is enough.
+pub fn feasible(epsilon: Epsilon, target: Delta, rates: &[f64]) -> Result<Vec<Feasible>, KanonError> {
+    let fits = |rate: &&f64| !(**rate > 0.0 && **rate < 1.0 && epsilon.get() < least_epsilon(Shown::Counts, **rate));
+    let row = |&rate: &f64| {
+        Ok(Feasible {
+            rate,
+            threshold: least_threshold(Shown::Counts, epsilon, target, rate)?,
+            threshold_tight: least_threshold(Shown::CountsTight, epsilon, target, rate)?,
+        })
+    };
+    rates.iter().filter(fits).map(row).collect()
+}
+
+fn keeps(shown: Shown, k: u64, rate: f64, epsilon: Epsilon, target: Delta) -> Result<bool, KanonError> {
+    Ok(delta(shown, k, rate, epsilon.get())? <= target)
+}
+
+fn unreachable(what: &'static str, epsilon: Epsilon, target: Delta) -> KanonError {
+    KanonError::Unreachable { what, epsilon: epsilon.get(), delta: target.get() }
+}

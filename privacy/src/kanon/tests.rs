@@ -1,0 +1,228 @@
+//! The k-anonymizer itself, on inputs so small that every sample can be enumerated; and the bounds against each other.
+
+#![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::bound::Rows;
+use super::{KanonError, Shown, delta, feasible, largest_rate, least_epsilon, least_threshold, ln_delta};
+use crate::unit::{Delta, Epsilon};
+
+/// What is shown: values with their counts.
+type Output = BTreeMap<u8, u64>;
+
+/// How likely each output is.
+type Outputs = BTreeMap<Output, f64>;
+
+fn counts(rows: impl IntoIterator<Item = u8>) -> Output {
+    rows.into_iter().fold(Output::new(), |mut counts, value| {
+        *counts.entry(value).or_default() += 1;
+        counts
+    })
+}
+
+/// Every subset of `n`, with its probability when each is kept with probability `rate`.
+fn samples(n: usize, rate: f64) -> impl Iterator<Item = (u32, f64)> {
+    (0u32..1 << n).map(move |kept| {
+        let size = kept.count_ones() as i32;
+        (kept, rate.powi(size) * (1.0 - rate).powi(n as i32 - size))
+    })
+}
+
+fn kept(rows: &[u8], sample: u32) -> impl Iterator<Item = u8> + '_ {
+    rows.iter().enumerate().filter(move |(index, _)| sample >> index & 1 == 1).map(|(_, &value)| value)
+}
+
+fn gathered(outputs: impl Iterator<Item = (Output, f64)>) -> Outputs {
+    outputs.fold(Outputs::new(), |mut all, (output, mass)| {
+        *all.entry(output).or_default() += mass;
+        all
+    })
+}
+
+/// The mechanism as it is charged: rows are sampled, then values with fewer than k sampled rows are left out.
+fn anonymized(rows: &[u8], k: u64, rate: f64, shown: Shown) -> Outputs {
+    gathered(samples(rows.len(), rate).map(|(sample, mass)| {
+        let mut output = counts(kept(rows, sample));
+        output.retain(|_, count| *count >= k);
+        if shown == Shown::Set {
+            output.values_mut().for_each(|count| *count = 1);
+        }
+        (output, mass)
+    }))
+}
+
+/// Σ max(P − e^ε Q, 0).
+fn hockey_stick(p: &Outputs, q: &Outputs, epsilon: f64) -> f64 {
+    p.iter().map(|(output, mass)| (mass - epsilon.exp() * q.get(output).unwrap_or(&0.0)).max(0.0)).sum()
+}
+
+fn divergence(a: &Outputs, b: &Outputs, epsilon: f64) -> f64 {
+    hockey_stick(a, b, epsilon).max(hockey_stick(b, a, epsilon))
+}
+
+const DATASETS: [&[u8]; 6] =
+    [&[1], &[1, 1, 1], &[1, 1, 2, 2, 3], &[1, 1, 1, 1, 1, 1], &[1, 2, 3, 4, 5], &[1, 1, 1, 1, 2, 2]];
+
+#[test]
+fn no_dataset_of_six_rows_loses_more_than_is_charged() {
+    let mut greatest = 0.0f64;
+    for rows in DATASETS {
+        for removed in 0..rows.len() {
+            let mut others = rows.to_vec();
+            others.remove(removed);
+            for (rate, epsilon) in
+                [(0.1, 0.25), (0.2, 0.25), (0.3, 1.0), (0.5, 0.7), (0.9, 2.5), (0.5, 0.1), (0.8, 0.0)]
+            {
+                for k in 1..=4 {
+                    for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
+                        let Ok(charged) = delta(shown, k, rate, epsilon) else {
+                            assert!(epsilon < least_epsilon(shown, rate));
+                            continue;
+                        };
+                        let with = anonymized(rows, k, rate, shown);
+                        let without = anonymized(&others, k, rate, shown);
+                        let lost = divergence(&with, &without, epsilon);
+                        assert!(
+                            lost <= charged.get() * (1.0 + 1e-12),
+                            "{rows:?} {k} {rate} {epsilon} {shown:?}: {lost}"
+                        );
+                        greatest = greatest.max(lost / charged.get());
+                    }
+                }
+            }
+        }
+    }
+    // Some of these are the worst case, so the charge is what they lose.
+    assert!(greatest > 1.0 - 1e-9, "{greatest}");
+}
+
+#[test]
+fn sampling_distinct_values_or_counting_before_sampling_promises_nothing() {
+    let (rate, epsilon, k) = (0.1, 1.0, 3u64);
+    let charged = delta(Shown::Counts, k, rate, epsilon).unwrap().get();
+    // Each distinct value is kept with probability β, whatever its count; then counts of at least k are shown.
+    let distinct = |copies: u64| -> Outputs {
+        let shown = if copies >= k { Output::from([(1, copies)]) } else { Output::new() };
+        gathered([(shown, rate), (Output::new(), 1.0 - rate)].into_iter())
+    };
+    assert!(divergence(&distinct(k), &distinct(k - 1), epsilon) >= rate - 1e-12);
+    assert!(rate > charged, "the sound mechanism is charged less");
+    // The threshold is on all rows, and the survivors are sampled.
+    let late = |copies: usize| -> Outputs {
+        gathered(samples(copies, rate).map(|(sample, mass)| {
+            let output = if copies as u64 >= k { counts(kept(&vec![1; copies], sample)) } else { Output::new() };
+            (output, mass)
+        }))
+    };
+    let lost = divergence(&late(k as usize), &late(k as usize - 1), epsilon);
+    assert!(lost >= 1.0 - (1.0 - rate).powi(k as i32) - 1e-12 && lost > charged);
+}
+
+#[test]
+fn one_evaluation_is_the_greatest_of_all_numbers_of_copies() {
+    for (rate, epsilon) in [(0.01, 0.02), (0.1, 0.25), (0.2, 0.25), (0.3, 0.6), (0.6, 1.0), (0.9, 2.4), (0.99, 8.0)] {
+        for k in [1u32, 2, 3, 7, 20, 61] {
+            let (rows, k) = (Rows::new(rate, epsilon), f64::from(k));
+            let once = rows.ln_removed(k);
+            let gamma = 1.0 - (1.0 - rate) * libm::exp(-epsilon);
+            // δ_n with its own threshold at every n, for long beyond the greatest.
+            let last = (4.0 * k / gamma) as u32 + 200;
+            let scanned = (k as u32..last).map(|n| {
+                let n = f64::from(n);
+                rows.ln_removed_of(n, k.max((gamma * n).floor() + 1.0))
+            });
+            let scanned = scanned.fold(f64::NEG_INFINITY, f64::max);
+            assert!((once - scanned).abs() <= 1e-10, "{rate} {epsilon} {k}: {once} {scanned}");
+        }
+    }
+}
+
+fn valid() -> impl Strategy<Value = (f64, f64)> {
+    (0.001f64..0.95, 1.0f64..8.0).prop_map(|(rate, factor)| (rate, -libm::log1p(-rate) * factor))
+}
+
+proptest! {
+    #[test]
+    fn the_set_is_at_most_the_exact_value_at_most_the_published_bound_at_most_chernoff(
+        (rate, epsilon) in valid(), k in 1u64..200
+    ) {
+        let of = |shown| ln_delta(shown, k, rate, epsilon).unwrap();
+        let (set, tight, published) = (of(Shown::Set), of(Shown::CountsTight), of(Shown::Counts));
+        prop_assert!(set <= tight && tight <= published + 1e-11, "{} {} {}", set, tight, published);
+        let rows = Rows::new(rate, epsilon);
+        let gamma = 1.0 - (1.0 - rate) * libm::exp(-epsilon);
+        let fewest = (k as f64 / gamma * (1.0 - 1e-12) - 1.0).ceil();
+        prop_assert!(published <= -fewest * rows.chernoff() + 1e-9);
+        // A value with k copies is shown with probability β^k, and never without the row.
+        prop_assert!(tight >= k as f64 * libm::log(rate) - 1e-9);
+    }
+
+    #[test]
+    fn a_higher_threshold_a_larger_epsilon_and_less_sampling_never_lose_more((rate, epsilon) in valid(), k in 1u64..100) {
+        for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
+            let here = ln_delta(shown, k, rate, epsilon).unwrap();
+            prop_assert!(ln_delta(shown, k + 1, rate, epsilon).unwrap() <= here + 1e-12);
+            prop_assert!(ln_delta(shown, k, rate, epsilon * 1.1).unwrap() <= here + 1e-12 || shown == Shown::Counts);
+            if shown != Shown::Counts {
+                prop_assert!(ln_delta(shown, k, rate * 0.9, epsilon).unwrap() <= here + 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_threshold_keeps_the_promise_and_one_less_does_not((rate, epsilon) in valid(), exponent in -30.0f64..-2.0) {
+        let (at, target) = (Epsilon::new(epsilon).unwrap(), Delta::new(libm::exp(exponent)).unwrap());
+        for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
+            let k = least_threshold(shown, at, target, rate).unwrap();
+            prop_assert!(delta(shown, k, rate, epsilon).unwrap() <= target);
+            prop_assert!(k == 1 || delta(shown, k - 1, rate, epsilon).unwrap() > target);
+        }
+    }
+}
+
+#[test]
+fn the_largest_rate_keeps_the_promise() {
+    let (epsilon, target) = (Epsilon::new(0.5).unwrap(), Delta::new(1e-6).unwrap());
+    for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
+        let rate = largest_rate(shown, epsilon, target, 20, 200).unwrap();
+        assert!(delta(shown, 20, rate.get(), 0.5).unwrap() <= target);
+        assert!(!delta(shown, 20, rate.get() + 0.005, 0.5).is_ok_and(|delta| delta <= target), "{shown:?}");
+    }
+    let hopeless = largest_rate(Shown::Counts, epsilon, Delta::new(1e-300).unwrap(), 1, 1000);
+    assert!(matches!(hopeless, Err(KanonError::Unreachable { .. })));
+}
+
+#[test]
+fn rates_too_large_for_epsilon_are_not_in_the_table() {
+    let (epsilon, target) = (Epsilon::new(0.25).unwrap(), Delta::new(1e-6).unwrap());
+    let table = feasible(epsilon, target, &[0.01, 0.2, 0.3]).unwrap();
+    let rows: Vec<_> = table.iter().map(|row| (row.threshold, row.threshold_tight)).collect();
+    assert_eq!(rows, [(6, 4), (52, 35)]);
+    assert!(feasible(epsilon, target, &[1.0]).is_err());
+}
+
+#[test]
+fn everything_or_nothing_sampled_promises_nothing() {
+    for rate in [0.0, 1.0, -0.1, 1.5, f64::NAN] {
+        assert!(matches!(delta(Shown::Counts, 5, rate, 1.0), Err(KanonError::Rate(_))), "{rate}");
+    }
+    assert_eq!(delta(Shown::Set, 0, 0.5, 1.0), Err(KanonError::Threshold));
+    for epsilon in [0.2, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(delta(Shown::CountsTight, 5, 0.3, epsilon), Err(KanonError::Epsilon { .. })), "{epsilon}");
+    }
+}
+
+#[test]
+fn a_promise_beyond_all_digits_is_still_more_than_nothing_and_is_found_at_once() {
+    let never = delta(Shown::Counts, 1_000_000, 1e-3, 1.0).unwrap().get();
+    assert!(never > 0.0 && never < 1e-300);
+    // Nearly everything sampled: the search gives up and takes Chernoff's bound, which is one.
+    let rate = 1.0 - 1.0 / 4_294_967_296.0;
+    let nearly = delta(Shown::Counts, 5, rate, 40.0).unwrap();
+    assert!(nearly.get() > 0.9);
+    let tiny = delta(Shown::CountsTight, 5, 1.0 / 4_294_967_296.0, 0.1).unwrap().get();
+    assert!(tiny > 0.0 && tiny < 1e-40);
+}

@@ -1,0 +1,140 @@
+//! The price of trying several times and keeping the best: private selection, as of hyper-parameters.
+//!
+//! A base release (training *and* the noisy score, everything that influences the choice) is run K times, K secret, and
+//! only the best is shown. Papernot and Steinke 2022: a curve for the base gives one for the selection, whatever it is that
+//! is best. The runs are not charged one by one, and none of their outputs may leave; K and the running time must not
+//! leak. Where there may be no run at all (Poisson), a public default is shown.
+
+#[cfg(test)]
+mod tests;
+
+use libm::{exp, expm1, lgamma, log, log1p};
+use serde::{Deserialize, Serialize};
+
+use crate::convert;
+use crate::curve::Curve;
+use crate::fixed::Fixed;
+use crate::unit::{Delta, Epsilon, MeanRuns, RunShape, StoppingRate};
+
+/// How the number of runs K is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "distribution", rename_all = "snake_case")]
+pub enum Runs {
+    /// Pr\[K = k\] ∝ (1−γ)^k Π_{l<k} (l+η)/(l+1), k ≥ 1: logarithmic at η = 0, geometric at η = 1.
+    TruncatedNegativeBinomial {
+        /// η.
+        shape: RunShape,
+        /// γ.
+        stopping: StoppingRate,
+    },
+    /// Poisson, k ≥ 0.
+    Poisson {
+        /// m.
+        mean: MeanRuns,
+    },
+}
+
+/// Why a selection has no curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// The theorem is for Rényi curves without a side mass.
+    #[error("a selection among releases that have a delta of their own has no price: select among Rényi releases only")]
+    SideDelta,
+}
+
+impl Runs {
+    /// E\[K\].
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::TruncatedNegativeBinomial { shape, stopping } => {
+                let (gamma, ln_gamma) = (stopping.get(), log(stopping.get()));
+                // η(1−γ)/(γ(1−γ^η)); x/expm1(x) is 1 at 0, which gives (1−γ)/(γ ln(1/γ)) there.
+                let x = shape.get() * ln_gamma;
+                let ratio = if x == 0.0 { 1.0 } else { x / expm1(x) };
+                ratio * (1.0 - gamma) / (gamma * -ln_gamma)
+            }
+            Self::Poisson { mean } => mean.get(),
+        }
+    }
+
+    /// Pr\[K = k\].
+    pub fn probability(self, k: u32) -> f64 {
+        let runs = f64::from(k);
+        match self {
+            Self::TruncatedNegativeBinomial { .. } if k == 0 => 0.0,
+            Self::TruncatedNegativeBinomial { shape, stopping } => {
+                let (eta, ln_gamma) = (shape.get(), log(stopping.get()));
+                let x = -eta * ln_gamma;
+                // η/(γ^{−η} − 1), and 1/ln(1/γ) at η = 0.
+                let ratio = if x == 0.0 { 1.0 } else { x / expm1(x) };
+                let product: f64 = (1..k).map(|l| (f64::from(l) + eta) / (f64::from(l) + 1.0)).product();
+                ratio / -ln_gamma * exp(runs * log1p(-stopping.get())) * product
+            }
+            Self::Poisson { mean } => exp(runs * log(mean.get()) - mean.get() - lgamma(runs + 1.0)),
+        }
+    }
+}
+
+/// The curve of the selection, on the base's grid.
+///
+/// Truncated negative binomial (Theorem 2): ρ'(λ) = ρ(λ) + min over λ̂ of \[(1+η)(1−1/λ̂)ρ(λ̂) + (1+η) ln(1/γ)/λ̂\] +
+/// ln E\[K\]/(λ−1). Poisson (Theorem 6): ρ'(λ) = ρ(λ) + m δ̂ + ln(m)/(λ−1), δ̂ the base's δ at ε̂ = ln(1 + 1/(λ−1)). Either
+/// way a divergence grows with its order, so each ρ'(λ) is then the least of those at λ and above. λ̂ is sought on the grid:
+/// the finer it is, the better.
+///
+/// # Errors
+/// [`SelectionError::SideDelta`] when the base has a side mass.
+pub fn curve(base: &Curve, runs: Runs) -> Result<Curve, SelectionError> {
+    if base.side_delta() != Fixed::ZERO {
+        return Err(SelectionError::SideDelta);
+    }
+    let ln_mean = log(runs.mean());
+    let raw: Vec<f64> = match runs {
+        Runs::TruncatedNegativeBinomial { shape, stopping } => {
+            let (weight, ln_stop) = (1.0 + shape.get(), -log(stopping.get()));
+            let choice = base
+                .losses()
+                .map(|(order, loss)| {
+                    let order = order.get();
+                    weight * ((1.0 - 1.0 / order) * loss.to_f64_up() + ln_stop / order)
+                })
+                .fold(f64::INFINITY, f64::min);
+            base.losses().map(|(order, loss)| loss.to_f64_up() + choice + ln_mean / (order.get() - 1.0)).collect()
+        }
+        Runs::Poisson { mean } => base
+            .losses()
+            .map(|(order, loss)| {
+                let above = order.get() - 1.0;
+                // Rounded down: a smaller ε̂ only asks for a larger δ̂.
+                let at = Epsilon::new(log1p(1.0 / above).next_down()).ok();
+                let mass = at.and_then(|at| convert::delta(base, at)).map_or(1.0, Delta::get);
+                loss.to_f64_up() + mean.get() * mass + ln_mean / above
+            })
+            .collect(),
+    };
+    let mut least = f64::INFINITY;
+    let mut losses: Vec<f64> = raw
+        .into_iter()
+        .rev()
+        .map(|loss| {
+            least = least.min(loss);
+            least
+        })
+        .collect();
+    losses.reverse();
+    let mut losses = losses.into_iter();
+    Ok(Curve::evaluated(base.grid(), |_| losses.next().unwrap_or(f64::INFINITY)))
+}
+
+/// ε of the best of a truncated negative binomial number of ε-DP runs: (2 + η) ε, rounded up (the limit of
+/// Theorem 2 in both orders; at η = 1, three times ε, it is Liu and Talwar 2019).
+pub fn pure(epsilon: f64, shape: RunShape) -> f64 {
+    // A sum of at least 1 keeps its digits; two roundings, one ulp each.
+    ((2.0 + shape.get()) * epsilon).next_up().next_up()
+}
+
+/// ε of running an ε-DP release until its score passes a known threshold, or a coin stops it: 2ε (Liu and Talwar 2019,
+/// Algorithm 1).
+pub fn until_threshold(epsilon: f64) -> f64 {
+    2.0 * epsilon
+}

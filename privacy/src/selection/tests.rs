@@ -1,0 +1,108 @@
+//! The selection itself, with a base of two outcomes: the distribution of the best is exact, and so are its divergences.
+
+#![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+use proptest::prelude::*;
+
+use super::{Runs, SelectionError, curve, pure};
+use crate::curve::{Curve, OrderGrid};
+use crate::mechanism;
+use crate::unit::{MeanRuns, RunShape, StoppingRate};
+
+fn negative_binomial(shape: f64, stopping: f64) -> Runs {
+    let (shape, stopping) = (RunShape::new(shape).unwrap(), StoppingRate::new(stopping).unwrap());
+    Runs::TruncatedNegativeBinomial { shape, stopping }
+}
+
+fn poisson(mean: f64) -> Runs {
+    Runs::Poisson { mean: MeanRuns::new(mean).unwrap() }
+}
+
+fn runs() -> impl Strategy<Value = Runs> {
+    prop_oneof![
+        (prop_oneof![Just(0.0), Just(1.0), -0.9f64..4.0], 0.03f64..0.9)
+            .prop_map(|(shape, stopping)| negative_binomial(shape, stopping)),
+        (1.0f64..40.0).prop_map(poisson),
+    ]
+}
+
+/// Probabilities of (no run, the worse outcome, the better one) when each run is better with probability `better`.
+fn best(runs: Runs, better: f64) -> [f64; 3] {
+    let none = runs.probability(0);
+    // The best is the worse one when all runs are.
+    let worse: f64 = (1..2000).map(|k| runs.probability(k) * (1.0 - better).powi(k as i32)).sum();
+    [none, worse, 1.0 - none - worse]
+}
+
+/// The Rényi divergence of order α of two finite distributions.
+fn renyi(p: &[f64], q: &[f64], order: f64) -> f64 {
+    let term = |(p, q): (&f64, &f64)| order * p.ln() + (1.0 - order) * q.ln();
+    let terms: Vec<f64> = p.iter().zip(q).filter(|(p, _)| **p > 0.0).map(term).collect();
+    let greatest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = terms.iter().map(|term| (term - greatest).exp()).sum();
+    (greatest + sum.ln()) / (order - 1.0)
+}
+
+proptest! {
+    #[test]
+    fn the_best_of_many_runs_loses_no_more_than_is_charged(runs in runs(), epsilon in 0.05f64..3.0) {
+        let grid = OrderGrid::reporting();
+        let base = Curve::evaluated(&grid, |order| mechanism::pure(epsilon, order.get()));
+        let charged = curve(&base, runs).unwrap();
+        let p = 1.0 / (1.0 + libm::exp(-epsilon));
+        let (a, b) = (best(runs, p), best(runs, 1.0 - p));
+        for (order, loss) in charged.losses().filter(|(order, _)| order.get() <= 64.0) {
+            for (p, q) in [(a, b), (b, a)] {
+                let lost = renyi(&p, &q, order.get());
+                prop_assert!(lost <= loss.to_f64_up() + 1e-6, "{:?} {}: {} {}", runs, order.get(), lost, loss.to_f64_up());
+            }
+        }
+        if let Runs::TruncatedNegativeBinomial { shape, .. } = runs {
+            for (p, q) in a.iter().zip(b).filter(|(p, _)| **p > 0.0) {
+                prop_assert!((p / q).ln().abs() <= pure(epsilon, shape) + 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn a_base_that_costs_more_never_makes_a_selection_that_costs_less(runs in runs(), a in 0.001f64..2.0, b in 0.001f64..2.0) {
+        let grid = OrderGrid::reporting();
+        let of = |rho: f64| curve(&Curve::evaluated(&grid, |order| rho * order.get()), runs).unwrap();
+        let (less, more) = (of(a.min(b)), of(a.max(b)));
+        prop_assert!(less.losses().zip(more.losses()).all(|((_, less), (_, more))| less <= more));
+        // A selection shows a run: it never costs less than one, and never less at a higher order.
+        let base = Curve::evaluated(&grid, |order| a.min(b) * order.get());
+        let losses: Vec<_> = less.losses().map(|(_, loss)| loss).collect();
+        prop_assert!(losses.windows(2).all(|pair| pair[0] <= pair[1]));
+        prop_assert!(base.losses().zip(&losses).all(|((_, base), loss)| base <= *loss));
+    }
+
+    #[test]
+    fn the_mean_is_that_of_the_probabilities(runs in runs()) {
+        let all: f64 = (0..3000).map(|k| runs.probability(k)).sum();
+        let mean: f64 = (0..3000).map(|k| f64::from(k) * runs.probability(k)).sum();
+        prop_assert!((all - 1.0).abs() < 1e-9, "{}", all);
+        prop_assert!((runs.mean() / mean - 1.0).abs() < 1e-9, "{} {}", runs.mean(), mean);
+    }
+}
+
+#[test]
+fn a_tiny_shape_is_the_logarithmic_one() {
+    let (near, at) = (negative_binomial(1e-14, 0.2), negative_binomial(0.0, 0.2));
+    assert!((near.mean() / at.mean() - 1.0).abs() < 1e-12);
+    assert!((near.probability(7) / at.probability(7) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_base_with_a_delta_of_its_own_has_no_price() {
+    let base = Curve::zero(&OrderGrid::standard()).with_side_delta(1e-9);
+    assert_eq!(curve(&base, poisson(3.0)), Err(SelectionError::SideDelta));
+}
+
+#[test]
+fn a_base_without_a_finite_loss_stays_without_one() {
+    let base = Curve::infinite(&OrderGrid::standard());
+    for runs in [poisson(3.0), negative_binomial(1.0, 0.1)] {
+        assert!(curve(&base, runs).unwrap().is_infinite());
+    }
+}

@@ -7,6 +7,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 .ci/setup.sh
 claim_target_dir
 .ci/bundle.sh >/dev/null
+# What one measurement alone needs.
+if [ "${1:-}" = accounting ]; then
+  .ci/bits.sh
+  UNDERTONE_PEER=$(.ci/peer.sh)
+  export UNDERTONE_PEER
+fi
 # A measurement starts the programs itself.
 build_programs undertone-server undertone-worker bench
 release_target_dir

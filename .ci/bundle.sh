@@ -21,29 +21,17 @@ fi
 optimize=()
 [ ! -x "$wasm_opt" ] || ! command -v node >/dev/null || optimize=(--wasm-opt "$wasm_opt")
 
-if wasm_target_installed; then
-  compiler=$(rustc --version)
-else
-  debian_wasm_compiler_installed || fail "no compiler for $WASM_TARGET: run .ci/setup.sh"
-  compiler=$(/usr/bin/rustc --version)
-fi
+compiler=$(wasm_compiler)
 
 # Everything the bundle is made from.
 inputs=$({
   echo "$compiler ${optimize[*]}"
   find app/src app/bundle/src app/Cargo.toml app/bundle/Cargo.toml api/src api/Cargo.toml privacy/src privacy/Cargo.toml \
-    Cargo.toml Cargo.lock .ci/bundle.sh -type f -print0 | sort -z | xargs -0 sha256sum
+    Cargo.toml Cargo.lock .ci/bundle.sh .ci/common.sh -type f -print0 | sort -z | xargs -0 sha256sum
 } | sha256sum | cut -d' ' -f1)
 
 if [ "$(cat "$DIST/.inputs" 2>/dev/null)" != "$inputs" ]; then
-  build=(build --locked --profile bundle --target "$WASM_TARGET" --target-dir "$WASM_TARGET_DIR" -p undertone-app --features hydrate)
-  if wasm_target_installed; then
-    cargo "${build[@]}"
-  else
-    # The second compiler builds the standard library too, which stable compilers do only when told so.
-    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$(debian_wasm_linker) \
-      /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort
-  fi
+  compile_wasm build -p undertone-app --features hydrate
   build_programs undertone-bundle
   "$CARGO_TARGET_DIR/debug/undertone-bundle" "$WASM_TARGET_DIR/$WASM_TARGET/bundle/undertone_app.wasm" "$DIST" "${optimize[@]}" >/dev/null
   echo "$inputs" >"$DIST/.inputs"

@@ -64,3 +64,26 @@ build_programs() {
   for program in "$@"; do arguments+=(--bin "$program"); done
   cargo build --locked --workspace --examples "${arguments[@]}"
 }
+
+# Compiles for the browser, with the flags of the dashboard's bundle: `compile_wasm build -p NAME ...`, or another of
+# cargo's commands. Says which compiler with `wasm_compiler`.
+compile_wasm() {
+  local command=$1
+  shift
+  local arguments=("$command" --locked --profile bundle --target "$WASM_TARGET" --target-dir "$WASM_TARGET_DIR" "$@")
+  if wasm_target_installed; then
+    cargo "${arguments[@]}"
+  else
+    # The second compiler builds the standard library too, which stable compilers do only when told so.
+    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$(debian_wasm_linker) \
+      /usr/bin/cargo "${arguments[@]:0:1}" -Z build-std=std,panic_abort "${arguments[@]:1}"
+  fi
+}
+wasm_compiler() {
+  if wasm_target_installed; then
+    rustc --version
+  else
+    debian_wasm_compiler_installed || fail "no compiler for $WASM_TARGET: run .ci/setup.sh"
+    /usr/bin/rustc --version
+  fi
+}

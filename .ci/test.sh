@@ -31,6 +31,7 @@ if [ "$failures" = 0 ]; then
   step docs check_docs
   step deny .ci/deny.sh
   step bundle .ci/bundle.sh
+  step bits .ci/bits.sh
   # The tests start the programs themselves.
   step build build_programs undertone-server undertone-worker
   step test run_tests

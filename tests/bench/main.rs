@@ -2,6 +2,7 @@
 //! says on which machine. To add a measurement: a module with a `pub(crate) fn run(&mut Report) -> Outcome`, and its
 //! line in [`MEASUREMENTS`].
 
+mod accounting;
 mod arms;
 mod bundle;
 mod crash;
@@ -21,6 +22,11 @@ struct Measurement {
 }
 
 const MEASUREMENTS: &[Measurement] = &[
+    Measurement {
+        name: "accounting",
+        what: "seconds to work out an epsilon, natively and in wasm, beside dp_accounting; an admission on a long ledger",
+        run: accounting::run,
+    },
     Measurement { name: "arms", what: "the three arms on real speech: accuracy, epsilon, minutes", run: arms::run },
     Measurement { name: "bundle", what: "what a browser loads, in bytes: as it is, and compressed", run: bundle::run },
     Measurement {

@@ -12,8 +12,9 @@ use serde_json::Value;
 use sources::Source;
 
 /// Our crates and which of ours each may name. A crate that is not here does not belong to the plan.
-const MAY_NAME: [(&str, &[&str]); 9] = [
+const MAY_NAME: [(&str, &[&str]); 10] = [
     ("undertone-privacy", &[]),
+    ("undertone-bits", &["undertone-privacy"]),
     ("undertone-api", &["undertone-privacy"]),
     ("undertone-proto", &["undertone-api"]),
     ("undertone-migrations", &[]),
@@ -27,6 +28,7 @@ const MAY_NAME: [(&str, &[&str]); 9] = [
     (
         "undertone-tests",
         &[
+            "undertone-bits",
             "undertone-app",
             "undertone-proto",
             "undertone-migrations",

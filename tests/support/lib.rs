@@ -3,6 +3,7 @@
 
 pub mod browser;
 pub mod client;
+pub mod engine;
 pub mod port;
 pub mod process;
 pub mod stage;

@@ -1,0 +1,118 @@
+//! An admission as the history grows: in the pure ledger, natively and in the browser, and at a site, on disk.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+use support::engine::Engine;
+use tokio::runtime::Runtime;
+use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
+use undertone_api::job::Charge;
+use undertone_bits::work::Past;
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit};
+use undertone_worker::site::clock;
+use undertone_worker::site::folder::Folder;
+use undertone_worker::site::keys::SiteKey;
+use undertone_worker::site::ledger::{Ledger, Under};
+use undertone_worker::site::policy::Limit;
+use undertone_worker::site::store::Store;
+use uuid::Uuid;
+
+use super::{compiled, median, time, time_few};
+use crate::report::{Outcome, Report};
+
+const PURE: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
+/// Each event of a site is signed and synchronized to the disk.
+const SITE: [u64; 2] = [1_000, 10_000];
+/// Jobs admitted there.
+const AT_SITE: u128 = 21;
+/// Jobs admitted between two looks at the clock, a browser's being coarse: a fiftieth of the past at most, so that what is
+/// measured five times and once before stays the length it is said to be.
+const JOBS: u64 = 500;
+
+pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -> Outcome {
+    for events in PURE {
+        let mut past = Past::new(events);
+        let (_, decision) = time(|| past.decide());
+        let jobs = JOBS.min(events / 200);
+        let seconds = time_few(|| (0..jobs).for_each(|_| past.admit()));
+        drop(past);
+        runtime.block_on(engine.call(&format!("bits.open_past({events})")))?;
+        let (_, in_browser) = runtime.block_on(engine.time(&format!("bits.admit({jobs})"), 0))?;
+        report.line(json!({
+            "ledger": "pure", "events": events, "decision_seconds": decision,
+            "reserve_commit_settle_seconds": seconds / jobs as f64,
+            "wasm_reserve_commit_settle_seconds": in_browser / jobs as f64, "compiled": compiled(),
+        }))?;
+    }
+    for events in SITE {
+        let site = Site::new()?;
+        site.live(events)?;
+        let (decided, decision) = time(|| site.ledger.check(&under(u128::MAX), &site.limit));
+        decided?;
+        let (mut reserves, mut commits) = (Vec::new(), Vec::new());
+        for number in 0..AT_SITE {
+            let under = under(u128::MAX - number);
+            let start = Instant::now();
+            site.ledger.reserve(&under, &site.limit)?;
+            reserves.push(start.elapsed().as_secs_f64());
+            let start = Instant::now();
+            site.ledger.commit(&under, &event(), "private", 1)?;
+            commits.push(start.elapsed().as_secs_f64());
+        }
+        report.line(json!({
+            "ledger": "site, in SQLite", "events": events, "decision_seconds": decision,
+            "durable_reserve_seconds": median(reserves), "durable_commit_seconds": median(commits),
+        }))?;
+    }
+    Ok(())
+}
+
+/// A site with nothing but its ledger.
+struct Site {
+    ledger: Ledger,
+    limit: Limit,
+    _folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new() -> Result<Self, Box<dyn Error>> {
+        let temporary = tempfile::tempdir()?;
+        let folder = Folder::new(temporary.path());
+        let key = SiteKey::load_or_make(&folder.key())?;
+        let store = Arc::new(Store::open(&folder.ledger())?);
+        let ledger = Ledger::open(store, folder.lock()?, key, WorkerId(Uuid::from_u128(1)), clock::system())?;
+        let limit = Limit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)? };
+        Ok(Self { ledger, limit, _folder: temporary })
+    }
+
+    /// A past of so many events: jobs of a reservation, two releases and a settlement.
+    fn live(&self, events: u64) -> Outcome {
+        for job in 0..events.div_ceil(4) {
+            let under = under(u128::from(job));
+            self.ledger.reserve(&under, &self.limit)?;
+            for round in 1..=2 {
+                self.ledger.commit(&under, &event(), "private", round)?;
+            }
+            self.ledger.settle(&under)?;
+        }
+        Ok(())
+    }
+}
+
+/// A release so small that a budget has room for millions.
+fn event() -> Event {
+    Event::Gaussian { noise_multiplier: NoiseMultiplier::new(10_000.0).expect("a noise") }
+}
+
+/// One job's part.
+fn under(job: u128) -> Under {
+    Under {
+        job: JobId(Uuid::from_u128(job)),
+        dataset: DatasetId(Uuid::from_u128(2)),
+        lineage: LineageId(Uuid::from_u128(3)),
+        manifest: "digest".to_owned(),
+        charge: Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::AddRemove, event: event(), releases: 3 },
+    }
+}

@@ -1,0 +1,35 @@
+//! Tight numbers of closed plans, from privacy-loss distributions.
+
+use undertone_privacy::pld::{Pair, Plan};
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event};
+
+use crate::Facts;
+use crate::seed::Seed;
+
+pub(crate) fn record(facts: &mut Facts) {
+    for round in 0..8 {
+        let mut seed = Seed::new(3000 + round);
+        let parts: Vec<Event> = (0..=seed.below(4)).map(|_| seed.sampled().times(1 + seed.below(300))).collect();
+        let mut events = parts.clone();
+        if round % 2 == 1 {
+            events.push(Event::Laplace { epsilon: seed.epsilon(0.5) });
+            events.push(Event::Gaussian { noise_multiplier: seed.noise(3.0, 20.0) });
+            let delta = Delta::new(1e-9).expect("in range");
+            events.push(Event::Approximate { epsilon: seed.epsilon(0.3), delta });
+        }
+        let plan = Event::Composed { events };
+        for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
+            answers(facts, &format!("plan {round}, {adjacency:?}"), &Plan::of(&plan, adjacency), &mut seed);
+        }
+    }
+    let mut group = Plan::new();
+    group.add_pair(Pair::sampled_gaussian_group(0.02, 1.5, 4), 200);
+    answers(facts, "a group of four", &group, &mut Seed::new(3100));
+}
+
+fn answers(facts: &mut Facts, name: &str, plan: &Plan, seed: &mut Seed) {
+    let (delta, epsilon) = (Delta::new(seed.small(8)).expect("in range"), seed.epsilon(6.0));
+    let tight = plan.epsilon(delta).ok().flatten();
+    facts.perhaps(&format!("{name}: epsilon at {delta:?}"), tight.map(Epsilon::get));
+    facts.perhaps(&format!("{name}: delta at {epsilon:?}"), plan.delta(epsilon).ok());
+}

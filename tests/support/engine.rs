@@ -1,0 +1,117 @@
+//! The accounting in a browser's engine: the wasm that `.ci/bits.sh` builds, in a real Chromium. No page, no server: the
+//! module needs nothing but numbers.
+
+use std::fs;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use fantoccini::error::CmdError;
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, BrowserError, Screen};
+use crate::workspace;
+
+/// Why the engine did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The module is not there.
+    #[error("undertone_bits.wasm has not been built: run `.ci/bits.sh` first")]
+    Missing(#[source] std::io::Error),
+    /// The browser fails.
+    #[error(transparent)]
+    Browser(#[from] BrowserError),
+    /// A script fails.
+    #[error("a script failed in the browser")]
+    Script(#[from] CmdError),
+    /// It answered something else.
+    #[error("the engine was asked for {wanted} and answered {answer}")]
+    Answer {
+        /// What was asked for.
+        wanted: &'static str,
+        /// What came.
+        answer: Value,
+    },
+}
+
+/// A browser with the module loaded.
+#[derive(Debug)]
+pub struct Engine {
+    browser: Browser,
+}
+
+impl Engine {
+    /// Starts a browser and loads the module.
+    ///
+    /// # Errors
+    /// If either is missing.
+    pub async fn start() -> Result<Self, EngineError> {
+        let path = workspace::program("undertone_bits.wasm").map_err(EngineError::Missing)?;
+        let module = fs::read(path).map_err(EngineError::Missing)?;
+        let engine = Self { browser: Browser::open(Screen::Desktop).await? };
+        let script = "const [module, done] = arguments;
+            const bytes = Uint8Array.from(atob(module), letter => letter.charCodeAt(0));
+            WebAssembly.instantiate(bytes, {}).then(
+                loaded => { window.bits = loaded.instance.exports; done('loaded'); }, error => done(String(error)));";
+        let client = engine.browser.client();
+        let answer = client.execute_async(script, vec![json!(BASE64_STANDARD.encode(module))]).await?;
+        if answer == "loaded" { Ok(engine) } else { Err(EngineError::Answer { wanted: "the module", answer }) }
+    }
+
+    /// Every word that is to be compared.
+    ///
+    /// # Errors
+    /// If the module fails.
+    pub async fn words(&self) -> Result<Vec<u64>, EngineError> {
+        // As text: a number of JavaScript holds 53 bits.
+        let script = "const words = [];
+            for (let i = 0, all = bits.words(); i < all; i++) words.push(BigInt.asUintN(64, bits.word(i)).toString(16));
+            return words.join(' ');";
+        let answer = self.browser.client().execute(script, Vec::new()).await?;
+        let words = answer.as_str().map(|text| text.split(' ').map(|word| u64::from_str_radix(word, 16)));
+        let words = words.and_then(|words| words.collect::<Result<Vec<_>, _>>().ok());
+        words.ok_or(EngineError::Answer { wanted: "words", answer })
+    }
+
+    /// What `call` (an expression on `bits`) gives, and the median seconds that it takes, over at least five times and so
+    /// many milliseconds; a first time, for the engine to compile, does not count.
+    ///
+    /// # Errors
+    /// If the module fails.
+    pub async fn time(&self, call: &str, milliseconds: u32) -> Result<(f64, f64), EngineError> {
+        let script = format!(
+            "let value = {call};
+            const times = [], until = performance.now() + {milliseconds};
+            while (times.length < 5 || performance.now() < until) {{
+                const start = performance.now();
+                value = {call};
+                times.push(performance.now() - start);
+            }}
+            times.sort((a, b) => a - b);
+            return [value ?? 0, times[times.length >> 1] / 1000];"
+        );
+        let answer = self.browser.client().execute(&script, Vec::new()).await?;
+        let numbers = (answer[0].as_f64(), answer[1].as_f64());
+        let (Some(value), Some(seconds)) = numbers else {
+            return Err(EngineError::Answer { wanted: "a time", answer });
+        };
+        Ok((value, seconds))
+    }
+
+    /// Evaluates an expression on `bits` once.
+    ///
+    /// # Errors
+    /// If the module fails.
+    pub async fn call(&self, call: &str) -> Result<(), EngineError> {
+        self.browser.client().execute(&format!("{call};"), Vec::new()).await?;
+        Ok(())
+    }
+
+    /// The engine's name and version.
+    ///
+    /// # Errors
+    /// If the browser is gone.
+    pub async fn version(&self) -> Result<String, EngineError> {
+        let answer = self.browser.client().execute("return navigator.userAgent;", Vec::new()).await?;
+        let name = answer.as_str().unwrap_or_default().split(' ').find(|part| part.contains("Chrome/"));
+        Ok(name.unwrap_or("an unknown browser").to_owned())
+    }
+}

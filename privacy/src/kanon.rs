@@ -70,10 +70,32 @@ pub enum KanonError {
 /// # Errors
 /// [`KanonError`] unless 0 < `rate` < 1, `k` ≥ 1 and ε ≥ 0; and, when counts are shown, ε ≥ −ln(1 − `rate`).
 pub fn delta(shown: Shown, k: u64, rate: f64, epsilon: f64) -> Result<Delta, KanonError> {
+    let rounded = |ln: f64| libm::exp(ln) * (1.0 + 4.0 * UNIT);
     let ln = ln_delta(shown, k, rate, epsilon)?;
-    let delta = (libm::exp(ln) * (1.0 + 4.0 * UNIT)).max(f64::MIN_POSITIVE);
+    let rows = bound::Rows::new(rate, epsilon);
+    let delta = match shown {
+        // Where k copies are the worst there is nothing to sum: all are kept, β^k.
+        Shown::CountsTight if rows.is_worst_removed(k as f64) => power(rate, k),
+        Shown::Set if rows.is_worst_removed(k as f64) => power(rate, k).max(rounded(rows.ln_added(k as f64))),
+        Shown::Counts if rows.is_worst_of_its_threshold(k as f64) => {
+            power(rate, k).max(rounded(rows.ln_published(k as f64 + 1.0)))
+        }
+        _ => rounded(ln),
+    };
+    let delta = delta.max(f64::MIN_POSITIVE);
     Delta::new(delta).map_err(|_| KanonError::Unreachable { what: "delta below 1", epsilon, delta })
 }
+
+/// β^k, each product rounded up: exact to the last digit where that decides, as for k = 1.
+fn power(rate: f64, k: u64) -> f64 {
+    (1..k.min(MOST_FACTORS)).fold(rate, |power, _| {
+        let product = power * rate;
+        if libm::fma(power, rate, -product) > 0.0 { product.next_up() } else { product }
+    })
+}
+
+/// β^k for more factors than this is below every δ that anybody asks for, unless β is nearly 1; fewer factors only add.
+const MOST_FACTORS: u64 = 100_000;
 
 /// ln of [`delta`], without underflow.
 ///

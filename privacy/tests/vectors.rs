@@ -6,11 +6,21 @@
 mod audit;
 #[path = "vectors/case.rs"]
 mod case;
+#[path = "vectors/folder.rs"]
+mod folder;
 #[path = "vectors/gaussian.rs"]
 mod gaussian;
 #[path = "vectors/ledger.rs"]
 mod ledger;
+#[path = "vectors/lqs.rs"]
+mod lqs;
+#[path = "vectors/noise.rs"]
+mod noise;
 #[path = "vectors/pld.rs"]
 mod pld;
+#[path = "vectors/preech.rs"]
+mod preech;
 #[path = "vectors/rdp.rs"]
 mod rdp;
+#[path = "vectors/selection.rs"]
+mod selection;

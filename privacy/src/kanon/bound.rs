@@ -62,6 +62,16 @@ impl Rows {
         best.max(-(ceil(j / gamma) - 1.0) * slope)
     }
 
+    /// Is k the largest number of copies with threshold k, ⌈k/γ⌉ − 1 = k?
+    pub(super) fn is_worst_of_its_threshold(&self, k: f64) -> bool {
+        self.gamma * (1.0 - 8.0 * UNIT) * (k + 1.0) >= k
+    }
+
+    /// Is g_k greatest at n = k, (k−1)/γ ≤ k?
+    pub(super) fn is_worst_removed(&self, k: f64) -> bool {
+        self.gamma * (1.0 - 8.0 * UNIT) * k >= k - 1.0
+    }
+
     /// K = γ ln(γ/β) − (1−γ)ε, rounded down: Pr[X > γn] ≤ e^{−nK}.
     pub(super) fn chernoff(&self) -> f64 {
         let (gain, loss) = (self.gamma * log(self.gamma / self.rate), self.rest * self.epsilon);

@@ -8,11 +8,15 @@ use undertone_privacy::{Delta, Epsilon, Order, OrderGrid};
 /// One case of a vector file.
 pub(crate) struct Case(Value);
 
+/// Where the vectors are.
+pub(crate) fn folder() -> PathBuf {
+    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "../shared/vectors".into(), PathBuf::from);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)
+}
+
 /// Every case of a file, in order.
 pub(crate) fn cases(name: &str) -> Vec<Case> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "../shared/vectors".into(), PathBuf::from);
-    let path = root.join(folder).join(format!("{name}.json"));
+    let path = folder().join(format!("{name}.json"));
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}; set UNDERTONE_VECTORS to the folder of vectors", path.display()));
     let file: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -59,6 +63,24 @@ impl Case {
 
     pub(crate) fn list(&self, key: &str) -> Vec<Value> {
         self.0[key].as_array().unwrap_or_else(|| panic!("{}: `{key}` is not a list", self.id())).clone()
+    }
+
+    /// What is under a key, as it is.
+    pub(crate) fn value(&self, key: &str) -> Value {
+        self.0[key].clone()
+    }
+
+    /// Numbers by name.
+    pub(crate) fn table(&self, key: &str) -> Vec<(String, f64)> {
+        let table = self.0[key].as_object().unwrap_or_else(|| panic!("{}: `{key}` is not a table", self.id()));
+        let value = |value| number(value).unwrap_or_else(|| panic!("{}: `{key}`", self.id()));
+        table.iter().map(|(name, found)| (name.clone(), value(found))).collect()
+    }
+
+    /// Lists of numbers by name.
+    pub(crate) fn lists(&self, key: &str) -> Vec<(String, Vec<f64>)> {
+        let table = self.0[key].as_object().unwrap_or_else(|| panic!("{}: `{key}` is not a table", self.id()));
+        table.keys().map(|name| (name.clone(), Self(self.0[key].clone()).numbers(name))).collect()
     }
 
     pub(crate) fn numbers(&self, key: &str) -> Vec<f64> {

@@ -1,5 +1,8 @@
 //! Exact arithmetic for balances: unsigned fixed point in units of 2⁻⁶⁴ (of a nat, or of a probability).
 //!
+//! A cost is rounded up once, when it enters; from then on there is only integer arithmetic, so no sum can under-count and
+//! none depends on its order. 2⁶⁴ nat fit, to a part in 2⁶⁴; a release costs at least one unit.
+//!
 //! Sums are exact, associative and the same on every machine. Every way in names its direction: costs enter by
 //! [`Fixed::ceil`], budgets by [`Fixed::floor`]. What does not fit is infinite, and an infinite cost is refused; nothing
 //! wraps and nothing saturates to a finite number.

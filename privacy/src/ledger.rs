@@ -6,10 +6,48 @@
 //! disjunction lemma: the first order alive at the end partitions the transcripts). Everything is exact fixed point, so
 //! server, worker and browser decide alike.
 //!
+//! # What is proved, and where it is used
+//!
+//! The analyst chooses the next job, its noise, its length and when to stop, from all that was released before (fully
+//! adaptive composition). Theorems for parameters fixed in advance do not apply.
+//!
+//! * **One order.** Halting before Σρᵢ(α) exceeds B(α) gives (α, B(α))-Rényi DP of everything released, however the jobs
+//!   were chosen (Feldman and Zrnic 2021; Lécuyer 2021). Used by [`Balance::check`], order by order.
+//! * **Several orders at once.** Admitting while *some* order has room gives (ε, Σδ_α) when each order alone gives
+//!   (ε, δ_α). Proof (disjunction lemma): the filters are monotone, once shut they stay shut, and all are charged with every
+//!   job. Let S_α be the transcripts whose first order alive at the end is α. They partition all transcripts, and on S_α the
+//!   process did exactly what the filter of α alone would have let happen, under both neighbours. So
+//!   P(S ∩ S_α) ≤ e^ε Q(S ∩ S_α) + δ_α; sum over α. Hence the equal parts of δ in [`Budget::shares`]; "some order, all of δ
+//!   each" is not a theorem.
+//! * **Accrued δ apart.** Releases with a δ of their own are post-processing of "with probability δᵢ everything, else
+//!   randomized response" (Kairouz, Oh and Viswanath 2015). Whether the first happened does not depend on the data, so
+//!   P(S) ≤ P(S, it never did) + E\[Σδᵢ\], the first part is a Rényi process as above, and Σδᵢ never exceeds the side part of δ
+//!   on any path. (For zero-concentrated DP: Whitehouse, Ramdas, Rogers and Wu 2023.) Hence [`Budget::side_delta`].
+//! * **Sums of (ε, δ).** [`BasicFilter`] (Rogers, Roth, Ullman and Vadhan 2016), and **Gaussian DP**, [`GdpFilter`] (Smith and
+//!   Thakurta 2022; Koskela, Tobaben and Honkela 2023).
+//! * **Not used**: loss distributions for admission (there is no filter for them), and an odometer, a running claim of "ε so
+//!   far" that holds at every moment (it costs more: Rogers et al. 2016). What a gauge shows ([`Summary`]) is how much of the
+//!   budget's filter is used, not such a claim; the claim that always holds is the budget itself.
+//! * **Concurrency.** The unit of commit is one release, and interleaved jobs are one sequence of releases. Reserving charges
+//!   the worst case first, so what is spent at the end is at most what was admitted.
+//! * **Several datasets.** Each account guards its own; what one person in several of them loses is [`across`].
+//!
+//! The tests of `ledger/adaptive.rs` play the analyst and enumerate every transcript.
+//!
+//! # Exactness
+//!
+//! A balance is a function of integer counts: how many releases of which cost are open and committed. A cost is a whole
+//! number of 2⁻⁶⁴ nat (`u128`, [`crate::Fixed`]), rounded up once when the event is priced and never again; sums and
+//! multiples of it are exact, so they do not depend on the order of anything, are the same on every machine, and never
+//! under-count. What does not fit is infinite, and refused. Budgets round down. ε is derived for display, rounded up, and
+//! decides nothing.
+//!
 //! Nothing here reads a clock or a table. `Balance` is what a row of an account holds; [`Reservation`] is what a row of a
 //! reservation holds; [`Account`] is both together and can be rebuilt from them.
 
 mod account;
+#[cfg(test)]
+mod adaptive;
 mod balance;
 mod budget;
 mod consortium;

@@ -48,7 +48,7 @@ fn anonymized(rows: &[u8], k: u64, rate: f64, shown: Shown) -> Outputs {
         let mut output = counts(kept(rows, sample));
         output.retain(|_, count| *count >= k);
         if shown == Shown::Set {
-            output.values_mut().for_each(|count| *count = 1);
+            output = output.into_keys().map(|value| (value, 1)).collect();
         }
         (output, mass)
     }))

@@ -14,6 +14,9 @@ use crate::mechanism::{self, PriceError};
 
 /// What a row of an account holds: its budget, if it has one, and the sums of all it was charged.
 ///
+/// All sums are exact and derived from counts, so a balance does not depend on the order of what happened
+/// ([`Balance::rebuilt`] makes the same bits from the rows in any order).
+///
 /// Invariant: while the budget stands, some order has spent + reserved within its share. Lowering a budget below what is
 /// spent is possible; the account then refuses everything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,7 +95,8 @@ impl Balance {
         Ok(())
     }
 
-    /// Reserves `releases` releases of `per_release` each, all or nothing.
+    /// Reserves `releases` releases of `per_release` each, all or nothing: the job's worst case, before it may run. Its length
+    /// may still depend on what it shows, up to this (stopping early is what filters allow).
     ///
     /// # Errors
     /// [`LedgerError::Refused`] when no order has room for all of it, [`LedgerError::Grid`] when the cost is on other
@@ -108,7 +112,10 @@ impl Balance {
         Ok(Reservation::new(id, per_release.clone(), releases))
     }
 
-    /// Would [`Balance::reserve`] admit this now?
+    /// Would [`Balance::reserve`] admit this now? Yes while, at some order, spent + reserved + asked is within the order's share
+    /// and the side masses are within theirs. That is the Rényi filter at each order (Feldman and Zrnic 2021; Lécuyer
+    /// 2021), several orders by the disjunction lemma; see [`crate::ledger`]. A refusal depends on costs alone, so it tells
+    /// nothing about the data, and what it costs is nothing.
     ///
     /// # Errors
     /// As [`Balance::reserve`].
@@ -152,7 +159,8 @@ impl Balance {
         Ok(())
     }
 
-    /// Returns what the reservation still holds, and closes it. Gives the number of releases that never left; settling
+    /// Returns what the reservation still holds, and closes it. Sound because only what was released is ever composed: the
+    /// filter bounds the sum over the releases that happened. Gives the number of releases that never left; settling
     /// twice returns nothing the second time.
     ///
     /// # Errors

@@ -59,7 +59,8 @@ pub enum BudgetError {
 /// A lifetime limit (ε, δ) on what one account may lose, and how it is kept.
 ///
 /// δ is split in two: `side_delta` may be used by releases that have a δ of their own; the rest pays for turning Rényi
-/// loss into ε, in equal parts for the orders of the grid.
+/// loss into ε, in equal parts for the orders of the grid (the disjunction lemma, see [`crate::ledger`]). What an account
+/// with this budget admits is (ε, δ)-differentially private together, however its jobs were chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Budget {
@@ -113,7 +114,8 @@ impl Budget {
         self.delta
     }
 
-    /// The part of δ for releases with a δ of their own.
+    /// The part of δ for releases with a δ of their own: the sum of their δ never exceeds it (accrued δ, apart from the
+    /// Rényi filter; see [`crate::ledger`]).
     pub const fn side_delta(&self) -> Delta {
         self.side_delta
     }
@@ -124,7 +126,8 @@ impl Budget {
     }
 
     /// B(α) = ε − ln(1−1/α) + (ln(δ_conv/|Λ|) + ln α)/(α−1) at every order, rounded down; `None` where it is negative: such
-    /// an order is dead from the start.
+    /// an order is dead from the start. The most Rényi loss of order α that is (ε, δ_conv/|Λ|)-private (Canonne, Kamath and
+    /// Steinke 2020), and so the limit of that order's filter (Feldman and Zrnic 2021; Lécuyer 2021).
     pub fn shares(&self) -> Vec<Option<Fixed>> {
         let grid = self.grid.orders();
         let ln_delta = self.ln_delta_share(grid.len());

@@ -99,7 +99,9 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// The basic filter: admits while Σε ≤ ε_B and Σδ ≤ δ_B (Rogers, Roth, Ullman and Vadhan 2016), in exact decimals.
+/// The basic filter: admits while Σε ≤ ε_B and Σδ ≤ δ_B, in exact decimals. What it admits is (ε_B, δ_B)-differentially
+/// private together under fully adaptive choice (Rogers, Roth, Ullman and Vadhan 2016: basic composition loses
+/// nothing).
 #[derive(Debug, Clone)]
 pub struct BasicFilter {
     limit: (Decimal, Decimal),
@@ -133,7 +135,9 @@ impl BasicFilter {
     }
 }
 
-/// The Gaussian-DP filter: admits while Σμ² ≤ μ_B² (Koskela, Tobaben and Honkela 2023; Smith and Thakurta 2022).
+/// The Gaussian-DP filter: admits while Σμ² ≤ μ_B². What it admits is μ_B-Gaussian-differentially private together under
+/// fully adaptive choice (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023), so no constant is lost against plans
+/// that are fixed in advance.
 #[derive(Debug, Clone)]
 pub struct GdpFilter {
     limit: Fixed,

@@ -16,6 +16,9 @@ use crate::unit::{Delta, Epsilon};
 /// that leaves of the limit. Costs compose to less than their sum, so a job may be admitted whose own ε is above
 /// `left_epsilon`; the first release on an account costs more ε than the same release later.
 ///
+/// Not an odometer: no claim that `spent_epsilon` alone was lost so far holds for a history that was chosen adaptively (that
+/// takes a theorem of its own, and costs more: Rogers, Roth, Ullman and Vadhan 2016). What holds is the limit.
+///
 /// The fractions are the filter's own: at the order where it is least, the part of the order's share that is used. They
 /// grow in proportion to what is charged as long as one order decides, and reach 1 exactly when nothing more fits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -40,7 +40,8 @@ impl Headroom {
         Self { grid: grid.clone(), left, side_delta: Fixed::ZERO }
     }
 
-    /// The whole room of the Rényi filter for (ε, δ): δ in equal parts for the orders. What an account with this budget,
+    /// The whole room of the Rényi filter for (ε, δ): δ in equal parts for the orders (the disjunction lemma; see
+    /// [`crate::ledger`]). What an account with this budget,
     /// and nothing of δ set aside, starts with.
     pub fn of_filter(epsilon: Epsilon, delta: Delta, grid: &OrderGrid) -> Self {
         let left = shares(epsilon.get(), ln_share(delta.get(), grid.len()), grid);

@@ -1,11 +1,32 @@
-//! Plans: what a job would cost each owner and what would be left, before anybody is asked.
+//! Plans: what a job would cost each owner, what would be left, what the budgets buy, and what would fit instead, before
+//! anybody is asked.
+//!
+//! The answer of `POST /plans` stands here; how it is computed is in `price` (the accounts that pay), `party` (each dataset's figures), `curve` (ε against
+//! rounds) and `offer` (the nearest plan that fits). The server and the planner in the browser both call that code, on the
+//! same balances, so that they agree to the bit. Admission itself is the ledger's: nothing here decides anything.
+//!
+//! To let a job kind be planned: implement [`Rounded`] for its spec, as in `plan/dp_sgd.rs`, and name it in [`outlook`].
+
+mod curve;
+mod dp_sgd;
+mod offer;
+mod party;
+mod price;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Refusal;
+use crate::dataset::Dataset;
 use crate::id::{ConsortiumId, DatasetId};
-use crate::job::{Charge, NewJob};
+use crate::job::{Charge, NewJob, Spec};
 use crate::problem::Violation;
+
+pub use curve::EpsilonCurve;
+pub use offer::{Knob, Offered, offers};
+pub use party::{epochs, epsilon_alone};
+pub use price::{After, Books, Bottleneck, Key, Payer, Priced, Purse, Rounded};
 
 /// A job to be planned; it is not proposed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +51,61 @@ pub struct Plan {
     pub parties: Vec<PlanParty>,
     /// The figures of every account that would refuse.
     pub refusals: Vec<Refusal>,
+    /// What the budgets buy with the plan's own noise and sampling rates; absent when nobody pays.
+    #[serde(default)]
+    pub buys: Option<Buys>,
+    /// The nearest plans that every budget admits, when this one is refused: with fewer rounds, with more noise, with lower
+    /// sampling rates, as far as each exists. None when the plan is admitted, or when an account has no budget.
+    #[serde(default)]
+    pub offers: Vec<Offer>,
+}
+
+/// What the budgets buy with a plan's own noise and sampling rates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Buys {
+    /// Rounds the plan asks for.
+    pub rounds: u32,
+    /// Most rounds that every account admits, after the releases in reserve; at most 100,000.
+    pub rounds_that_fit: u32,
+    /// Who decides that.
+    pub bottleneck: Bottleneck,
+}
+
+impl Buys {
+    /// What the accounts of a plan say; `None` when nobody pays.
+    pub fn of(priced: &Priced) -> Option<Self> {
+        let bottleneck = priced.bottleneck()?;
+        Some(Self { rounds: priced.rounds, rounds_that_fit: bottleneck.rounds_that_fit, bottleneck })
+    }
+}
+
+/// A plan near to a refused one that every budget admits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Offer {
+    /// What is changed; everything else stays as it was asked.
+    pub knob: Knob,
+    /// Every field that is changed.
+    pub changes: Vec<Change>,
+    /// The offer in a sentence.
+    pub sentence: String,
+    /// The job with the changes, ready to be proposed.
+    pub job: NewJob,
+}
+
+/// A field of a spec with another number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Change {
+    /// Path of the field: `spec.participants.2.sampling_rate`.
+    pub field: String,
+    /// The dataset whose field it is; absent for fields of the whole job.
+    pub dataset: Option<DatasetId>,
+    /// What was asked.
+    pub from: f64,
+    /// What would fit.
+    pub to: f64,
 }
 
 /// What one dataset would lose.
@@ -52,9 +128,57 @@ pub struct PlanParty {
     pub would_be: Option<f64>,
     /// What that would leave of the limit, rounded down; negative when it does not fit.
     pub left: Option<f64>,
+    /// The part of the filter's budget that would be left, rounded down: 0 to 1, 0 when it does not fit; absent without a
+    /// budget.
+    #[serde(default)]
+    pub left_fraction: Option<f64>,
+    /// How many further rounds of this kind that would leave room for.
+    #[serde(default)]
+    pub rounds_left: u64,
+    /// How many further jobs like this one, with their releases in reserve, that would leave room for.
+    #[serde(default)]
+    pub jobs_left: u64,
+    /// Expected passes over the data: rounds times the sampling rate; absent for a job without rounds.
+    #[serde(default)]
+    pub epochs: Option<f64>,
+    /// Most rounds that this account admits, after the releases in reserve; at most 100,000.
+    #[serde(default)]
+    pub rounds_that_fit: u32,
+    /// Expected passes over the data in that many rounds.
+    #[serde(default)]
+    pub epochs_that_fit: Option<f64>,
+    /// ε of the job by itself at δ from its privacy-loss distribution, rounded up: the tight number, for reports about a plan
+    /// whose parameters are fixed before its first output. It never decides admission. Absent when it is infinite or cannot be
+    /// computed, or there is no budget.
+    #[serde(default)]
+    pub tight_epsilon: Option<f64>,
+    /// ε that the account would come to after so many rounds.
+    #[serde(default)]
+    pub curve: EpsilonCurve,
     /// Most releases of this kind that fit now.
     pub releases_that_fit: u64,
     /// Least noise multiplier with which the asked number of releases fits now; absent when none does, or the release is not
     /// a Gaussian one.
     pub least_noise: Option<f64>,
+}
+
+/// A plan of any kind as its accounts see it; `None` for a job whose cost is not counted in rounds.
+pub fn outlook(spec: &Spec, datasets: &[Dataset], books: &Books) -> Option<Priced> {
+    match spec {
+        Spec::DpSgd(spec) => Priced::of(spec, datasets, books),
+    }
+}
+
+/// The nearest plans of the same kind that every account admits; see [`offers`].
+pub fn nearest(job: &NewJob, datasets: &[Dataset], books: &Books) -> Vec<Offer> {
+    match &job.spec {
+        Spec::DpSgd(spec) => offers(spec, datasets, books)
+            .into_iter()
+            .map(|offered| {
+                let spec = Spec::DpSgd(offered.apply(spec));
+                let job = NewJob { title: job.title.clone(), spec };
+                offered.into_offer(job)
+            })
+            .collect(),
+    }
 }

@@ -29,6 +29,7 @@ use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
 use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Organization};
 use undertone_api::page::{Page, PageQuery};
+use undertone_api::plan::Plan;
 use undertone_api::problem::{Code, Problem};
 use undertone_api::session::SignIn;
 use undertone_api::worker::{Enrolment, NewEnrolment};
@@ -103,6 +104,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The jobs of a consortium, newest first.
     async fn jobs(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<JobSummary>>;
+
+    /// What a job would come to, with the tight numbers that only the server computes. Nothing is changed.
+    async fn plan(&self, consortium: ConsortiumId, job: NewJob) -> Answer<Plan>;
 
     /// Proposes a job to the owners of its datasets.
     async fn propose(&self, consortium: ConsortiumId, job: NewJob) -> Answer<Job>;

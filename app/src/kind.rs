@@ -7,16 +7,22 @@
 pub mod dp_sgd;
 
 use leptos::prelude::*;
+#[cfg(feature = "ssr")]
 use undertone_api::dataset::Dataset;
+#[cfg(feature = "ssr")]
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::{Kind, Measurement, Participant, Report, Spec};
 
 pub use crate::component::chart::Figure;
+#[cfg(feature = "ssr")]
 use crate::standing::Standing;
 
 /// What a form may know: everything the proposer may see.
-#[derive(Debug, Clone)]
+#[cfg(feature = "ssr")]
+#[derive(Clone)]
 pub struct Ground {
+    /// Whom to ask for more.
+    pub backend: std::sync::Arc<dyn crate::backend::Backend>,
     /// Where the job is to be proposed.
     pub consortium: ConsortiumId,
     /// The consortium's datasets.
@@ -37,7 +43,7 @@ pub trait Card: Kind {
 
     /// The form in which a job of this kind is planned and proposed.
     #[cfg(feature = "ssr")]
-    fn form(ground: Ground) -> AnyView;
+    fn form(ground: Ground) -> impl Future<Output = AnyView> + Send;
 
     /// What the job will do, as pairs of a term and what holds for it.
     fn facts(&self) -> Vec<(&'static str, String)>;
@@ -58,9 +64,9 @@ pub const fn title(spec: &Spec) -> &'static str {
 
 /// The forms of every kind, with their titles.
 #[cfg(feature = "ssr")]
-pub fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
+pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
     use undertone_api::job::dp_sgd;
-    vec![(dp_sgd::Spec::TITLE, dp_sgd::Spec::form(ground))]
+    vec![(dp_sgd::Spec::TITLE, dp_sgd::Spec::form(ground).await)]
 }
 
 /// See [`Card::facts`].

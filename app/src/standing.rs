@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 use undertone_api::budget::Account;
 use undertone_api::job::Charge;
-use undertone_privacy::curve::OrderGrid;
-use undertone_privacy::ledger::{Balance, LedgerError, ReservationId};
-use undertone_privacy::{Adjacency, Epsilon, PrivacyUnit, convert, mechanism};
+use undertone_api::plan::{After, Purse, epsilon_alone};
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::mechanism::PriceError;
+use undertone_privacy::{Adjacency, PrivacyUnit};
 
 use crate::component::gauge::{Ghost, Reading};
 
@@ -36,12 +37,16 @@ pub struct Payment {
     /// ε of the charge by itself at the account's δ, rounded up: as reports count it, over more orders than the account
     /// keeps, and so below what the account moves by; infinite when no ε covers it.
     pub own: f64,
-    /// ε that would be left to the limit, rounded down; 0 when it does not fit.
-    pub left: f64,
+    /// ε that would be left to the limit, rounded down; negative when it does not fit, nothing when no ε covers it.
+    pub left: Option<f64>,
+    /// The part of the filter's budget that would be left, rounded down; 0 when it does not fit.
+    pub left_fraction: f64,
     /// Releases it would reserve.
     pub releases: u64,
     /// Most releases of the kind that fit into what is left.
     pub releases_that_fit: u64,
+    /// More rounds, and more jobs like this one, for which there would be room afterwards.
+    pub further: (u64, u64),
 }
 
 /// Why a charge has no payment.
@@ -61,30 +66,28 @@ impl Standing {
     /// # Errors
     /// [`NoPayment`] when there is no budget or no price.
     pub fn payment(&self, charge: &Charge) -> Result<Payment, NoPayment> {
-        let unpriced = |error: &dyn std::fmt::Display| NoPayment::Unpriced(error.to_string());
+        self.share(&Purse::paying(&self.balance, charge), charge)
+    }
+
+    /// The same of one charge among all that a plan asks of the account.
+    ///
+    /// # Errors
+    /// [`NoPayment`] when there is no budget or no price.
+    pub fn share(&self, purse: &Purse, charge: &Charge) -> Result<Payment, NoPayment> {
         let reading = Reading::of(&self.balance.summary(), self.unit).ok_or(NoPayment::NoBudget)?;
-        // Plans are of additive noise; the ledger's other formulas would only make the page heavier.
-        let cost = mechanism::noise_curve(&charge.event, charge.adjacency, self.balance.grid());
-        let cost = cost.map_err(|error| unpriced(&error))?;
-        let mut after = self.balance.clone();
-        let (ghost, left) = match after.reserve(ReservationId(0), &cost, charge.releases) {
-            Ok(_) => {
-                let summary = after.summary();
-                let ghost =
-                    Ghost { committed: summary.committed_epsilon, fraction: summary.committed_fraction, fits: true };
-                (ghost, summary.left_epsilon)
-            }
-            Err(LedgerError::Refused(refusal)) => {
-                let committed = refusal.shortfall().and_then(|shortfall| shortfall.would_be).unwrap_or(f64::INFINITY);
-                (Ghost { committed, fraction: (committed / reading.limit).max(1.0), fits: false }, 0.0)
-            }
-            Err(error) => return Err(unpriced(&error)),
-        };
         let budget = self.balance.budget().ok_or(NoPayment::NoBudget)?;
-        let curve = mechanism::noise_curve(&charge.event, charge.adjacency, &OrderGrid::reporting());
-        let curve = curve.map_err(|error| unpriced(&error))?.times(charge.releases);
-        let own = convert::epsilon(&curve, budget.delta()).map_or(f64::INFINITY, Epsilon::get);
-        let releases_that_fit = self.balance.headroom().releases(&cost);
-        Ok(Payment { reading, ghost, own, left, releases: charge.releases, releases_that_fit })
+        let unpriced = |error: PriceError| NoPayment::Unpriced(error.to_string());
+        self.balance.price(&charge.event, charge.adjacency).map_err(unpriced)?;
+        let After { epsilon, fraction, fits } = purse.after(0);
+        Ok(Payment {
+            reading,
+            ghost: Ghost { committed: epsilon, fraction, fits },
+            own: epsilon_alone(charge, budget.delta()).unwrap_or(f64::INFINITY),
+            left: purse.left(),
+            left_fraction: purse.left_fraction(),
+            releases: charge.releases,
+            releases_that_fit: purse.releases_that_fit(),
+            further: purse.further(),
+        })
     }
 }

@@ -47,6 +47,7 @@ pub fn Chart(
                 on:pointermove=point on:pointerleave=move |_| reading.set(None)
                 on:keydown=step on:blur=move |_| reading.set(None)>
                 {move || plot.read().grid()}
+                {move || plot.read().mark(&figure.read())}
                 {move || plot.read().lines(&figure.read())}
                 {move || reading.get().map(|x| plot.read().cursor(x))}
             </svg>

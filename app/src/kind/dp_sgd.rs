@@ -17,6 +17,7 @@ use crate::words;
 
 pub use plan::Plan;
 pub use planner::{Planner, propose};
+pub use price::{Prices, Verdict, prices};
 
 impl Card for Spec {
     type Result = Report;
@@ -24,12 +25,13 @@ impl Card for Spec {
     const TITLE: &'static str = "Federated acoustic model";
 
     #[cfg(feature = "ssr")]
-    fn form(ground: Ground) -> AnyView {
-        let Ground { consortium, datasets, standings, query } = ground;
-        match Plan::from_query(&query).or_else(|| Plan::first(&datasets, &standings)) {
-            Some(plan) => view! { <Planner consortium datasets standings plan/> }.into_any(),
-            None => ().into_any(),
-        }
+    async fn form(ground: Ground) -> AnyView {
+        let Ground { backend, consortium, datasets, standings, query } = ground;
+        let Some(plan) = Plan::from_query(&query).or_else(|| Plan::first(&datasets, &standings)) else {
+            return ().into_any();
+        };
+        let tight = planner::tight::ask(backend.as_ref(), consortium, &plan, &datasets).await;
+        view! { <Planner consortium datasets standings plan tight/> }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -80,6 +82,17 @@ impl Card for Spec {
                     ),
                 ));
             }
+        }
+        if let Some(audit) = self.audit {
+            facts.push((
+                "Audit",
+                format!(
+                    "{} and {} at each private party, {} guesses; the files are withheld until it is passed",
+                    words::plural(audit.canaries.into(), "canary").replace("canarys", "canaries"),
+                    words::plural(audit.recordings.into(), "made-up recording"),
+                    words::count(audit.guesses.into())
+                ),
+            ));
         }
         facts.push((
             "In reserve",

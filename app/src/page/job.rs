@@ -184,7 +184,7 @@ fn spelled(payment: &Payment, party: &Participant, speakers: u64) -> Vec<String>
             "The budget adds up the worst of every job: it is then at ε {} of {}, and {} is left for all others, for life.",
             words::epsilon(payment.ghost.committed),
             words::limit(payment.reading.limit),
-            words::epsilon_left(payment.left)
+            words::epsilon_left(payment.left.unwrap_or_default())
         ));
     } else {
         lines.push(format!(

@@ -28,8 +28,10 @@ pub(crate) fn plan() -> AnyView {
         for dataset in datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public) {
             standings.push((dataset.id, desk.backend.standing(dataset.id).await?));
         }
-        let ground = Ground { consortium, datasets, standings, query: desk.query.clone() };
+        let (backend, query) = (std::sync::Arc::clone(&desk.backend), desk.query.clone());
+        let ground = Ground { backend, consortium, datasets, standings, query };
         let forms: Vec<_> = forms(ground)
+            .await
             .into_iter()
             .map(|(title, form)| view! { <section><h2 class="kind">{title}</h2>{form}</section> })
             .collect();

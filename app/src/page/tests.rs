@@ -159,6 +159,66 @@ async fn an_island_gets_values_and_problems_not_redirects() {
 }
 
 #[tokio::test]
+async fn a_refused_island_is_told_in_words_with_the_status() {
+    let page = render(&path::plan(CONSORTIUM), true, "").await.body;
+    let body = form_of(&page).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
+    let came = send("propose-dp-sgd", &body, false).await;
+    assert_eq!(came.status, 409, "{}", came.body);
+    let told: String = serde_json::from_str(&came.body).expect("a text");
+    assert!(told.contains("class=\"refusals\"") && told.contains("ward-a (speaker): ε 6.50 of 8.00"), "{told}");
+}
+
+/// The planner with another number in the place of one of the plan's.
+async fn planner_with(field: &str, value: &str) -> String {
+    let page = render(&path::plan(CONSORTIUM), true, "").await.body;
+    let query: Vec<String> = form_of(&page)
+        .split('&')
+        .map(|pair| match pair.split_once('=') {
+            Some((name, _)) if name == field => format!("{name}={value}"),
+            _ => pair.to_owned(),
+        })
+        .collect();
+    render(&format!("{}?{}", path::plan(CONSORTIUM), query.join("&")), true, "").await.body
+}
+
+#[tokio::test]
+async fn a_plan_says_what_it_leaves_who_decides_and_what_rounds_cost() {
+    let page = render(&path::plan(CONSORTIUM), true, "").await.body;
+    let said = ["Fits every budget.", " decides: its budget admits ", "passes over the data", "% of the budget: "];
+    for said in said {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(page.contains("ε of ward-a against rounds; this plan, rounds 40: budget "), "the chart can be heard");
+    assert!(page.contains("Tight, by itself") && page.contains("Rényi bound, by itself"));
+    assert!(!page.contains("The nearest plans that fit"), "nothing has to be changed");
+}
+
+#[tokio::test]
+async fn a_refused_plan_links_to_three_that_fit() {
+    let page = planner_with("plan%5Brounds%5D", "900").await;
+    assert!(page.contains("Over the limit of ") && page.contains("instead of 900, with this noise."), "{page}");
+    let offers = page.split("The nearest plans that fit").nth(1).and_then(|rest| rest.split("</section>").next());
+    let links: Vec<_> =
+        offers.expect("offers").split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(links.len(), 3, "{links:?}");
+    for link in links {
+        let offered = render(&link.replace("&amp;", "&"), true, "").await.body;
+        assert!(offered.contains("Fits every budget."), "{link}");
+        assert!(!offered.contains("The nearest plans that fit"), "{link}");
+    }
+}
+
+#[tokio::test]
+async fn the_tight_numbers_of_a_changed_plan_are_asked_of_the_server() {
+    let page = render(&path::plan(CONSORTIUM), true, "").await.body;
+    let came = send("weigh-dp-sgd", &form_of(&page), false).await;
+    let told: String = serde_json::from_str(&came.body).expect("a text");
+    assert!(told.contains("ward-a") && told.contains("Budget with it"), "{told}");
+    let wrong = form_of(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
+    assert_eq!(send("weigh-dp-sgd", &wrong, false).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_steward_sees_what_approving_does_before_approving() {
     let page = render(&path::job(CONSORTIUM, PROPOSED), true, "").await.body;
     assert!(page.contains("action=\"/ui/approve\"") && page.contains("action=\"/ui/refuse\""));
@@ -166,6 +226,28 @@ async fn a_steward_sees_what_approving_does_before_approving() {
     assert!(page.contains("is left for all others, for life"));
     let running = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
     assert!(!running.contains("action=\"/ui/approve\""), "there is nothing to approve in a running job");
+}
+
+#[tokio::test]
+async fn a_claim_and_what_was_measured_against_it_stand_side_by_side() {
+    let page = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
+    assert!(page.contains("Passed: no measurement lies above its claim."), "{page}");
+    assert!(page.contains("261 of 500 guesses right about 1,000 gradients"), "{page}");
+    assert!(page.contains("Below the claim, which it could have disproved.") && page.contains("at least ε"));
+    let running = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
+    assert!(!running.contains("<h2>Audit</h2>"), "nothing is said where nothing was promised");
+}
+
+#[tokio::test]
+async fn a_frozen_dataset_says_why_and_its_steward_may_clear_it() {
+    let page = render(&path::dataset(CONSORTIUM, dataset(2)), true, "").await.body;
+    assert!(page.contains("No job can reserve anything on this dataset."), "{page}");
+    assert!(page.contains("where at most 1.310 was claimed") && page.contains("action=\"/ui/clear-freeze\""));
+    let ids = format!("consortium={CONSORTIUM}&dataset={}", dataset(2));
+    let came = send("clear-freeze", &format!("{ids}&reason=the+noise+was+compiled+out"), true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::dataset(CONSORTIUM, dataset(2)).as_str()));
+    let short = send("clear-freeze", &format!("{ids}&reason=ok"), true).await;
+    assert_eq!(short.location(), "/from?x=1", "a word without grounds goes back");
 }
 
 /// What a browser would post for the planner's form as it stands in the page: named, enabled fields, checked boxes.

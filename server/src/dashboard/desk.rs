@@ -13,6 +13,7 @@ use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
 use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Organization};
 use undertone_api::page::{Page, PageQuery};
+use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::session::SignIn;
 use undertone_api::worker::{Enrolment, NewEnrolment};
@@ -23,7 +24,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::rest::cookie;
 use crate::service::{
-    approval, budget, consortium, dataset, invitation, job, ledger, member, model, organization, session, worker,
+    approval, budget, consortium, dataset, invitation, job, ledger, member, model, organization, plan, session, worker,
 };
 
 /// The backend of one request.
@@ -133,6 +134,10 @@ impl Backend for Desk {
 
     async fn jobs(&self, id: ConsortiumId, page: PageQuery) -> Answer<Page<JobSummary>> {
         job::list(&self.ctx, self.actor()?, id, &page).await.map_err(Error::into_problem)
+    }
+
+    async fn plan(&self, consortium: ConsortiumId, job: NewJob) -> Answer<Plan> {
+        plan::plan(&self.ctx, self.actor()?, &NewPlan { consortium, job }).await.map_err(Error::into_problem)
     }
 
     async fn propose(&self, id: ConsortiumId, new: NewJob) -> Answer<Job> {

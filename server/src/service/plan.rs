@@ -1,18 +1,20 @@
-//! Plans: what a job would cost each owner, what would be left, and what would fit instead. Nothing is changed.
+//! Plans: what a job would cost each owner, what would be left, what the budgets buy, and what would fit instead. Nothing is
+//! changed. The figures are `undertone_api::plan`'s, which the planner in the browser calls as well; here they meet the
+//! balances of the database, and every offer meets the ledger's own check before it is made.
+
+#[cfg(test)]
+mod tests;
 
 use undertone_api::dataset::Dataset;
-use undertone_api::job::Charge;
-use undertone_api::plan::{NewPlan, Plan, PlanParty};
-use undertone_privacy::Event;
-use undertone_privacy::calibrate::noise_for;
-use undertone_privacy::ledger::{Balance, Reservation, ReservationId};
+use undertone_api::job::{Charge, Spec};
+use undertone_api::plan::{self, Books, Buys, Key, NewPlan, Plan, PlanParty};
+use undertone_privacy::{Delta, pld};
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::from_json;
-use crate::service::ledger::account::{self as accounts, Key};
-use crate::service::ledger::{self, Ask};
+use crate::service::ledger::{self, Ask, account};
 use crate::service::{dataset, job};
 
 /// What a job would come to.
@@ -23,66 +25,86 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     policy::check(actor, Operation::PlanJob, Place::Consortium(new.consortium))?;
     let datasets = dataset::in_consortium(ctx.db.read(), new.consortium).await?;
     let violations = job::violations(&new.job, &datasets);
-    let (mut asks, mut parties) = (Vec::new(), Vec::new());
-    for (id, _) in new.job.spec.datasets() {
-        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == id) else { continue };
-        let Some(charge) = new.job.spec.cost(dataset) else { continue };
-        parties.push(party(ctx, dataset, &charge).await?);
-        asks.push(Ask {
-            dataset: id,
-            dataset_name: dataset.name.clone(),
-            organization: dataset.organization,
-            lineage: dataset.lineage,
-            charge,
-        });
+    let books = books(ctx, &new.job.spec, &datasets).await?;
+    let priced = plan::outlook(&new.job.spec, &datasets, &books);
+    let mut parties: Vec<PlanParty> = charges(&new.job.spec, &datasets)
+        .into_iter()
+        .map(|(dataset, charge)| PlanParty::of(dataset, charge, &books, priced.as_ref()))
+        .collect();
+    // Numbers that nobody may propose are not worth a transform.
+    if violations.is_empty() {
+        tighten(&mut parties).await?;
     }
-    let refusals = ledger::check(ctx.db.read(), &asks).await?;
-    Ok(Plan { admitted: violations.is_empty() && refusals.is_empty(), violations, parties, refusals })
+    let refusals = ledger::check(ctx.db.read(), &asks(&new.job.spec, &datasets)).await?;
+    let mut offers = Vec::new();
+    if !refusals.is_empty() {
+        for offer in plan::nearest(&new.job, &datasets, &books) {
+            // The books are copies that may be a moment old; the ledger has the last word.
+            if ledger::check(ctx.db.read(), &asks(&offer.job.spec, &datasets)).await?.is_empty() {
+                offers.push(offer);
+            }
+        }
+    }
+    let buys = priced.as_ref().and_then(Buys::of);
+    let admitted = violations.is_empty() && refusals.is_empty();
+    Ok(Plan { admitted, violations, parties, refusals, buys, offers })
 }
 
-async fn party(ctx: &Ctx, dataset: &Dataset, charge: &Charge) -> Result<PlanParty, Error> {
-    let key = Key {
-        organization: dataset.organization,
-        lineage: dataset.lineage,
-        unit: charge.unit,
-        adjacency: charge.adjacency,
-    };
-    let row = accounts::find(ctx.db.read(), key).await?;
-    let balance: Balance = match row {
-        Some(row) => from_json(&row.balance)?,
-        None => Balance::new(None),
-    };
-    let summary = balance.summary();
-    let delta = summary.delta.map(f64::from);
-    let would_be = would_be(&balance, charge);
-    let headroom = balance.headroom();
-    Ok(PlanParty {
+/// Every dataset of a job that is charged, with its charge.
+fn charges<'a>(spec: &Spec, datasets: &'a [Dataset]) -> Vec<(&'a Dataset, Charge)> {
+    let used = spec.datasets();
+    let known = used.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
+    known.filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).collect()
+}
+
+fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {
+    let ask = |(dataset, charge): (&Dataset, Charge)| Ask {
         dataset: dataset.id,
         dataset_name: dataset.name.clone(),
-        charge: charge.clone(),
-        limit: summary.limit.map(f64::from),
-        delta,
-        epsilon: delta.and_then(|delta| ledger::epsilon_alone(charge, charge.releases, delta)),
-        would_be,
-        left: summary.limit.zip(would_be).map(|(limit, would_be)| (limit.get() - would_be).next_down()),
-        releases_that_fit: balance.price(&charge.event, charge.adjacency).map_or(0, |cost| headroom.releases(&cost)),
-        least_noise: match charge.event {
-            Event::PoissonSampledGaussian { sampling_rate, .. } => {
-                noise_for(&headroom, sampling_rate, charge.releases, charge.adjacency).ok().map(f64::from)
-            }
-            _ => None,
-        },
-    })
+        organization: dataset.organization,
+        lineage: dataset.lineage,
+        charge,
+    };
+    charges(spec, datasets).into_iter().map(ask).collect()
 }
 
-/// ε of spent, reserved and asked together, by the account's own gauge.
-fn would_be(balance: &Balance, charge: &Charge) -> Option<f64> {
-    let cost = balance.price(&charge.event, charge.adjacency).ok()?;
-    let parts = [
-        Reservation::from_parts(ReservationId(0), balance.spent().clone(), 1, 1, false).ok()?,
-        Reservation::from_parts(ReservationId(1), balance.reserved().clone(), 1, 1, false).ok()?,
-        Reservation::from_parts(ReservationId(2), cost, charge.releases, charge.releases, false).ok()?,
-    ];
-    let summary = Balance::rebuilt(Some(*balance.budget()?), &parts).ok()?.summary();
-    summary.spent_epsilon.is_finite().then_some(summary.spent_epsilon)
+/// The balances of every account that a job charges.
+async fn books(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Books, Error> {
+    let mut books = Books::default();
+    for (dataset, charge) in charges(spec, datasets) {
+        let Key { organization, lineage, unit, adjacency } = Key::of(dataset, &charge);
+        let key = account::Key { organization, lineage, unit, adjacency };
+        if let Some(row) = account::find(ctx.db.read(), key).await? {
+            books.add(Key::of(dataset, &charge), from_json(&row.balance)?);
+        }
+    }
+    Ok(books)
+}
+
+/// Gives every party the ε of its charge by itself from the privacy-loss distribution. The transforms take a while: they are
+/// done beside the runtime, once for all that pay alike.
+async fn tighten(parties: &mut [PlanParty]) -> Result<(), Error> {
+    let mut known: Vec<(Charge, f64, Option<f64>)> = Vec::new();
+    for party in parties {
+        let Some(delta) = party.delta else { continue };
+        let alike = known.iter().find(|(charge, at, _)| *charge == party.charge && at.total_cmp(&delta).is_eq());
+        party.tight_epsilon = if let Some((_, _, epsilon)) = alike {
+            *epsilon
+        } else {
+            let charge = party.charge.clone();
+            let epsilon = tokio::task::spawn_blocking(move || tight(charge, delta))
+                .await
+                .map_err(|error| Error::internal("computing a tight epsilon", error))?;
+            known.push((party.charge.clone(), delta, epsilon));
+            epsilon
+        };
+    }
+    Ok(())
+}
+
+/// ε at δ of a charge whose parameters are fixed before its first release, rounded up; `None` when it is infinite, or there is
+/// no distribution of it.
+fn tight(charge: Charge, delta: f64) -> Option<f64> {
+    let plan = pld::Plan::of(&charge.event.times(charge.releases), charge.adjacency);
+    plan.epsilon(Delta::new(delta).ok()?).ok()?.map(f64::from)
 }

@@ -64,15 +64,23 @@ pub struct Figure {
     pub y: String,
     /// Whether y is a part of a whole, shown in percent.
     pub percent: bool,
+    /// Whether y is an ε that is lost: said rounded up.
+    pub up: bool,
     /// How far x goes, also before there are numbers.
     pub x_most: f64,
+    /// An x that stands out, with what it is.
+    pub mark: Option<(f64, String)>,
     /// The lines.
     pub lines: Vec<Line>,
 }
 
 impl Figure {
     fn say(&self, y: f64) -> String {
-        if self.percent { words::percent(y) } else { format!("{y:.3}") }
+        match (self.percent, self.up) {
+            (true, _) => words::percent(y),
+            (false, true) => words::epsilon(y),
+            (false, false) => format!("{y:.3}"),
+        }
     }
 
     fn xs(&self) -> Vec<f64> {
@@ -108,6 +116,8 @@ impl Figure {
             .collect();
         if parts.is_empty() {
             format!("{}: nothing measured yet", self.title)
+        } else if let Some((x, what)) = &self.mark {
+            format!("{}; {what}, {}. Arrow keys read it.", self.title, self.reading(*x))
         } else {
             format!("{}, latest: {}. Arrow keys read it.", self.title, parts.join(", "))
         }
@@ -287,6 +297,19 @@ impl Plot {
             .into_any()
     }
 
+    /// The x that stands out.
+    pub(super) fn mark(&self, figure: &Figure) -> AnyView {
+        let Some((x, what)) = &figure.mark else { return ().into_any() };
+        let place = self.x.at(*x);
+        // On the side where there is more room.
+        let (anchor, shift) = if place > MIDDLE { ("end", -5.0) } else { ("start", 5.0) };
+        view! {
+            <line class="mark" x1=place x2=place y1=TOP y2=BOTTOM></line>
+            <text class="tick" x=place + shift y=TOP + 10.0 text-anchor=anchor>{what.clone()}</text>
+        }
+        .into_any()
+    }
+
     pub(super) fn cursor(&self, x: f64) -> AnyView {
         let place = self.x.at(x);
         view! { <line class="cursor" x1=place x2=place y1=TOP y2=BOTTOM></line> }.into_any()
@@ -328,6 +351,7 @@ mod tests {
                 line("open, \"all\"", &[(5.0, 0.4)]),
                 Line { level: Some(0.2), ..line("public", &[]) },
             ],
+            ..Figure::default()
         }
     }
 

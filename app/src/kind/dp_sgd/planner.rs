@@ -4,7 +4,12 @@
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
 mod cost;
+mod curve;
 mod field;
+mod offer;
+pub(super) mod tight;
+
+use std::time::Duration;
 
 use leptos::ev::SubmitEvent;
 use leptos::html::{Form, Input};
@@ -16,6 +21,7 @@ use undertone_api::job::Kind;
 use undertone_privacy::PrivacyUnit;
 
 use super::plan::{Part, Plan, Step, least_noise};
+use super::price::prices;
 use crate::call::Fault;
 use crate::call::ask::{self, Answered};
 use crate::component::said::VisibilityMark;
@@ -29,6 +35,9 @@ const PROPOSE: &str = "/ui/propose-dp-sgd";
 /// What is said when nobody answers.
 const UNREACHED: &str =
     "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+
+/// How long a plan is left alone before the server is asked about it.
+const STILL: Duration = Duration::from_millis(600);
 
 /// Proposes a plan; gives the new job's address. An island that asks is given a problem in words, as HTML, with its status.
 ///
@@ -68,6 +77,8 @@ pub fn Planner(
     standings: Vec<(DatasetId, Vec<Standing>)>,
     /// What to begin with.
     plan: Plan,
+    /// The tight numbers of that, as HTML.
+    tight: String,
 ) -> impl IntoView {
     let shown = plan.clone();
     let plan = RwSignal::new(plan);
@@ -89,6 +100,21 @@ pub fn Planner(
     let violations = Memo::new(move |_| match &*spec.read() {
         Ok(spec) => datasets.with_value(|datasets| spec.check(datasets)),
         Err(violations) => violations.clone(),
+    });
+    let prices = Memo::new(move |_| {
+        let spec = spec.read();
+        let price = |datasets: &Vec<Dataset>| {
+            standings.with_value(|standings| Some(prices(spec.as_ref().ok()?, datasets, standings)))
+        };
+        datasets.with_value(price)
+    });
+    let (tight, stale) = (RwSignal::new(tight), RwSignal::new(false));
+    Effect::new(move |before: Option<()>| {
+        plan.track();
+        if before.is_some() {
+            stale.set(true);
+            weigh_when_still(plan, form, tight, stale);
+        }
     });
     let submit = move |event: SubmitEvent| {
         event.prevent_default();
@@ -122,6 +148,11 @@ pub fn Planner(
         all.iter().enumerate().map(row).collect::<Vec<_>>()
     });
 
+    let curves = datasets.with_value(|all| {
+        let charged = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);
+        charged.map(|dataset| curve::curve(dataset, prices)).collect_view()
+    });
+
     view! {
         <form class="planner" class:live=move || live.get() node_ref=form method="post" action=PROPOSE autocomplete="off" on:submit=submit>
             <input type="hidden" name="consortium" value=consortium.to_string()/>
@@ -149,6 +180,11 @@ pub fn Planner(
                             <input type="checkbox" name="plan[private]" value="true" checked=shown.private
                                 on:change=move |event| plan.update(|plan| plan.private = event_target_checked(&event))/>
                             "Public and private data, by DP-SGD"
+                        </label>
+                        <label class="check">
+                            <input type="checkbox" name="plan[audit]" value="true" checked=shown.audit
+                                on:change=move |event| plan.update(|plan| plan.audit = event_target_checked(&event))/>
+                            "Audit it: measure from below what it gives away, before anybody gets the model"
                         </label>
                     </div>
                 </fieldset>
@@ -190,7 +226,7 @@ pub fn Planner(
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">
                 <h2 id="cost-title">"What it would cost"</h2>
-                <div aria-live="polite"><Costs spec violations datasets standings/></div>
+                <div aria-live="polite"><Costs prices violations datasets plan consortium/></div>
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">
                     <button type="submit" class="primary" disabled=move || busy.get() || !violations.read().is_empty()>
@@ -201,8 +237,30 @@ pub fn Planner(
                 <p class="hint">"A budget adds up the worst of every job, and so moves by a little more than a job costs by itself."</p>
                 <p class="hint">"Nothing runs and nothing is charged until every owner has approved and every ledger has reserved its worst case."</p>
             </section>
+            <section class="planner-more" aria-labelledby="curves-title" hidden=move || prices.read().as_ref().is_none_or(|prices| prices.buys.is_none())>
+                <h2 id="curves-title">"What rounds cost"</h2>
+                <div class="tight" class:stale=move || stale.get() aria-busy=move || stale.get().to_string() inner_html=move || tight.get()></div>
+                <div class="charts">{curves}</div>
+            </section>
         </form>
     }
+}
+
+/// Asks for the tight numbers once the plan has been left alone for a moment.
+fn weigh_when_still(plan: RwSignal<Plan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
+    let asked = plan.get_untracked();
+    let still = move || plan.with_untracked(|plan| *plan == asked);
+    let ask = move || {
+        let Some(form) = form.get_untracked().filter(|_| still()) else { return };
+        spawn_local(async move {
+            let answer = ask::post(tight::WEIGH, &form).await;
+            if still() {
+                tight.set(answer.filter(|answer| answer.done).map(|answer| answer.text).unwrap_or_default());
+                stale.set(false);
+            }
+        });
+    };
+    set_timeout(ask, STILL);
 }
 
 /// One dataset's row of the form.

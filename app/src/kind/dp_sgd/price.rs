@@ -4,13 +4,14 @@ use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::Kind;
 use undertone_api::job::dp_sgd::{Arm, Spec};
+use undertone_api::plan::{Books, Buys, EpsilonCurve, Key, Knob, Offered, Priced, Rounded as _, epochs, offers};
 use undertone_privacy::Event;
 
 use crate::standing::{NoPayment, Payment, Standing};
 
 /// What a plan means for one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// Public: exact gradients, nothing to pay.
     Public,
     /// Marked open, and only the open arm runs: so many exact gradients leave, and no budget can cover them.
@@ -24,7 +25,11 @@ pub(super) enum Verdict {
         /// What it would pay.
         payment: Payment,
         /// The rounds that would fit into what is left, after the releases in reserve.
-        rounds_that_fit: u64,
+        rounds_that_fit: u32,
+        /// Expected passes over its data.
+        epochs: f64,
+        /// ε that its account would come to after so many rounds.
+        curve: EpsilonCurve,
         /// Exact gradients that leave beside it in the open arm: no budget covers these.
         exact: u64,
     },
@@ -32,23 +37,48 @@ pub(super) enum Verdict {
     Unpriced(String),
 }
 
-/// What a plan means for every dataset in it, in the spec's order.
-pub(super) fn prices(
-    spec: &Spec,
-    datasets: &[Dataset],
-    standings: &[(DatasetId, Vec<Standing>)],
-) -> Vec<(DatasetId, Verdict)> {
-    spec.participants
+/// What a plan means for everybody.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Prices {
+    /// What it means for every dataset in it, in the spec's order.
+    pub verdicts: Vec<(DatasetId, Verdict)>,
+    /// What the budgets buy; nothing when nobody pays.
+    pub buys: Option<Buys>,
+    /// The nearest plans that fit, when this one does not.
+    pub offers: Vec<Offered>,
+}
+
+/// Prices a plan, on the balances as they were when the page was made.
+pub fn prices(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Prices {
+    let books = books(datasets, standings);
+    let priced = Priced::of(spec, datasets, &books);
+    let verdicts = spec
+        .participants
         .iter()
         .filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset))
         .map(|dataset| {
             let all = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-            (dataset.id, price(spec, dataset, all))
+            (dataset.id, price(spec, dataset, all, priced.as_ref()))
         })
-        .collect()
+        .collect();
+    let buys = priced.as_ref().and_then(Buys::of);
+    Prices { verdicts, buys, offers: offers(spec, datasets, &books) }
 }
 
-fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing]) -> Verdict {
+/// The balances by account: two versions of a dataset have one.
+fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
+    let mut books = Books::default();
+    for (id, all) in standings {
+        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
+        for Standing { unit, adjacency, balance } in all {
+            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            books.add(Key { organization, lineage, unit: *unit, adjacency: *adjacency }, balance.clone());
+        }
+    }
+    books
+}
+
+fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> Verdict {
     let Some(charge) = spec.cost(dataset) else {
         return if dataset.visibility == Visibility::Public { Verdict::Public } else { Verdict::Nothing };
     };
@@ -59,14 +89,17 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing]) -> Verdict {
     if charge.event == Event::NonPrivate {
         return Verdict::Open(exact);
     }
-    let Some(standing) = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency) else {
-        return Verdict::NoBudget;
-    };
-    match standing.payment(&charge) {
-        Ok(payment) => {
-            let rounds_that_fit = payment.releases_that_fit.saturating_sub(u64::from(spec.spare_releases));
-            Verdict::Pays { payment, rounds_that_fit, exact }
-        }
+    let standing = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency);
+    let purse = priced.and_then(|priced| Some((priced, priced.purse(dataset.id)?)));
+    let (Some(standing), Some((priced, purse))) = (standing, purse) else { return Verdict::NoBudget };
+    match standing.share(purse, &charge) {
+        Ok(payment) => Verdict::Pays {
+            payment,
+            rounds_that_fit: priced.rounds_that_fit(purse),
+            epochs: epochs(priced.rounds, spec.value(Knob::SamplingRate, dataset.id).unwrap_or_default()),
+            curve: priced.curve(purse),
+            exact,
+        },
         Err(NoPayment::NoBudget) => Verdict::NoBudget,
         Err(NoPayment::Unpriced(why)) => Verdict::Unpriced(why),
     }
@@ -83,10 +116,10 @@ mod tests {
         let mut plan = Plan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("the plan's numbers are in range");
-        prices(&spec, &datasets, &standings).into_iter().map(|(_, verdict)| verdict).collect()
+        prices(&spec, &datasets, &standings).verdicts.into_iter().map(|(_, verdict)| verdict).collect()
     }
 
-    fn paid(verdicts: &[Verdict]) -> Vec<(&super::Payment, u64)> {
+    fn paid(verdicts: &[Verdict]) -> Vec<(&super::Payment, u32)> {
         let paid = |verdict| match verdict {
             &Verdict::Pays { ref payment, rounds_that_fit, .. } => Some((payment, rounds_that_fit)),
             _ => None,
@@ -102,8 +135,8 @@ mod tests {
     #[test]
     fn one_round_more_than_fits_is_refused_and_that_many_are_not() {
         let most = paid(&verdicts(|_| {})).iter().map(|(_, rounds)| *rounds).min().expect("somebody pays");
-        let at = |rounds: u64| {
-            let all = verdicts(|plan| plan.rounds = u32::try_from(rounds).expect("few rounds fit"));
+        let at = |rounds: u32| {
+            let all = verdicts(|plan| plan.rounds = rounds);
             paid(&all).iter().all(|(payment, _)| payment.ghost.fits)
         };
         assert!(at(most), "{most} rounds were said to fit");

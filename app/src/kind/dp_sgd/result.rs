@@ -61,6 +61,7 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
                 percent: accuracy,
                 x_most: f64::from(if in_rounds { rounds.unwrap_or(1) } else { spec.warm_start.epochs.max(1) }),
                 lines,
+                ..Figure::default()
             });
         }
     }

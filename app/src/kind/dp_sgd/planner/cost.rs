@@ -4,43 +4,41 @@
 
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
-use undertone_api::id::DatasetId;
-use undertone_api::job::dp_sgd::Spec;
+use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::plan::Buys;
 use undertone_api::problem::Violation;
 
-use super::super::price::{Verdict, prices};
 use crate::component::gauge::Gauge;
-use crate::standing::{Payment, Standing};
+use crate::kind::dp_sgd::{Plan, Prices, Verdict};
+use crate::standing::Payment;
 use crate::words;
 
 /// What the plan costs each party.
 #[component]
 pub(super) fn Costs(
-    spec: Memo<Result<Spec, Vec<Violation>>>,
+    prices: Memo<Option<Prices>>,
     violations: Memo<Vec<Violation>>,
     datasets: StoredValue<Vec<Dataset>>,
-    standings: StoredValue<Vec<(DatasetId, Vec<Standing>)>>,
+    plan: RwSignal<Plan>,
+    consortium: ConsortiumId,
 ) -> impl IntoView {
     move || {
-        let Ok(spec) = spec.get() else { return wrong(&violations.read()) };
-        let (priced, names) = datasets.with_value(|datasets| {
-            let priced = standings.with_value(|standings| prices(&spec, datasets, standings));
-            let names: Vec<_> = priced
-                .iter()
-                .map(|(id, _)| {
-                    datasets
-                        .iter()
-                        .find(|d| d.id == *id)
-                        .map_or_else(String::new, |d| format!("{}, {}", d.name, d.organization_name))
-                })
-                .collect();
-            (priced, names)
-        });
-        let headline = headline(&priced);
+        let Some(Prices { verdicts, buys, offers }) = prices.get() else { return wrong(&violations.read()) };
+        let name = |id: DatasetId| {
+            let named = |all: &Vec<Dataset>| {
+                all.iter().find(|d| d.id == id).map(|d| format!("{}, {}", d.name, d.organization_name))
+            };
+            datasets.with_value(named).unwrap_or_default()
+        };
+        let names: Vec<_> = verdicts.iter().map(|(id, _)| name(*id)).collect();
+        let headline = headline(&verdicts, buys.as_ref());
+        let decides = buys.map(|buys| buys.bottleneck.sentence);
         view! {
             <p class="headline-small">{headline}</p>
+            {decides.map(|decides| view! { <p class="hint decides">{decides}</p> })}
+            {super::offer::offers(offers, plan, consortium)}
             <ul class="costs">
-                {priced.into_iter().zip(names).map(|((_, verdict), name)| view! {
+                {verdicts.into_iter().zip(names).map(|((_, verdict), name)| view! {
                     <li><h3>{name}</h3>{said(verdict)}</li>
                 }).collect_view()}
             </ul>
@@ -51,24 +49,18 @@ pub(super) fn Costs(
 }
 
 /// The plan in one sentence.
-fn headline(priced: &[(DatasetId, Verdict)]) -> String {
-    let pays = |verdict: &Verdict| match verdict {
-        Verdict::Pays { payment, rounds_that_fit, .. } => Some((payment.ghost.fits, *rounds_that_fit)),
-        _ => None,
-    };
-    let paying: Vec<(bool, u64)> = priced.iter().filter_map(|(_, verdict)| pays(verdict)).collect();
-    let over = paying.iter().filter(|(fits, _)| !fits).count();
-    let without =
-        priced.iter().filter(|(_, verdict)| matches!(verdict, Verdict::NoBudget | Verdict::Unpriced(_))).count();
-    if without > 0 {
-        format!("{} cannot take part as planned.", words::plural(without as u64, "dataset"))
-    } else if over > 0 {
-        format!("Over the limit of {}.", words::plural(over as u64, "dataset"))
-    } else if paying.is_empty() {
-        "Nobody pays for this plan.".to_owned()
-    } else {
-        let most = paying.iter().map(|(_, rounds)| *rounds).min().unwrap_or(0);
-        format!("Fits every budget. With these settings the budgets would buy up to {}.", words::plural(most, "round"))
+fn headline(priced: &[(DatasetId, Verdict)], buys: Option<&Buys>) -> String {
+    let over = |verdict: &Verdict| matches!(verdict, Verdict::Pays { payment, .. } if !payment.ghost.fits);
+    let without = |verdict: &Verdict| matches!(verdict, Verdict::NoBudget | Verdict::Unpriced(_));
+    let count = |is: &dyn Fn(&Verdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;
+    match (count(&without), count(&over), buys) {
+        (0, 0, None) => "Nobody pays for this plan.".to_owned(),
+        (0, 0, Some(buys)) => format!(
+            "Fits every budget. With these settings the budgets would buy up to {}.",
+            words::plural(buys.rounds_that_fit.into(), "round")
+        ),
+        (0, over, _) => format!("Over the limit of {}.", words::plural(over, "dataset")),
+        (without, ..) => format!("{} cannot take part as planned.", words::plural(without, "dataset")),
     }
 }
 
@@ -82,20 +74,54 @@ fn said(verdict: Verdict) -> AnyView {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
         Verdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
-        Verdict::Pays { payment: Payment { reading, ghost, own, releases, .. }, rounds_that_fit, exact } => view! {
-            <Gauge reading ghost=Some(ghost)/>
-            <p class="hint" class:bad-text=!ghost.fits>
-                {format!("ε {} by itself for {}; ", words::epsilon(own), words::plural(releases, "release"))}
-                {if rounds_that_fit == 0 {
-                    "not one round fits with this noise".to_owned()
-                } else {
-                    format!("{} fit into what is left", words::plural(rounds_that_fit, "round"))
-                }}
-            </p>
-            {(exact > 0).then(|| in_the_clear(exact))}
+        Verdict::Pays { payment, rounds_that_fit, epochs, exact, .. } => {
+            let Payment { reading, ghost, .. } = payment;
+            view! {
+                <Gauge reading ghost=Some(ghost)/>
+                <p class="hint" class:bad-text=!ghost.fits>{asked(&payment, rounds_that_fit, epochs)}</p>
+                {ghost.fits.then(|| view! { <p class="hint">{leaves(&payment)}</p> })}
+                {(exact > 0).then(|| in_the_clear(exact))}
+            }
+            .into_any()
         }
-        .into_any(),
     }
+}
+
+/// What the plan asks of an account, and what the account has room for.
+fn asked(payment: &Payment, rounds_that_fit: u32, epochs: f64) -> String {
+    let fit = match rounds_that_fit {
+        0 => "not one round fits with this noise".to_owned(),
+        n => format!("{} fit into what is left", words::plural(n.into(), "round")),
+    };
+    format!(
+        "ε {} by itself for {}, about {} over the data; {fit}.",
+        words::epsilon(payment.own),
+        words::plural(payment.releases, "release"),
+        passes(epochs),
+    )
+}
+
+/// Expected passes over the data, to one decimal.
+fn passes(epochs: f64) -> String {
+    let said = words::number((epochs * 10.0).round() / 10.0);
+    if said == "1" { "1 pass".to_owned() } else { format!("{said} passes") }
+}
+
+/// What would be left, and for what that would do.
+fn leaves(payment: &Payment) -> String {
+    let (rounds, jobs) = payment.further;
+    let then = match (rounds, jobs) {
+        (0, _) => "not one more such round".to_owned(),
+        (rounds, 0) => format!("{} more, not another job like this", words::plural(rounds, "such round")),
+        (rounds, jobs) => {
+            format!("{} more, or {}", words::plural(rounds, "such round"), words::plural(jobs, "such job"))
+        }
+    };
+    format!(
+        "Leaves ε {} and {} % of the budget: {then}.",
+        words::epsilon_left(payment.left.unwrap_or_default()),
+        (payment.left_fraction * 100.0).floor()
+    )
 }
 
 /// What the open arm does with a dataset that was opened for it.

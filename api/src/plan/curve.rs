@@ -1,0 +1,46 @@
+//! ε against rounds: what an account would come to if the plan had more rounds, or fewer.
+
+use serde::{Deserialize, Serialize};
+
+use super::Priced;
+use super::price::{MOST_ROUNDS, Purse};
+
+/// Steps of a curve from its beginning to its end.
+const STEPS: u32 = 24;
+
+/// ε of an account against the rounds of a plan, at a moderate number of points: at most 29, the plan's own among them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EpsilonCurve {
+    /// Rounds, rising. 0 is the account without the plan, with nothing in reserve either.
+    pub rounds: Vec<u32>,
+    /// ε that spent, reserved and so many rounds (with the releases in reserve) would come to, as the account's gauge counts,
+    /// rounded up; null when infinite.
+    pub epsilon: Vec<Option<f64>>,
+}
+
+impl Priced {
+    /// The curve of an account: from nothing to a little beyond both what is asked and what fits, but never so far that the
+    /// plan's own rounds could not be told apart.
+    pub fn curve(&self, purse: &Purse) -> EpsilonCurve {
+        let fit = self.rounds_that_fit(purse);
+        let far = self.rounds.saturating_mul(4);
+        let end =
+            self.rounds.saturating_add(self.rounds / 2).max(fit.saturating_add(fit / 4).min(far)).clamp(4, MOST_ROUNDS);
+        let mut rounds: Vec<u32> =
+            (1..=STEPS).map(|step| (f64::from(end) * f64::from(step) / f64::from(STEPS)) as u32).collect();
+        rounds.extend([1, self.rounds.min(end)]);
+        rounds.extend([fit, fit.saturating_add(1)].into_iter().filter(|fit| *fit <= end));
+        rounds.retain(|rounds| *rounds > 0);
+        rounds.sort_unstable();
+        rounds.dedup();
+        let at = |rounds: &u32| {
+            let epsilon = purse.after(i64::from(*rounds) - i64::from(self.rounds)).epsilon;
+            epsilon.is_finite().then_some(epsilon)
+        };
+        let epsilon: Vec<_> =
+            std::iter::once(Some(purse.balance.summary().committed_epsilon)).chain(rounds.iter().map(at)).collect();
+        rounds.insert(0, 0);
+        EpsilonCurve { rounds, epsilon }
+    }
+}

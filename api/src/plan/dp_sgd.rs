@@ -1,0 +1,44 @@
+//! How a `dp_sgd` job is planned: by the rounds of its private arm, and by each party's noise and sampling rate.
+
+use undertone_privacy::{NoiseMultiplier, SamplingRate};
+
+use super::{Knob, Rounded};
+use crate::id::DatasetId;
+use crate::job::dp_sgd::Spec;
+
+impl Rounded for Spec {
+    fn rounds(&self) -> u32 {
+        self.private.map_or(0, |rounds| rounds.rounds)
+    }
+
+    fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64> {
+        let party = self.party(dataset)?;
+        match knob {
+            Knob::Rounds => self.private.map(|rounds| f64::from(rounds.rounds)),
+            Knob::Noise => party.noise.map(|noise| noise.noise_multiplier.get()),
+            Knob::SamplingRate => Some(party.sampling_rate.get()),
+        }
+    }
+
+    fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64) {
+        if knob == Knob::Rounds {
+            self.private.iter_mut().for_each(|rounds| rounds.rounds = value as u32);
+        }
+        for party in self.participants.iter_mut().filter(|party| party.dataset == dataset) {
+            match (knob, NoiseMultiplier::new(value), SamplingRate::new(value)) {
+                (Knob::Noise, Ok(z), _) => party.noise.iter_mut().for_each(|noise| noise.noise_multiplier = z),
+                (Knob::SamplingRate, _, Ok(q)) => party.sampling_rate = q,
+                _ => {}
+            }
+        }
+    }
+
+    fn field(&self, knob: Knob, dataset: DatasetId) -> String {
+        let index = self.participants.iter().position(|party| party.dataset == dataset).unwrap_or(0);
+        match knob {
+            Knob::Rounds => "spec.private.rounds".to_owned(),
+            Knob::Noise => format!("spec.participants.{index}.noise.noise_multiplier"),
+            Knob::SamplingRate => format!("spec.participants.{index}.sampling_rate"),
+        }
+    }
+}

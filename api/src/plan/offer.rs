@@ -1,0 +1,214 @@
+//! The nearest plan that fits: one number changed, everything else as asked. Each offer is found by asking the accounts
+//! themselves, so that it is admitted and the next step toward the refused plan is not.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::calibrate::noise_for;
+use undertone_privacy::{Event, SamplingRate};
+
+use super::price::{Priced, Purse, Rounded};
+use super::{Books, Change, Offer};
+use crate::dataset::Dataset;
+use crate::id::DatasetId;
+use crate::job::NewJob;
+
+/// A number of a plan that can be turned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Knob {
+    /// Rounds, in steps of 1.
+    Rounds,
+    /// Noise multipliers z, in steps of 0.001.
+    Noise,
+    /// Sampling rates q, in steps of the third digit.
+    SamplingRate,
+}
+
+/// A change that fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offered {
+    /// What is changed.
+    pub knob: Knob,
+    /// Whose number, its path, what was asked, what would fit. For rounds there is one entry, with any of the payers.
+    pub values: Vec<(DatasetId, String, f64, f64)>,
+    /// The offer in a sentence.
+    pub sentence: String,
+}
+
+impl Offered {
+    /// The plan with the change.
+    pub fn apply<K: Rounded>(&self, spec: &K) -> K {
+        let mut changed = spec.clone();
+        self.values.iter().for_each(|(dataset, _, _, to)| changed.set(self.knob, *dataset, *to));
+        changed
+    }
+
+    pub(super) fn into_offer(self, job: NewJob) -> Offer {
+        let dataset = |dataset| (self.knob != Knob::Rounds).then_some(dataset);
+        let change = |(id, field, from, to)| Change { field, dataset: dataset(id), from, to };
+        Offer { knob: self.knob, changes: self.values.into_iter().map(change).collect(), sentence: self.sentence, job }
+    }
+}
+
+/// The nearest plans that every account admits: fewer rounds with the noise and rates as asked; more noise, for those whose
+/// accounts refuse, in all the rounds; lower sampling rates for them, not below one expected unit a round. Each as far as it
+/// exists, and none when the plan is admitted, cannot be priced, or an account has no budget.
+pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
+    let Some(plan) = Priced::of(spec, datasets, books).filter(|plan| plan.budgeted() && !plan.admitted()) else {
+        return Vec::new();
+    };
+    let search = Search { spec, datasets, books, plan: &plan };
+    let found = [search.fewer_rounds(), search.per_account(Knob::Noise), search.per_account(Knob::SamplingRate)];
+    let wrong = spec.check(datasets).len();
+    // What is offered can be proposed: the spec has nothing wrong with it that it had not before, and every account says yes.
+    let holds = |offered: &Offered| {
+        let changed = offered.apply(spec);
+        let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
+        admitted && changed.check(datasets).len() <= wrong
+    };
+    found.into_iter().flatten().filter(holds).collect()
+}
+
+struct Search<'a, K> {
+    spec: &'a K,
+    datasets: &'a [Dataset],
+    books: &'a Books,
+    plan: &'a Priced,
+}
+
+impl<K: Rounded> Search<'_, K> {
+    fn fewer_rounds(&self) -> Option<Offered> {
+        let rounds = self.plan.bottleneck()?.rounds_that_fit;
+        let payer = self.plan.purses.first()?.payers.first()?;
+        let asked = f64::from(self.plan.rounds);
+        let sentence =
+            format!("{rounds} round{} instead of {asked}, with this noise.", if rounds == 1 { "" } else { "s" });
+        let values = vec![(payer.dataset, self.spec.field(Knob::Rounds, payer.dataset), asked, f64::from(rounds))];
+        (rounds > 0).then_some(Offered { knob: Knob::Rounds, values, sentence })
+    }
+
+    /// The nearest number for the payers of every account that refuses; `None` when one of them cannot be helped.
+    fn per_account(&self, knob: Knob) -> Option<Offered> {
+        let mut values = Vec::new();
+        for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
+            let bound = match knob {
+                Knob::Noise => self.least_noise(purse)?,
+                Knob::SamplingRate => self.highest_rate(purse)?,
+                Knob::Rounds => return None,
+            };
+            values.extend(self.moved(knob, purse, bound));
+        }
+        let what = if knob == Knob::Noise { "noise z" } else { "sampling rate q" };
+        let mut sentence = String::new();
+        for (index, (dataset, _, from, to)) in values.iter().enumerate() {
+            let name = self.datasets.iter().find(|known| known.id == *dataset).map_or("", |known| known.name.as_str());
+            let (lead, from) = (if index == 0 { what } else { "," }, (from * 1e6).round() / 1e6);
+            // Writing to a string cannot fail.
+            let _ = write!(sentence, "{lead} {to} instead of {from} for {name}");
+        }
+        sentence.push_str(", in all the rounds.");
+        (!values.is_empty()).then_some(Offered { knob, values, sentence: capital(&sentence) })
+    }
+
+    /// The payers of an account whose numbers are beyond a bound, with the bound in their place.
+    fn moved(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
+        let beyond = |value: f64| if knob == Knob::Noise { value < bound } else { value > bound };
+        let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
+        let payers = purse.payers.iter().map(|payer| payer.dataset);
+        payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
+    }
+
+    /// Would the account admit the plan with the bound in the place of its payers' numbers?
+    fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
+        let mut changed = self.spec.clone();
+        for (dataset, _, _, to) in self.moved(knob, purse, bound) {
+            changed.set(knob, dataset, to);
+        }
+        let theirs: Vec<Dataset> =
+            self.datasets.iter().filter(|d| purse.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
+        let priced = Priced::of(&changed, &theirs, self.books);
+        priced.is_some_and(|plan| plan.admitted())
+    }
+
+    /// The least noise, in thousandths, that the payers of an account must all have at least.
+    fn least_noise(&self, purse: &Purse) -> Option<f64> {
+        /// The most noise the sites can draw exactly, in thousandths.
+        const MOST: u64 = 1_024_000;
+        let at = |thousandths: u64| thousandths as f64 / 1000.0;
+        let fits = |thousandths: u64| self.fits(Knob::Noise, purse, at(thousandths));
+        let lowest = purse.payers.iter().filter_map(|payer| self.spec.value(Knob::Noise, payer.dataset));
+        let lowest = lowest.fold(f64::INFINITY, f64::min);
+        if !lowest.is_finite() || !fits(MOST) {
+            return None;
+        }
+        // A single payer's answer is known but for its last digit.
+        let mut charges = purse.charges();
+        if let (Some(charge), None) = (charges.next(), charges.next())
+            && let Event::PoissonSampledGaussian { sampling_rate, .. } = charge.event
+            && let Ok(z) = noise_for(&purse.balance.headroom(), sampling_rate, charge.releases, charge.adjacency)
+        {
+            let guess = ((z.get() * 1000.0).ceil() as u64).clamp(1, MOST);
+            if fits(guess) && !fits(guess - 1) {
+                return Some(at(guess));
+            }
+        }
+        let (mut low, mut high) = ((lowest * 1000.0).floor() as u64, MOST);
+        while high - low > 1 {
+            let middle = u64::midpoint(low, high);
+            if fits(middle) { high = middle } else { low = middle }
+        }
+        Some(at(high))
+    }
+
+    /// The highest sampling rate, to three digits, that the payers of an account may have at most.
+    fn highest_rate(&self, purse: &Purse) -> Option<f64> {
+        let highest = purse.payers.iter().filter_map(|payer| self.spec.value(Knob::SamplingRate, payer.dataset));
+        let highest = highest.fold(0.0, f64::max);
+        // Fewer than one unit a round is not a round.
+        let least = purse.payers.iter().map(|payer| 1.0 / payer.units.max(1) as f64).fold(0.0, f64::max);
+        let fits = |digits: Digits| self.fits(Knob::SamplingRate, purse, digits.value());
+        let (mut low, mut high) = (Digits::above(least), Digits::above(highest));
+        if low >= high || !fits(low) {
+            return None;
+        }
+        while let Some(middle) = low.between(high) {
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        Some(low.value())
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// A number of three digits: (100 + index mod 900) / 10^(12 − index div 900), from 10⁻¹⁰ up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Digits(u32);
+
+impl Digits {
+    /// The least that is not below a number in [10⁻¹⁰, 1].
+    pub(super) fn above(value: f64) -> Self {
+        let value = value.clamp(1.0 / SamplingRate::DENOMINATOR as f64, 1.0);
+        // The logarithm finds the place but for one step to either side.
+        let power = (value.log10().floor().max(-10.0) + 10.0) as u32;
+        let first = Self((power * 900).saturating_sub(1));
+        let digits = (0..).map(|step| Self(first.0 + step)).find(|digits| digits.value() >= value * (1.0 - 1e-9));
+        digits.unwrap_or(first)
+    }
+
+    /// The number itself: the nearest to its three digits.
+    pub(super) fn value(self) -> f64 {
+        let (power, digits) = (self.0 / 900, f64::from(100 + self.0 % 900));
+        // Powers of ten up to 10²² are exact, so this is rounded once.
+        digits / [1e12, 1e11, 1e10, 1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2][power.min(10) as usize]
+    }
+
+    /// One in the middle; `None` between neighbours.
+    pub(super) const fn between(self, other: Self) -> Option<Self> {
+        if other.0 > self.0 + 1 { Some(Self(u32::midpoint(self.0, other.0))) } else { None }
+    }
+}

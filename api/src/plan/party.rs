@@ -1,0 +1,62 @@
+//! What one dataset would lose, in every figure that is shown. Costs are rounded up, what is left down.
+
+use undertone_privacy::calibrate::noise_for;
+use undertone_privacy::curve::OrderGrid;
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::{Delta, Event, convert, mechanism};
+
+use super::{Books, Key, PlanParty, Priced, Purse};
+use crate::dataset::Dataset;
+use crate::job::Charge;
+
+/// ε at δ of a charge by itself, as reports count it, over more orders than an account keeps; rounded up, `None` when it is
+/// infinite or has no price.
+pub fn epsilon_alone(charge: &Charge, delta: Delta) -> Option<f64> {
+    let curve = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting()).ok()?;
+    convert::epsilon(&curve.times(charge.releases), delta).map(f64::from)
+}
+
+impl PlanParty {
+    /// The figures of a dataset that pays `charge`, without the tight ε, which is the server's to compute.
+    pub fn of(dataset: &Dataset, charge: Charge, books: &Books, priced: Option<&Priced>) -> Self {
+        let without = || Balance::new(None);
+        let balance = books.balance(Key::of(dataset, &charge)).cloned().unwrap_or_else(without);
+        let budget = balance.budget();
+        let headroom = balance.headroom();
+        let purse = priced.and_then(|priced| priced.purse(dataset.id)).filter(|_| budget.is_some());
+        let (rounds_left, jobs_left) = purse.map_or((0, 0), Purse::further);
+        let rounds_that_fit = priced.zip(purse).map_or(0, |(priced, purse)| priced.rounds_that_fit(purse));
+        let (least_noise, rate) = match charge.event {
+            Event::PoissonSampledGaussian { sampling_rate, .. } => {
+                let least = noise_for(&headroom, sampling_rate, charge.releases, charge.adjacency);
+                (least.ok().map(f64::from), Some(sampling_rate.get()))
+            }
+            _ => (None, None),
+        };
+        Self {
+            dataset: dataset.id,
+            dataset_name: dataset.name.clone(),
+            limit: budget.map(|budget| budget.epsilon().get()),
+            delta: budget.map(|budget| budget.delta().get()),
+            epsilon: budget.and_then(|budget| epsilon_alone(&charge, budget.delta())),
+            would_be: purse.map(|purse| purse.after(0).epsilon).filter(|epsilon| epsilon.is_finite()),
+            left: purse.and_then(Purse::left),
+            left_fraction: purse.map(Purse::left_fraction),
+            rounds_left,
+            jobs_left,
+            epochs: priced.zip(rate).map(|(priced, rate)| epochs(priced.rounds, rate)),
+            rounds_that_fit,
+            epochs_that_fit: rate.map(|rate| epochs(rounds_that_fit, rate)),
+            tight_epsilon: None,
+            curve: priced.zip(purse).map(|(priced, purse)| priced.curve(purse)).unwrap_or_default(),
+            releases_that_fit: Purse::paying(&balance, &charge).releases_that_fit(),
+            least_noise,
+            charge,
+        }
+    }
+}
+
+/// Expected passes over the data: in each round each unit is there with the chance of the sampling rate.
+pub fn epochs(rounds: u32, rate: f64) -> f64 {
+    f64::from(rounds) * rate
+}

@@ -1,0 +1,316 @@
+//! What a plan asks of every account it charges, and what that account says: computed once, on copies of the balances.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::ledger::{Balance, Cost, Headroom, LedgerError, ReservationId};
+use undertone_privacy::{Adjacency, Event, PrivacyUnit, mechanism};
+
+use super::Knob;
+use crate::dataset::Dataset;
+use crate::id::{DatasetId, LineageId, OrganizationId};
+use crate::job::{Charge, Kind};
+
+/// Most rounds a job may have.
+pub(super) const MOST_ROUNDS: u32 = 100_000;
+
+/// A job kind whose cost is counted in rounds: each charged dataset pays one release a round, and the releases in reserve.
+pub trait Rounded: Kind {
+    /// Rounds in which releases are paid; 0 when there are none.
+    fn rounds(&self) -> u32;
+
+    /// What a dataset's number is; `None` when it has none.
+    fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64>;
+
+    /// Gives a dataset another number; the number of rounds is every dataset's. What is out of range changes nothing.
+    fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64);
+
+    /// Where the number stands in the spec: `spec.participants.2.sampling_rate`.
+    fn field(&self, knob: Knob, dataset: DatasetId) -> String;
+}
+
+/// What an account is kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// The party.
+    pub organization: OrganizationId,
+    /// The line of versions of its dataset.
+    pub lineage: LineageId,
+    /// Who is protected.
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    pub adjacency: Adjacency,
+}
+
+impl Key {
+    /// The account that a charge on a dataset goes to.
+    pub const fn of(dataset: &Dataset, charge: &Charge) -> Self {
+        Self {
+            organization: dataset.organization,
+            lineage: dataset.lineage,
+            unit: charge.unit,
+            adjacency: charge.adjacency,
+        }
+    }
+}
+
+/// The balances against which a plan is priced.
+#[derive(Debug, Clone, Default)]
+pub struct Books(Vec<(Key, Balance)>);
+
+impl Books {
+    /// Adds an account; of two with one key the first counts.
+    pub fn add(&mut self, key: Key, balance: Balance) {
+        if self.balance(key).is_none() {
+            self.0.push((key, balance));
+        }
+    }
+
+    /// An account's balance.
+    pub fn balance(&self, key: Key) -> Option<&Balance> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, balance)| balance)
+    }
+}
+
+/// A dataset that pays.
+#[derive(Debug, Clone)]
+pub struct Payer {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// Its name.
+    pub name: String,
+    /// n, the public number of its units.
+    pub units: u64,
+}
+
+/// What a payer would be charged.
+#[derive(Debug, Clone)]
+struct Due {
+    charge: Charge,
+    /// What one release costs on the account's orders; `None` when the event has no price there.
+    cost: Option<Cost>,
+}
+
+/// What an account would come to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct After {
+    /// ε of spent, reserved and asked together, by the account's own gauge, rounded up; infinite when none covers it.
+    pub epsilon: f64,
+    /// The part of the filter's budget that would be used, rounded up; above 1 when it does not fit.
+    pub fraction: f64,
+    /// Whether the account would admit it.
+    pub fits: bool,
+}
+
+/// An account and every dataset of the plan that pays from it. Two versions of a dataset share one.
+#[derive(Debug, Clone)]
+pub struct Purse {
+    /// What it holds.
+    pub balance: Balance,
+    /// Who pays from it.
+    pub payers: Vec<Payer>,
+    /// What each of them pays.
+    dues: Vec<Due>,
+    headroom: Headroom,
+}
+
+impl Purse {
+    /// An account from which nobody pays yet.
+    fn new(balance: Balance) -> Self {
+        Self { headroom: balance.headroom(), balance, payers: Vec::new(), dues: Vec::new() }
+    }
+
+    /// An account that pays one charge.
+    pub fn paying(balance: &Balance, charge: &Charge) -> Self {
+        let mut purse = Self::new(balance.clone());
+        purse.owe(charge.clone());
+        purse
+    }
+
+    fn owe(&mut self, charge: Charge) {
+        let cost = mechanism::curve(&charge.event, charge.adjacency, self.balance.grid()).ok();
+        self.dues.push(Due { charge, cost });
+    }
+
+    /// What each payer is charged, in their order.
+    pub fn charges(&self) -> impl Iterator<Item = &Charge> {
+        self.dues.iter().map(|due| &due.charge)
+    }
+
+    /// Most releases, one of each payer, that fit into what is left, without the plan's own number of them.
+    pub fn releases_that_fit(&self) -> u64 {
+        self.round().map_or(0, |round| self.headroom.releases(&round))
+    }
+
+    /// The names of those who pay, as people list them.
+    pub fn names(&self) -> String {
+        self.payers.iter().map(|payer| payer.name.as_str()).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// What all its payers cost together, with `change` rounds' releases more; `None` when one has no price.
+    fn total(&self, change: i64) -> Option<Cost> {
+        let zero = Cost::zero(self.balance.grid());
+        self.dues.iter().try_fold(zero, |sum, due| {
+            let releases = due.charge.releases.saturating_add_signed(change);
+            sum.add(&due.cost.as_ref()?.times(releases)).ok()
+        })
+    }
+
+    /// What one round costs all its payers; `None` when one has no price.
+    fn round(&self) -> Option<Cost> {
+        let zero = Cost::zero(self.balance.grid());
+        self.dues.iter().try_fold(zero, |sum, due| sum.add(due.cost.as_ref()?).ok())
+    }
+
+    /// Whether the account has room; the ledger's own question.
+    fn admits(&self, change: i64) -> bool {
+        self.total(change).is_some_and(|total| self.balance.check(&total, 1).is_ok())
+    }
+
+    /// What the account would come to with the plan, and `change` rounds more.
+    pub fn after(&self, change: i64) -> After {
+        let infinite = After { epsilon: f64::INFINITY, fraction: f64::INFINITY, fits: false };
+        let Some(total) = self.total(change) else { return infinite };
+        let mut copy = self.balance.clone();
+        match copy.reserve(ReservationId(0), &total, 1) {
+            Ok(_) => {
+                let summary = copy.summary();
+                After { epsilon: summary.committed_epsilon, fraction: summary.committed_fraction, fits: true }
+            }
+            Err(LedgerError::Refused(refusal)) => {
+                let would_be = refusal.shortfall().and_then(|shortfall| shortfall.would_be).unwrap_or(f64::INFINITY);
+                let limit = self.balance.budget().map_or(0.0, |budget| budget.epsilon().get());
+                After { epsilon: would_be, fraction: (would_be / limit).max(1.0), fits: false }
+            }
+            Err(_) => infinite,
+        }
+    }
+
+    /// What would be left of the limit after the plan, rounded down; negative when it does not fit, `None` without a budget
+    /// or when no ε covers the plan.
+    pub fn left(&self) -> Option<f64> {
+        let left = self.balance.budget()?.epsilon().get() - self.after(0).epsilon;
+        // A difference that is not 0 may have been rounded up by half a unit.
+        left.is_finite().then(|| if left == 0.0 { 0.0 } else { left.next_down() })
+    }
+
+    /// The part of the filter's budget that would be left after the plan, rounded down; 0 when it does not fit.
+    pub fn left_fraction(&self) -> f64 {
+        let left = 1.0 - self.after(0).fraction;
+        if left > 0.0 { left.next_down() } else { 0.0 }
+    }
+
+    /// How many more rounds, and how many more jobs of the same kind, would fit after the plan.
+    pub fn further(&self) -> (u64, u64) {
+        match (self.round(), self.total(0)) {
+            (Some(round), Some(total)) if self.admits(0) => {
+                let headroom = self.headroom.after(&total);
+                (headroom.releases(&round), headroom.releases(&total))
+            }
+            _ => (0, 0),
+        }
+    }
+
+    /// Most rounds that the account admits in the place of `rounds`.
+    fn rounds_that_fit(&self, rounds: u32) -> u32 {
+        let fits = |wanted: u32| self.admits(i64::from(wanted) - i64::from(rounds));
+        if !fits(1) {
+            return 0;
+        }
+        let (mut low, mut high) = (1, MOST_ROUNDS + 1);
+        while high - low > 1 {
+            let middle = u32::midpoint(low, high);
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+}
+
+/// The account that decides how many rounds fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Bottleneck {
+    /// The datasets that pay from it; nearly always one.
+    pub datasets: Vec<DatasetId>,
+    /// Most rounds that it admits.
+    pub rounds_that_fit: u32,
+    /// Most rounds that all others would admit; absent when there are no others.
+    pub others: Option<u32>,
+    /// That in a sentence.
+    pub sentence: String,
+}
+
+/// A plan as its accounts see it.
+#[derive(Debug, Clone)]
+pub struct Priced {
+    /// Rounds asked.
+    pub rounds: u32,
+    /// Every account it charges, in the order of the participants.
+    pub purses: Vec<Purse>,
+}
+
+impl Priced {
+    /// Prices a plan; `None` when it has no rounds in which anything is paid, or nobody pays.
+    pub fn of<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Option<Self> {
+        let (mut keys, mut purses): (Vec<Key>, Vec<Purse>) = (Vec::new(), Vec::new());
+        for (id, _) in spec.datasets() {
+            let Some(dataset) = datasets.iter().find(|dataset| dataset.id == id) else { continue };
+            let charge = spec.cost(dataset).filter(|charge| charge.event != Event::NonPrivate);
+            let Some(charge) = charge else { continue };
+            let key = Key::of(dataset, &charge);
+            let index = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                keys.push(key);
+                purses.push(Purse::new(books.balance(key).cloned().unwrap_or_else(|| Balance::new(None))));
+                purses.len() - 1
+            });
+            purses[index].payers.push(Payer { dataset: id, name: dataset.name.clone(), units: spec.units(dataset) });
+            purses[index].owe(charge);
+        }
+        (spec.rounds() > 0 && !purses.is_empty()).then(|| Self { rounds: spec.rounds(), purses })
+    }
+
+    /// The account from which a dataset pays.
+    pub fn purse(&self, dataset: DatasetId) -> Option<&Purse> {
+        self.purses.iter().find(|purse| purse.payers.iter().any(|payer| payer.dataset == dataset))
+    }
+
+    /// Whether every account admits the plan.
+    pub fn admitted(&self) -> bool {
+        self.purses.iter().all(|purse| purse.admits(0))
+    }
+
+    /// Whether every account has a budget.
+    pub fn budgeted(&self) -> bool {
+        self.purses.iter().all(|purse| purse.balance.budget().is_some())
+    }
+
+    /// Most rounds that the account of `purse` admits.
+    pub fn rounds_that_fit(&self, purse: &Purse) -> u32 {
+        purse.rounds_that_fit(self.rounds)
+    }
+
+    /// The account that admits the fewest rounds; `None` when nobody pays.
+    pub fn bottleneck(&self) -> Option<Bottleneck> {
+        let most: Vec<(u32, &Purse)> = self.purses.iter().map(|purse| (self.rounds_that_fit(purse), purse)).collect();
+        let index = (0..most.len()).min_by_key(|index| most[*index].0)?;
+        let (rounds_that_fit, purse) = most[index];
+        let next = (0..most.len()).filter(|other| *other != index).min_by_key(|index| most[*index].0);
+        let next = next.map(|next| most[next]);
+        let admits = |rounds: u32| match rounds {
+            0 => "not one round".to_owned(),
+            1 => "1 round".to_owned(),
+            MOST_ROUNDS.. => "100,000 rounds and more".to_owned(),
+            n => format!("{n} rounds"),
+        };
+        let rest = next.map(|(rounds, next)| format!(" The next would be {}, with {}.", next.names(), admits(rounds)));
+        Some(Bottleneck {
+            datasets: purse.payers.iter().map(|payer| payer.dataset).collect(),
+            rounds_that_fit,
+            others: next.map(|(rounds, _)| rounds),
+            sentence: format!(
+                "{} decides: its budget admits {}.{}",
+                purse.names(),
+                admits(rounds_that_fit),
+                rest.unwrap_or_default()
+            ),
+        })
+    }
+}

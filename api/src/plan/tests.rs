@@ -1,0 +1,270 @@
+//! The laws of planning: what is said to fit is admitted by the accounts themselves, and one step beyond it is not.
+
+#![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+use proptest::prelude::*;
+use time::OffsetDateTime;
+use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use uuid::Uuid;
+
+use super::offer::Digits;
+use super::{Books, Key, Knob, Offered, Priced, Rounded, offers};
+use crate::dataset::{Dataset, SizeClass, Visibility};
+use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::Kind;
+use crate::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
+
+/// One private dataset of a consortium: what its account holds, and what a plan asks of it.
+#[derive(Debug, Clone)]
+struct Site {
+    ln_epsilon: f64,
+    spent: u64,
+    rate: f64,
+    noise: f64,
+    /// Whether it is another version of the dataset before it, so that both pay from one account.
+    version: bool,
+}
+
+fn site() -> impl Strategy<Value = Site> {
+    let one = (-0.5f64..5.5, 0u64..40, 0.004f64..1.0, 0.2f64..8.0, prop::bool::weighted(0.2));
+    one.prop_map(|(ln_epsilon, spent, rate, noise, version)| Site { ln_epsilon, spent, rate, noise, version })
+}
+
+fn id(index: usize) -> DatasetId {
+    DatasetId(Uuid::from_u128(0x100 + index as u128))
+}
+
+fn dataset(index: usize, lineage: usize) -> Dataset {
+    let public = index == 0;
+    Dataset {
+        id: id(index),
+        lineage: LineageId(Uuid::from_u128(0x200 + lineage as u128)),
+        organization: OrganizationId(Uuid::from_u128(0x300 + lineage as u128)),
+        organization_name: format!("organization {lineage}"),
+        worker: WorkerId(Uuid::from_u128(0x400 + index as u128)),
+        name: format!("set-{index}"),
+        visibility: if public { Visibility::Public } else { Visibility::Private },
+        inputs: 13,
+        classes: 100,
+        records: SizeClass(1000),
+        speakers: SizeClass(200),
+        test_records: 100,
+        accounts: Vec::new(),
+        created_at: OffsetDateTime::UNIX_EPOCH,
+    }
+}
+
+fn event(rate: f64, noise: f64) -> Event {
+    Event::PoissonSampledGaussian {
+        sampling_rate: SamplingRate::new(rate).unwrap(),
+        noise_multiplier: NoiseMultiplier::new(noise).unwrap(),
+    }
+}
+
+fn balance(site: &Site) -> Balance {
+    let epsilon = Epsilon::new(site.ln_epsilon.exp()).unwrap();
+    let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
+    let mut balance = Balance::new(Some(budget));
+    let cost = balance.price(&event(0.02, 4.0), Adjacency::AddRemove).unwrap();
+    // What does not fit any more is simply not there.
+    let _ = balance.reserve(ReservationId(1), &cost, site.spent);
+    balance
+}
+
+/// A consortium of a public leader and the sites, with a plan.
+fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
+    let (mut datasets, mut books) = (vec![dataset(0, 0)], Books::default());
+    let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None }];
+    let mut lineage = 0;
+    for (index, site) in sites.iter().enumerate() {
+        if index == 0 || !site.version {
+            lineage = index + 1;
+        }
+        let made = dataset(index + 1, lineage);
+        let key = Key {
+            organization: made.organization,
+            lineage: made.lineage,
+            unit: PrivacyUnit::Speaker,
+            adjacency: Adjacency::AddRemove,
+        };
+        books.add(key, balance(site));
+        participants.push(Party {
+            dataset: made.id,
+            sampling_rate: SamplingRate::new(site.rate).unwrap(),
+            noise: Some(Noise { noise_multiplier: NoiseMultiplier::new(site.noise).unwrap(), clip: 1.0 }),
+        });
+        datasets.push(made);
+    }
+    let spec = Spec {
+        unit: PrivacyUnit::Speaker,
+        model: Model { hidden: 20, classes: None },
+        participants,
+        tests: vec![TestSet { name: "test".to_owned(), dataset: id(0) }],
+        warm_start: WarmStart { epochs: 1, batch: 4, learning_rate: 0.001, seed: 1 },
+        open: None,
+        private: Some(Rounds {
+            rounds,
+            optimizer: Optimizer::Adam { learning_rate: 0.001 },
+            evaluate_every: 5,
+            deadline_seconds: 60,
+            quorum: 1,
+        }),
+        audit: None,
+        weights: Weights::ExpectedBatch,
+        spare_releases: 4,
+        checkpoint_every: 10,
+    };
+    assert_eq!(spec.check(&datasets), Vec::new());
+    (spec, datasets, books)
+}
+
+/// Reserves a plan as the ledger does: dataset by dataset, each on what the one before it left.
+fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
+    let mut open: Vec<(Key, Balance)> = Vec::new();
+    datasets.iter().filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).all(|(dataset, charge)| {
+        let key = Key::of(dataset, &charge);
+        if !open.iter().any(|(known, _)| *known == key) {
+            open.push((key, books.balance(key).unwrap().clone()));
+        }
+        let (_, balance) = open.iter_mut().find(|(known, _)| *known == key).unwrap();
+        let cost = balance.price(&charge.event, charge.adjacency).unwrap();
+        balance.reserve(ReservationId(0), &cost, charge.releases).is_ok()
+    })
+}
+
+/// The plans one step from an offer toward what was asked: all rounds, or one account's numbers at a time.
+fn beyond(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
+    let step = |to: f64, from: f64| match offered.knob {
+        Knob::Rounds => to + 1.0,
+        Knob::Noise => ((to * 1000.0).round() - 1.0) / 1000.0,
+        Knob::SamplingRate => Digits::above(to * (1.0 + 1e-6)).value().min(from),
+    };
+    let lineage = |id| datasets.iter().find(|dataset| dataset.id == id).unwrap().lineage;
+    let mut lineages: Vec<LineageId> = offered.values.iter().map(|(id, ..)| lineage(*id)).collect();
+    lineages.dedup();
+    lineages
+        .into_iter()
+        .map(|account| {
+            let mut near = offered.apply(spec);
+            for (id, _, from, to) in offered.values.iter().filter(|(id, ..)| lineage(*id) == account) {
+                near.set(offered.knob, *id, step(*to, *from));
+            }
+            near
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    #[test]
+    fn every_plan_that_is_offered_is_admitted_and_one_step_beyond_it_is_not(
+        sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
+    ) {
+        let (spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let offered = offers(&spec, &datasets, &books);
+        if reserves(&spec, &datasets, &books) {
+            prop_assert!(offered.is_empty(), "a plan that fits needs no other: {offered:?}");
+        }
+        for offered in offered {
+            let changed = offered.apply(&spec);
+            prop_assert_eq!(changed.check(&datasets), Vec::new());
+            prop_assert!(reserves(&changed, &datasets, &books), "not admitted: {:?}", offered);
+            for near in beyond(&offered, &spec, &datasets) {
+                prop_assert!(!reserves(&near, &datasets, &books), "not the nearest: {:?}", offered);
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_rounds_fit_as_are_said_to_and_not_one_more(
+        sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
+    ) {
+        let (mut spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let plan = Priced::of(&spec, &datasets, &books).unwrap();
+        let bottleneck = plan.bottleneck().unwrap();
+        let most = bottleneck.rounds_that_fit;
+        prop_assert_eq!(plan.admitted(), reserves(&spec, &datasets, &books));
+        spec.set(Knob::Rounds, id(1), f64::from(most));
+        prop_assert!(most == 0 || reserves(&spec, &datasets, &books));
+        spec.set(Knob::Rounds, id(1), f64::from(most) + 1.0);
+        prop_assert!(!reserves(&spec, &datasets, &books) || most == super::price::MOST_ROUNDS);
+        // The one that decides is the one that refuses.
+        let refusing = Priced::of(&spec, &datasets, &books).unwrap();
+        let decides = refusing.purse(bottleneck.datasets[0]).unwrap();
+        prop_assert!(!decides.after(0).fits || most == super::price::MOST_ROUNDS);
+    }
+
+    #[test]
+    fn what_is_left_after_a_plan_is_there_to_be_used(
+        sites in prop::collection::vec(site(), 1..3), ln_rounds in 0.0f64..6.0
+    ) {
+        let (spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let plan = Priced::of(&spec, &datasets, &books).unwrap();
+        for purse in &plan.purses {
+            let (rounds, jobs) = purse.further();
+            let after = purse.after(0);
+            let limit = purse.balance.budget().unwrap().epsilon().get();
+            prop_assert!(purse.left().unwrap() + after.epsilon <= limit * (1.0 + 1e-15));
+            prop_assert_eq!(after.fits, purse.left().unwrap() >= 0.0);
+            prop_assert!((0.0..=1.0).contains(&purse.left_fraction()));
+            if !after.fits {
+                prop_assert_eq!((rounds, jobs), (0, 0));
+                continue;
+            }
+            let releases = i64::try_from(purse.charges().next().unwrap().releases).unwrap();
+            let change = |releases: i64| purse.after(releases).fits;
+            prop_assert!(change(i64::try_from(rounds).unwrap()) && !change(i64::try_from(rounds).unwrap() + 1));
+            let jobs = i64::try_from(jobs).unwrap();
+            prop_assert!(change(jobs * releases) && !change((jobs + 1) * releases));
+        }
+    }
+
+    #[test]
+    fn a_curve_rises_and_crosses_the_limit_where_rounds_stop_fitting(site in site(), ln_rounds in 0.0f64..8.0) {
+        let (spec, datasets, books) = scene(&[site], ln_rounds.exp() as u32);
+        let plan = Priced::of(&spec, &datasets, &books).unwrap();
+        let purse = &plan.purses[0];
+        let (curve, fit) = (plan.curve(purse), plan.rounds_that_fit(purse));
+        let limit = purse.balance.budget().unwrap().epsilon().get();
+        prop_assert!(curve.rounds.len() == curve.epsilon.len() && curve.rounds.len() <= 29);
+        prop_assert!(curve.rounds.is_sorted_by(|a, b| a < b) && curve.rounds.contains(&plan.rounds));
+        prop_assert!(curve.epsilon.is_sorted_by(|a, b| a.unwrap_or(f64::INFINITY) <= b.unwrap_or(f64::INFINITY)));
+        for (rounds, epsilon) in curve.rounds.iter().zip(&curve.epsilon).skip(1) {
+            prop_assert_eq!(*rounds <= fit, epsilon.is_some_and(|epsilon| epsilon <= limit), "{} rounds", rounds);
+        }
+    }
+}
+
+#[test]
+fn an_account_without_a_budget_is_offered_nothing() {
+    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
+    let (spec, datasets, _) = scene(&[site], 40);
+    assert_eq!(offers(&spec, &datasets, &Books::default()), Vec::new());
+    let plan = Priced::of(&spec, &datasets, &Books::default()).unwrap();
+    assert!(!plan.admitted() && !plan.budgeted());
+    assert_eq!((plan.bottleneck().unwrap().rounds_that_fit, plan.purses[0].left()), (0, None));
+}
+
+#[test]
+fn a_refused_plan_is_offered_all_three_ways_out() {
+    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
+    let (spec, datasets, books) = scene(&[site], 4000);
+    let offered = offers(&spec, &datasets, &books);
+    assert_eq!(offered.iter().map(|o| o.knob).collect::<Vec<_>>(), [Knob::Rounds, Knob::Noise, Knob::SamplingRate]);
+    assert_eq!(offered[1].values[0].1, "spec.participants.1.noise.noise_multiplier");
+    assert!(offered[0].sentence.contains("instead of 4000, with this noise."), "{}", offered[0].sentence);
+    assert!(offered[1].sentence.starts_with("Noise z "), "{}", offered[1].sentence);
+}
+
+#[test]
+fn three_digits_are_found_and_written_exactly() {
+    for (value, digits) in
+        [(0.1, 0.1), (0.123_4, 0.124), (1.0, 1.0), (0.001_000_000_5, 0.001_01), (0.999_6, 1.0), (0.009_99, 0.009_99)]
+    {
+        let found = Digits::above(value).value();
+        assert!((found - digits).abs() < 1e-15, "{value}: {found}");
+    }
+    assert_eq!(Digits::above(0.1).value().to_string(), "0.1");
+}

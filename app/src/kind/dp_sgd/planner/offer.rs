@@ -1,0 +1,67 @@
+//! The nearest plans that fit, each with one button: what it offers was admitted by the accounts before it was offered.
+
+use leptos::prelude::*;
+use undertone_api::id::ConsortiumId;
+use undertone_api::plan::{Knob, Offered};
+
+use crate::kind::dp_sgd::Plan;
+
+/// The offers; nothing when there are none. Without a script a button is a link to the page with the offered plan.
+pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: ConsortiumId) -> AnyView {
+    if offers.is_empty() {
+        return ().into_any();
+    }
+    let row = move |offered: Offered| {
+        let what = match offered.knob {
+            Knob::Rounds => "Fewer rounds",
+            Knob::Noise => "More noise",
+            Knob::SamplingRate => "Smaller samples",
+        };
+        let sentence = offered.sentence.clone();
+        let label = format!("Use this: {sentence}");
+        let href = plan.with_untracked(|plan| link(&turned(plan, &offered), consortium));
+        let turn = move |_| plan.update(|plan| *plan = turned(plan, &offered));
+        view! {
+            <li>
+                <p><strong>{what}</strong>": "{sentence}</p>
+                <a class="button plain-only" href=href aria-label=label.clone()>"Use this"</a>
+                <button type="button" class="quiet live-only" aria-label=label on:click=turn>"Use this"</button>
+            </li>
+        }
+    };
+    view! {
+        <section class="offers">
+            <h3>"The nearest plans that fit"</h3>
+            <ul>{offers.into_iter().map(row).collect_view()}</ul>
+        </section>
+    }
+    .into_any()
+}
+
+/// The plan with an offer taken.
+fn turned(plan: &Plan, offered: &Offered) -> Plan {
+    let mut plan = plan.clone();
+    for (dataset, _, _, to) in &offered.values {
+        match offered.knob {
+            Knob::Rounds => plan.rounds = *to as u32,
+            knob => {
+                for part in plan.parts.iter_mut().filter(|part| part.dataset == *dataset) {
+                    *(if knob == Knob::Noise { &mut part.noise } else { &mut part.rate }) = *to;
+                }
+            }
+        }
+    }
+    plan
+}
+
+/// The address of the planner with a plan in it. Only the server writes it: with a script nobody follows it.
+#[cfg(feature = "ssr")]
+fn link(plan: &Plan, consortium: ConsortiumId) -> String {
+    let query = serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).unwrap_or_default();
+    format!("{}?{query}", crate::path::plan(consortium))
+}
+
+#[cfg(not(feature = "ssr"))]
+fn link(_: &Plan, _: ConsortiumId) -> String {
+    String::new()
+}

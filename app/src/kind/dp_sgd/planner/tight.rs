@@ -1,0 +1,77 @@
+//! The tight ε of a plan by itself, beside the numbers that decide: computed in the server, because it takes transforms that a
+//! page should not carry.
+
+use leptos::prelude::*;
+use undertone_api::id::ConsortiumId;
+#[cfg(feature = "ssr")]
+use undertone_api::plan::Plan as Planned;
+
+use crate::call::Fault;
+use crate::kind::dp_sgd::Plan;
+#[cfg(feature = "ssr")]
+use crate::words;
+
+/// Where it is asked.
+pub(super) const WEIGH: &str = "/ui/weigh-dp-sgd";
+
+/// The tight numbers of a plan, as HTML; nothing when it cannot be proposed as it stands.
+///
+/// # Errors
+/// The backend's [`Problem`](undertone_api::problem::Problem).
+#[server(prefix = "/ui", endpoint = "weigh-dp-sgd")]
+pub async fn weigh(consortium: ConsortiumId, plan: Plan) -> Result<String, Fault> {
+    let backend = crate::backend::backend()?;
+    let datasets = backend.datasets(consortium).await?;
+    Ok(ask(backend.as_ref(), consortium, &plan, &datasets).await)
+}
+
+/// Asks the server what it makes of a plan; nothing when that is not to be had, because the page is right without it.
+#[cfg(feature = "ssr")]
+pub(in crate::kind::dp_sgd) async fn ask(
+    backend: &dyn crate::backend::Backend,
+    consortium: ConsortiumId,
+    plan: &Plan,
+    datasets: &[undertone_api::dataset::Dataset],
+) -> String {
+    use undertone_api::job::{NewJob, Spec};
+    let Ok(spec) = plan.spec(datasets) else { return String::new() };
+    // A title is asked for when the job is proposed.
+    let title =
+        Some(plan.title.clone()).filter(|title| !title.trim().is_empty()).unwrap_or_else(|| "a plan".to_owned());
+    let job = NewJob { title, spec: Spec::DpSgd(spec) };
+    backend.plan(consortium, job).await.map_or_else(|_| String::new(), |planned| said(&planned))
+}
+
+/// A table of the three numbers of every party.
+#[cfg(feature = "ssr")]
+fn said(planned: &Planned) -> String {
+    let mut rows = planned.parties.iter().filter(|party| party.tight_epsilon.is_some()).peekable();
+    if rows.peek().is_none() {
+        return String::new();
+    }
+    let number = |epsilon: Option<f64>| epsilon.map_or_else(|| "∞".to_owned(), words::epsilon);
+    let rows = rows.map(|party| {
+        view! {
+            <tr>
+                <th scope="row">{party.dataset_name.clone()}</th>
+                <td data-label="tight" class="number">{number(party.tight_epsilon)}</td>
+                <td data-label="Rényi bound" class="number">{number(party.epsilon)}</td>
+                <td data-label="budget with it" class="number">{number(party.would_be)}</td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards dense">
+            <caption>"ε of this job, at each budget's δ"</caption>
+            <thead><tr>
+                <th scope="col">"Dataset"</th>
+                <th scope="col" class="number">"Tight, by itself"</th>
+                <th scope="col" class="number">"Rényi bound, by itself"</th>
+                <th scope="col" class="number">"Budget with it"</th>
+            </tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+        <p class="hint">"The tight number comes from the privacy-loss distribution of a job whose numbers are fixed before its first release. It is for reports; what a budget admits is decided by the last column alone."</p>
+    }
+    .to_html()
+}

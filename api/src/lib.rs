@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod consortium;
 pub mod dataset;
+pub mod freeze;
 pub mod id;
 pub mod job;
 pub mod log;

@@ -64,6 +64,10 @@ codes! {
     BudgetMissing = "budget_missing", 409, 9, "No budget has been set";
     /// The budget does not admit this; `refusal` says what is spent, asked and left.
     BudgetExceeded = "budget_exceeded", 409, 9, "The budget does not allow this";
+    /// An audit disproved what was claimed about the dataset; nothing new is reserved until a steward clears it.
+    AccountFrozen = "account_frozen", 409, 9, "An audit has frozen this account";
+    /// The job promises an audit, and it has not been passed.
+    Withheld = "withheld", 409, 9, "Withheld until the audit is passed";
     /// Somebody changed it in between.
     PreconditionFailed = "precondition_failed", 412, 9, "It was changed in the meantime";
     /// The lease is not, or no longer, the caller's.

@@ -23,7 +23,9 @@ use time::OffsetDateTime;
 use undertone_api::budget::{Account, Entry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
+use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::job::audit::AuditView;
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
@@ -128,6 +130,15 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The files of a job.
     async fn artifacts(&self, job: JobId) -> Answer<Vec<Artifact>>;
+
+    /// What the audits of a job found.
+    async fn audits(&self, job: JobId) -> Answer<Vec<AuditView>>;
+
+    /// The freezes of a dataset's accounts and their ends, the last first.
+    async fn freezes(&self, dataset: DatasetId) -> Answer<Vec<Freeze>>;
+
+    /// Clears a dataset that an audit has frozen.
+    async fn clear_freeze(&self, dataset: DatasetId, word: ClearFreeze) -> Answer<Freeze>;
 
     /// The address from which the caller's browser can fetch a file with its cookies: the REST address.
     fn download(&self, artifact: &Artifact) -> String;

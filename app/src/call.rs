@@ -191,6 +191,17 @@ pub async fn set_budget(
     native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said))
 }
 
+/// Clears a dataset that an audit has frozen.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "clear-freeze")]
+pub async fn clear_freeze(consortium: ConsortiumId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.clear_freeze(dataset, undertone_api::freeze::ClearFreeze { reason }).await;
+    let said = "The dataset may be used again in this consortium; its site clears a freeze of its own.".to_owned();
+    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said))
+}
+
 /// Agrees to what a job does with a dataset.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! A small consortium in memory, for the tests of this crate and nothing else: three organizations, four datasets, and jobs
 //! in different states. What it answers is made with the real rules; only storing is missing.
 
+mod audit;
 mod memory;
 mod render;
 

@@ -1,6 +1,7 @@
 //! The pages. Each is a function that asks the desk's backend and says what is on it; none decides anything.
 
 mod account;
+mod audit;
 mod dataset;
 mod datasets;
 mod enter;

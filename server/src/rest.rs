@@ -2,6 +2,7 @@
 //!
 //! To add an address: a documented handler in its resource's file, a line below; the OpenAPI snapshot will show it.
 
+mod audit;
 mod budget;
 mod consortium;
 pub mod cookie;
@@ -58,6 +59,9 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(job::cancel))
         .routes(routes!(job::approve))
         .routes(routes!(job::refuse))
+        .routes(routes!(audit::list))
+        .routes(routes!(audit::freezes))
+        .routes(routes!(audit::clear))
         .routes(routes!(model::list))
         .routes(routes!(model::content))
 }

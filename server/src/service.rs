@@ -7,10 +7,12 @@ mod log;
 mod receipt;
 
 pub mod approval;
+pub mod audit;
 pub mod budget;
 pub mod consortium;
 pub mod dataset;
 pub mod finish;
+pub mod freeze;
 pub mod invitation;
 pub mod job;
 pub mod lease;

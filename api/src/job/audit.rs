@@ -8,11 +8,14 @@
 //! Worker and server both work out the [`Assessment`] from the same counts; neither believes the other's.
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use undertone_privacy::audit::{
     AuditError, BLOCKING, Membership, MembershipBound, OneRun, SHOWN, epsilon_lower_of_all,
 };
 use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Event, OrderGrid, PriceError, convert, mechanism};
+
+use crate::signed::{AuditStatement, Signed};
 
 /// What a canary is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -243,6 +246,28 @@ impl Assessment {
             && near(self.ceiling, other.ceiling)
             && self.verdict == other.verdict
     }
+}
+
+/// An audit's statement as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AuditView {
+    /// The dataset's name.
+    pub dataset_name: String,
+    /// The owner's name.
+    pub organization_name: String,
+    /// What the site stated.
+    pub statement: AuditStatement,
+    /// What the server works out from the same counts, at the δ of the consortium's account.
+    pub assessment: Assessment,
+    /// The worse of both verdicts.
+    pub verdict: Verdict,
+    /// The statement as it was signed.
+    pub signed: Signed,
+    /// When it came.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub received_at: OffsetDateTime,
 }
 
 #[cfg(test)]

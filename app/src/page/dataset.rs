@@ -35,6 +35,8 @@ pub(crate) fn dataset() -> AnyView {
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let steward = viewer::stewards(member, dataset.organization);
+        let freezes = desk.backend.freezes(id).await?;
+        let frozen = super::audit::freeze(consortium, &dataset, &freezes, steward, desk.now);
 
         let gauges = if public {
             view! { <p class="headline">"Public: no budget is needed"</p> }.into_any()
@@ -52,6 +54,7 @@ pub(crate) fn dataset() -> AnyView {
         Ok(Sheet::new(
             dataset.name.clone(),
             view! {
+                {frozen}
                 {gauges}
                 {(steward && !public).then(|| budget::form(consortium, &dataset))}
                 <section class="panel"><h2>"What is known of it"</h2>{about}</section>

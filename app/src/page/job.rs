@@ -35,6 +35,8 @@ pub(crate) fn job() -> AnyView {
             };
             view! { <ProblemBox problem/> }
         });
+        let audits = desk.backend.audits(id).await?;
+        let audit = super::audit::section(&job, &datasets, &audits, desk.now);
         let facts = kind::facts(&job.spec);
         let summary = job.summary.clone();
         Ok(Sheet::new(
@@ -44,6 +46,7 @@ pub(crate) fn job() -> AnyView {
                     {refused}
                     {decisions}
                 </LiveJob>
+                {audit}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}

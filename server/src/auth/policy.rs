@@ -73,6 +73,8 @@ operations! {
     ReadDataset: ConsortiumAdmin | OrganizationAdmin | DataSteward | Researcher | Auditor | Peer;
     /// Set or raise a dataset's budget.
     SetBudget: DataSteward;
+    /// Clear a dataset that an audit has frozen.
+    ClearFreeze: DataSteward;
     /// Read a dataset's ledger, row by row.
     ReadLedger: ConsortiumAdmin | DataSteward | Auditor;
     /// Ask what a job would cost and whether the budgets admit it.

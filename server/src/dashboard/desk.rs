@@ -7,7 +7,9 @@ use time::OffsetDateTime;
 use undertone_api::budget::{Account, Entry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
+use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::job::audit::AuditView;
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
@@ -24,7 +26,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::rest::cookie;
 use crate::service::{
-    approval, budget, consortium, dataset, invitation, job, ledger, member, model, organization, plan, session, worker,
+    approval, audit, budget, consortium, dataset, freeze, invitation, job, ledger, member, model, organization, plan, session, worker,
 };
 
 /// The backend of one request.
@@ -166,6 +168,18 @@ impl Backend for Desk {
 
     async fn artifacts(&self, id: JobId) -> Answer<Vec<Artifact>> {
         model::list(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn audits(&self, id: JobId) -> Answer<Vec<AuditView>> {
+        audit::of_job(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn freezes(&self, id: DatasetId) -> Answer<Vec<Freeze>> {
+        freeze::list(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn clear_freeze(&self, id: DatasetId, word: ClearFreeze) -> Answer<Freeze> {
+        freeze::clear(&self.ctx, self.actor()?, id, &word).await.map_err(Error::into_problem)
     }
 
     fn download(&self, artifact: &Artifact) -> String {

@@ -246,14 +246,17 @@ impl WorkerGateway for Gateway {
     async fn finish(&self, request: Request<v1::FinishRequest>) -> Result<Response<v1::FinishReply>, Status> {
         let caller = self.caller(&request)?;
         let v1::FinishRequest { lease, outcome, receipts } = request.into_inner();
-        let outcome = match outcome {
-            Some(v1::finish_request::Outcome::Done(done)) if done.report.is_empty() => Outcome::Done(None),
-            Some(v1::finish_request::Outcome::Done(done)) => Outcome::Done(Some(json(&done.report, "done.report")?)),
-            Some(v1::finish_request::Outcome::GaveUp(gave_up)) => Outcome::GaveUp(gave_up.reason),
+        let (outcome, audit) = match outcome {
+            Some(v1::finish_request::Outcome::Done(done)) => {
+                let report = (!done.report.is_empty()).then(|| json(&done.report, "done.report")).transpose()?;
+                (Outcome::Done(report), done.audit.map(Signed::from))
+            }
+            Some(v1::finish_request::Outcome::GaveUp(gave_up)) => (Outcome::GaveUp(gave_up.reason), None),
             None => return Err(malformed("say how the part ended")),
         };
         let receipts: Vec<Signed> = receipts.into_iter().map(Signed::from).collect();
-        let countersigned = finish::finish(&self.ctx, caller, &lease, &outcome, &receipts).await.map_err(fail)?;
+        let countersigned =
+            finish::finish_audited(&self.ctx, caller, &lease, &outcome, audit.as_ref(), &receipts).await.map_err(fail)?;
         let countersignatures = countersigned.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::FinishReply { countersignatures }))
     }

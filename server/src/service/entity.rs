@@ -4,6 +4,7 @@
 
 pub(super) mod account;
 pub(super) mod artifact;
+pub(super) mod audit;
 pub(super) mod budget;
 pub(super) mod certificate;
 pub(super) mod consortium;
@@ -11,6 +12,7 @@ pub(super) mod countersignature;
 pub(super) mod dataset;
 pub(super) mod decision;
 pub(super) mod enrolment;
+pub(super) mod freeze;
 pub(super) mod invitation;
 pub(super) mod job;
 pub(super) mod lease;

@@ -13,7 +13,7 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::{job, participant};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
-use crate::service::{lease, ledger, receipt, round};
+use crate::service::{audit, lease, ledger, receipt, round};
 
 /// Most characters of a reason for giving up.
 const LONGEST_REASON: usize = 1000;
@@ -27,12 +27,12 @@ pub enum Outcome {
     GaveUp(String),
 }
 
-/// Ends a participant's part, and countersigns its last receipts. Also how a part of a job that was ended by others hands in its last receipts; saying it twice
-/// changes nothing the second time.
+/// Ends a participant's part, and countersigns its last receipts. Also how a part of a job that was ended by others hands in
+/// its last receipts; saying it twice changes nothing the second time.
 ///
 /// # Errors
-/// `lease_lost` when a later lease has begun, `validation_failed` when the lead brings no report or one of another kind, and
-/// what the receipts deserve.
+/// `lease_lost` when a later lease has begun, `validation_failed` when the lead brings no report or one of another kind, or
+/// the audit is missing that the job promises, and what the receipts deserve.
 pub async fn finish(
     ctx: &Ctx,
     worker: WorkerId,
@@ -40,6 +40,25 @@ pub async fn finish(
     outcome: &Outcome,
     receipts: &[Signed],
 ) -> Result<Vec<Signed>, Error> {
+    finish_audited(ctx, worker, token, outcome, None, receipts).await
+}
+
+/// As [`finish`], with what the audit of the participant's releases stated.
+///
+/// # Errors
+/// As [`finish`], and what [`audit::judge`] and [`audit::accept`] say of the statement.
+pub async fn finish_audited(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    outcome: &Outcome,
+    statement: Option<&Signed>,
+    receipts: &[Signed],
+) -> Result<Vec<Signed>, Error> {
+    let judged = match statement {
+        Some(statement) => Some(audit::judge(ctx, worker, token, statement).await?),
+        None => None,
+    };
     let (id, countersigned) = ctx
         .db
         .write("finish part", async |tx| {
@@ -51,7 +70,11 @@ pub async fn finish(
                 return Ok((held.job, countersigned));
             }
             let row = state::row(tx, held.job).await?;
-            end(ctx, tx, row, part, outcome).await?;
+            let disproved = match &judged {
+                Some(judged) => audit::accept(ctx, tx, &row, &part, judged).await?,
+                None => None,
+            };
+            end(ctx, tx, row, part, outcome, disproved).await?;
             // Last, so that everything it paid for is counted before the rest is given back.
             ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
             Ok((held.job, countersigned))
@@ -68,25 +91,40 @@ async fn end(
     mut row: job::Model,
     part: participant::Model,
     outcome: &Outcome,
+    disproved: Option<String>,
 ) -> Result<(), Error> {
     let leads = part.position == 0;
     let over = state::of(&row)?.is_over();
     match outcome {
         Outcome::Done(report) => {
+            if !over && audit::is_missing(tx, &row, &part).await? {
+                let message = "the job promises an audit of these releases: hand in its signed statement";
+                return Err(Error::validation(vec![Violation::new("done.audit", message)]));
+            }
             if leads && !over {
                 row.report = Some(checked(&row, report.as_ref())?);
                 row = row.into_active_model().reset_all().update(tx).await?;
             }
             set_state(tx, part, "done").await?;
-            state::finish_if_done(ctx, tx, row).await?;
+            match disproved {
+                Some(_) if over => {}
+                Some(reason) => {
+                    state::step(ctx, tx, row, Step::Fail, Some(reason)).await?;
+                }
+                None => {
+                    state::finish_if_done(ctx, tx, row).await?;
+                }
+            }
         }
         Outcome::GaveUp(reason) => {
             let reason = format!("{}: {}", part.organization_name, short(reason));
+            let owes = audit::is_missing(tx, &row, &part).await?;
             set_state(tx, part, "failed").await?;
             if over {
                 return Ok(());
             }
-            if leads || !can_go_on(tx, &row).await? {
+            // A job is not good without the audit it promises.
+            if leads || owes || !can_go_on(tx, &row).await? {
                 state::step(ctx, tx, row, Step::Fail, Some(reason)).await?;
             } else {
                 let reason = Some(row.reason.map_or(reason.clone(), |before| format!("{before}; {reason}")));

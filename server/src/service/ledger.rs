@@ -32,7 +32,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::reservation;
-use crate::service::log;
+use crate::service::{freeze, log};
 
 pub(crate) use figures::epsilon_alone;
 pub use read::entries;
@@ -74,7 +74,11 @@ pub(crate) struct Release<'a> {
 }
 
 /// What every account would say now, nothing being changed: the refusals, none when all would admit.
+///
+/// # Errors
+/// `account_frozen` when an audit has stopped one of the lines.
 pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+    freeze::refuse(connection, asks).await?;
     let mut balances = BTreeMap::new();
     let mut refusals = Vec::new();
     for ask in asks.iter().filter(|ask| ask.charge.event != Event::NonPrivate) {
@@ -97,7 +101,11 @@ pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Re
 }
 
 /// Reserves everything a job asks for, or nothing: the refusals, none when all is reserved.
+///
+/// # Errors
+/// `account_frozen` when an audit has stopped one of the lines.
 pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+    freeze::refuse(tx, asks).await?;
     let mut held: BTreeMap<Key, Held> = BTreeMap::new();
     for key in asks.iter().map(Ask::key).collect::<std::collections::BTreeSet<_>>() {
         held.insert(key, account::open(ctx, tx, key).await?);

@@ -18,7 +18,7 @@ use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
 use crate::exchange::object::{self, Upload};
 use crate::service::entity::{artifact, participant};
 use crate::service::job::{readable, state};
-use crate::service::lease;
+use crate::service::{audit, lease};
 use crate::service::round::object_error;
 
 /// Longest time that a worker may ask to wait, in seconds.
@@ -154,12 +154,15 @@ pub async fn fetch(
     }
 }
 
-/// The files of a job, by name.
+/// The files of a job, by name; none while an audit that the job promises withholds them.
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn list(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<Artifact>, Error> {
-    readable(ctx, actor, job).await?;
+    let row = readable(ctx, actor, job).await?;
+    if audit::releasable(&row).is_err() {
+        return Ok(Vec::new());
+    }
     let rows = artifact::Entity::find()
         .filter(artifact::Column::JobId.eq(job.0))
         .order_by_asc(artifact::Column::Name)
@@ -171,13 +174,15 @@ pub async fn list(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<Artifact>,
 /// A file to be taken away.
 ///
 /// # Errors
-/// 404 when there is none that the caller may know, 403 when they may not take it away.
+/// 404 when there is none that the caller may know, 403 when they may not take it away, `withheld` while an audit that the
+/// job promises has not been passed.
 pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<Stored, Error> {
     let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("file"))?;
     let job = state::row(ctx.db.read(), row.job_id.into()).await?;
     let place = Place::Consortium(ConsortiumId(job.consortium_id));
     policy::check(actor, Operation::TakeModel, place)?;
+    audit::releasable(&job)?;
     Ok(stored(row))
 }
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
+use undertone_api::job::dp_sgd::{Audit, Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
@@ -52,6 +52,9 @@ pub struct Plan {
     /// Whether the private arm runs.
     #[serde(default)]
     pub private: bool,
+    /// Whether the private arm is audited.
+    #[serde(default)]
+    pub audit: bool,
     /// Every dataset of the consortium.
     pub parts: Vec<Part>,
     /// The dataset that leads.
@@ -118,6 +121,7 @@ impl Plan {
             unit,
             open: false,
             private: true,
+            audit: false,
             parts,
             lead: lead.id,
             rounds,
@@ -209,12 +213,18 @@ impl Plan {
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },
             open: self.open.then_some(rounds),
             private: self.private.then_some(rounds),
-            audit: None,
+            audit: (self.audit && self.private).then(|| audit(self.hidden)),
             weights: Weights::ExpectedBatch,
             spare_releases: self.spare,
             checkpoint_every: 10,
         })
     }
+}
+
+/// An audit that suits most plans: a thousand canaries, or as many as the parameters of the recurrent layer at least are.
+fn audit(hidden: u32) -> Audit {
+    let canaries = hidden.saturating_mul(hidden.saturating_add(2)).saturating_mul(4).clamp(20, 1000);
+    Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 }
 }
 
 /// The least noise with which `releases` fit into what is left of a dataset's account, rounded up to three decimals;
@@ -272,6 +282,21 @@ mod tests {
         assert_eq!(Plan::from_query(&text), Some(plan.clone()));
         // Browsers write brackets in names as %5B and %5D.
         assert_eq!(Plan::from_query(&text.replace('[', "%5B").replace(']', "%5D")), Some(plan));
+    }
+
+    #[test]
+    fn a_plan_with_an_audit_is_one_that_can_be_proposed() {
+        let datasets = fixture::datasets();
+        let mut plan = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        plan.audit = true;
+        for hidden in [2, 8, 200] {
+            plan.hidden = hidden;
+            let spec = plan.spec(&datasets).expect("every number is in range");
+            assert!(spec.audit.is_some());
+            assert_eq!(spec.check(&datasets), Vec::new(), "{hidden}");
+        }
+        plan.private = false;
+        assert_eq!(plan.spec(&datasets).expect("every number is in range").audit, None, "there is nothing to audit");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;
+use undertone_api::job::audit::Audited;
 use undertone_api::job::{Series, Spec};
 use undertone_privacy::Event;
 
@@ -14,6 +15,9 @@ pub(crate) struct Planned {
     pub(crate) series: Series,
     /// What one vector releases, for every dataset that is not public.
     releases: Vec<(DatasetId, Event)>,
+    /// The audits promised of these, by dataset; none in jobs of before there were audits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    audited: Vec<(DatasetId, Audited)>,
 }
 
 impl Planned {
@@ -24,6 +28,11 @@ impl Planned {
                 .iter()
                 .filter_map(|dataset| Some((dataset.id, spec.release(dataset, &series.name)?)))
                 .collect(),
+            audited: datasets
+                .iter()
+                .filter_map(|dataset| Some((dataset.id, spec.audited(dataset)?)))
+                .filter(|(_, audited)| audited.series == series.name)
+                .collect(),
             series,
         };
         spec.series(datasets).into_iter().map(plan).collect()
@@ -32,6 +41,16 @@ impl Planned {
     /// What one vector of a dataset releases; `None` for public data.
     pub(crate) fn release_of(&self, dataset: DatasetId) -> Option<&Event> {
         self.releases.iter().find(|(id, _)| *id == dataset).map(|(_, event)| event)
+    }
+
+    /// The audit promised of a dataset's releases in this series.
+    pub(crate) fn audited_of(&self, dataset: DatasetId) -> Option<&Audited> {
+        self.audited.iter().find(|(id, _)| *id == dataset).map(|(_, audited)| audited)
+    }
+
+    /// Whether an audit of anybody's releases in this series is promised.
+    pub(crate) const fn is_audited(&self) -> bool {
+        !self.audited.is_empty()
     }
 
     /// A contributor's weight.

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{job, lease, participant};
 use crate::service::ledger::{self, Ask};
-use crate::service::round;
+use crate::service::{audit, round};
 
 /// The job's row.
 pub(crate) async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
@@ -116,9 +116,16 @@ pub(crate) fn in_words(refusals: &[Refusal]) -> String {
 }
 
 /// Finishes a running job whose lead has reported and in which nobody is still at work. A participant that has fallen
-/// silent after the last round closed is not waited for: it settles when it comes back.
+/// silent after the last round closed is not waited for, it settles when it comes back; unless it owes the audit that the
+/// job promises. Without that the job fails.
 pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Model, Error> {
-    if is_done(ctx, tx, &row).await? { step(ctx, tx, row, Step::Finish, None).await } else { Ok(row) }
+    if !is_done(ctx, tx, &row).await? {
+        return Ok(row);
+    }
+    match audit::flaw(tx, &row).await? {
+        None => step(ctx, tx, row, Step::Finish, None).await,
+        Some(reason) => step(ctx, tx, row, Step::Fail, Some(reason)).await,
+    }
 }
 
 /// Finishes jobs in which the last one at work has fallen silent, which no message tells of.
@@ -150,6 +157,9 @@ async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model)
     for part in participants(connection, JobId(row.id)).await? {
         let at_work = part.purpose == word(&Purpose::Participate)? && matches!(&*part.state, "waiting" | "running");
         if at_work {
+            if audit::is_missing(connection, row, &part).await? {
+                return Ok(false);
+            }
             let lease = lease::Entity::find_by_id((row.id, part.dataset_id)).one(connection).await?;
             if lease.is_some_and(|lease| lease.expires_at > ctx.now()) {
                 return Ok(false);

@@ -1,0 +1,196 @@
+//! What an audit measured beside what was claimed, for each party; and an account that it stopped. Server-rendered.
+
+use leptos::prelude::*;
+use undertone_api::dataset::Dataset;
+use undertone_api::freeze::Freeze;
+use undertone_api::id::ConsortiumId;
+use undertone_api::job::audit::{Attack, AuditView, Family, Guessed, Method, Verdict};
+use undertone_api::job::{Job, State};
+
+use crate::component::form::post;
+use crate::component::said::{Digest, When};
+use crate::{path, words};
+
+/// The audit of a job: what is promised, what came of it, for each party. Nothing when none is promised.
+pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now: time::OffsetDateTime) -> AnyView {
+    let promised: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
+    if promised.is_empty() && audits.is_empty() {
+        return ().into_any();
+    }
+    let disproved = audits.iter().any(|view| view.verdict == Verdict::Disproved);
+    let missing = promised.len().saturating_sub(audits.len()) as u64;
+    let headline = match job.summary.state {
+        _ if disproved => {
+            "An audit disproves what was claimed. The files are withheld, the account is frozen.".to_owned()
+        }
+        State::Finished => "Passed: no measurement lies above its claim.".to_owned(),
+        state if state.is_over() => {
+            "The job ended without passing the audit it promises; its files are withheld.".to_owned()
+        }
+        _ if missing > 0 => {
+            format!(
+                "{} to come when the rounds are over; until then the files are withheld.",
+                words::plural(missing, "audit")
+            )
+        }
+        _ => "Every audit is here; the files are withheld until the job is over.".to_owned(),
+    };
+    let table = (!audits.is_empty()).then(|| table(audits, now));
+    view! {
+        <section class="panel"><h2>"Audit"</h2>
+            <p class="headline" class:danger=disproved>{headline}</p>
+            {table}
+            <p class="hint">
+                "Each private party mixes canaries, made from no one's data, among its units and guesses afterwards from what it \
+                 released which were in. How often such guesses are right bounds ε from below. A bound above the claim proves the \
+                 claim wrong; one below it proves nothing."
+            </p>
+        </section>
+    }
+    .into_any()
+}
+
+fn table(audits: &[AuditView], now: time::OffsetDateTime) -> AnyView {
+    let rows = audits.iter().map(|view| {
+        let ours = &view.assessment;
+        view! {
+            <tr>
+                <th scope="row">{view.dataset_name.clone()}<br/><small>{view.organization_name.clone()}</small></th>
+                <td data-label="claimed" class="number">
+                    {format!("at most ε {}", words::epsilon(ours.claim))}<br/>
+                    <small>{format!("tight {} at δ {}", words::epsilon(ours.tight), words::delta(ours.delta.get()))}</small>
+                </td>
+                <td data-label="measured" class="number">
+                    {format!("at least ε {}", words::epsilon_left(ours.shown))}<br/>
+                    <small>{format!("{} for certain of 999 in 1,000", words::epsilon_left(ours.blocking))}</small>
+                </td>
+                <td data-label="says">{said(view)}</td>
+                <td data-label="from">
+                    {view.statement.finding.trials.iter().map(|guessed| view! { <div>{counts(guessed)}</div> }).collect_view()}
+                    {view.statement.finding.attacks.iter().map(|attack| view! { <div><small>{attack_said(attack)}</small></div> }).collect_view()}
+                </td>
+                <td data-label="signed"><Digest digest=view.signed.digest()/><br/><small><When at=view.received_at now/></small></td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards">
+            <thead><tr>
+                <th scope="col">"Party"</th><th scope="col" class="number">"Claimed"</th><th scope="col" class="number">"Measured"</th>
+                <th scope="col">"Says"</th><th scope="col">"From"</th><th scope="col">"Statement"</th>
+            </tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+/// What a verdict means, in a sentence.
+fn said(view: &AuditView) -> String {
+    match view.verdict {
+        Verdict::Consistent => "Below the claim, which it could have disproved.".to_owned(),
+        Verdict::Uninformative => format!(
+            "Nothing: guesses that were all right would have shown ε {}, and more is claimed.",
+            words::epsilon_left(view.assessment.ceiling)
+        ),
+        Verdict::Disproved => "Above the claim: what was released is not what was paid for.".to_owned(),
+    }
+}
+
+fn counts(guessed: &Guessed) -> String {
+    let family = match guessed.trial.family {
+        Family::Direction => "gradients",
+        Family::Recording => "made-up recordings",
+    };
+    format!(
+        "{} of {} guesses right about {} {family}",
+        words::count(guessed.correct.into()),
+        words::count(guessed.trial.guesses.into()),
+        words::count(guessed.trial.canaries.into())
+    )
+}
+
+fn attack_said(attack: &Attack) -> String {
+    let method = match attack.method {
+        Method::LossThreshold => "Loss threshold",
+        Method::LikelihoodRatio => "Likelihood ratio",
+    };
+    let rate = |part: u32, whole: u32| words::percent(f64::from(part) / f64::from(whole.max(1)));
+    let points: Vec<String> = attack
+        .points
+        .iter()
+        .map(|point| {
+            format!(
+                "{} found at {} false alarms (aimed at {})",
+                rate(point.true_positives, attack.members),
+                rate(point.false_positives, attack.nonmembers),
+                words::percent(point.aimed)
+            )
+        })
+        .collect();
+    format!("{method}: AUC {:.2}; {}", attack.auc, points.join("; "))
+}
+
+/// A frozen dataset: why, since when, and the way out for its steward. Nothing when it is not frozen and never was.
+pub(super) fn freeze(
+    consortium: ConsortiumId,
+    dataset: &Dataset,
+    freezes: &[Freeze],
+    steward: bool,
+    now: time::OffsetDateTime,
+) -> AnyView {
+    let Some(last) = freezes.first() else { return ().into_any() };
+    if !last.frozen {
+        return view! {
+            <p class="hint">
+                {format!("It was frozen after an audit, and cleared by {}: “{}” ", last.by, last.reason)}<When at=last.at now/>
+            </p>
+        }
+        .into_any();
+    }
+    let hidden = vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string())];
+    let clear = steward.then(|| {
+        let form = post(
+            "clear-freeze",
+            hidden,
+            view! {
+                <p class="hint">"Nothing that was released comes back by this. The site keeps a freeze of its own, cleared at its terminal with "<code>"undertone-worker ledger unfreeze"</code>"."</p>
+                <label class="field"><span>"What was broken, and how it was mended; it is kept"</span><textarea name="reason" rows="2" required minlength="10" maxlength="1000"></textarea></label>
+                <button type="submit" class="danger">"Clear the freeze"</button>
+            },
+        );
+        view! { <details class="more"><summary>"Clear the freeze"</summary>{form}</details> }
+    });
+    view! {
+        <section class="panel" role="alert"><h2>"Frozen"</h2>
+            <p class="headline danger">"No job can reserve anything on this dataset."</p>
+            <p>{last.reason.clone()}". "<When at=last.at now/>", by the audit of "<a href=path::job(consortium, last.job)>"this job"</a>"."</p>
+            {clear}
+        </section>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::job::audit::{Attack, Family, Guessed, Method, OperatingPoint, Trial};
+
+    use super::{attack_said, counts};
+
+    #[test]
+    fn counts_and_attacks_are_said_in_words() {
+        let guessed =
+            Guessed { trial: Trial { family: Family::Direction, canaries: 1000, guesses: 500 }, correct: 260 };
+        assert_eq!(counts(&guessed), "260 of 500 guesses right about 1,000 gradients");
+        let attack = Attack {
+            method: Method::LossThreshold,
+            members: 100,
+            nonmembers: 100,
+            auc: 0.512,
+            points: vec![OperatingPoint { aimed: 0.01, true_positives: 2, false_positives: 1 }],
+        };
+        let said = attack_said(&attack);
+        assert!(said.starts_with("Loss threshold: AUC 0.51; 2"), "{said}");
+        assert!(attack_said(&Attack { members: 0, ..attack }).contains("found"), "nothing is divided by nobody");
+    }
+}

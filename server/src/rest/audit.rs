@@ -1,0 +1,46 @@
+//! `/jobs/{id}/audits`: what audits found; `/datasets/{id}/freezes`: the accounts that they stopped.
+
+use axum::extract::State;
+use undertone_api::freeze::{ClearFreeze, Freeze};
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::audit::AuditView;
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::{audit, freeze};
+
+/// List what the audits of a job found, as each site signed it
+#[utoipa::path(get, path = "/jobs/{id}/audits", tag = "jobs", params(("id" = JobId, Path)),
+    responses((status = 200, body = Vec<AuditView>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+) -> Result<Json<Vec<AuditView>>, Rejection> {
+    Ok(Json(audit::of_job(&ctx, &actor, id).await?))
+}
+
+/// List the freezes of a dataset's accounts and their ends, the last first
+#[utoipa::path(get, path = "/datasets/{id}/freezes", tag = "datasets", params(("id" = DatasetId, Path)),
+    responses((status = 200, body = Vec<Freeze>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn freezes(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+) -> Result<Json<Vec<Freeze>>, Rejection> {
+    Ok(Json(freeze::list(&ctx, &actor, id).await?))
+}
+
+/// Clear a frozen dataset, once what was broken is mended
+#[utoipa::path(post, path = "/datasets/{id}/freezes/clear", tag = "datasets", params(("id" = DatasetId, Path)), request_body = ClearFreeze,
+    responses((status = 200, body = Freeze), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn clear(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+    Json(word): Json<ClearFreeze>,
+) -> Result<Json<Freeze>, Rejection> {
+    Ok(Json(freeze::clear(&ctx, &actor, id, &word).await?))
+}

@@ -1,0 +1,27 @@
+//! What an audit found: the site's signed statement, and what the server makes of it. Append-only.
+
+use sea_orm::entity::prelude::*;
+
+/// What an audit found: the site's signed statement, and what the server makes of it. Append-only.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "audit")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub job_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub dataset_id: Uuid,
+    pub digest: String,
+    #[sea_orm(column_type = "Text")]
+    pub payload: String,
+    pub signature: String,
+    #[sea_orm(column_type = "Text")]
+    pub assessment: String,
+    pub verdict: String,
+    pub received_at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,28 @@
+//! A freeze of a line of versions, or its end. Append-only: the last row of a line says how it stands.
+
+use sea_orm::entity::prelude::*;
+
+/// A freeze of a line of versions, or its end. Append-only: the last row of a line says how it stands.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "account_freeze")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub organization_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub lineage_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub number: i32,
+    pub dataset_id: Uuid,
+    pub job_id: Uuid,
+    pub frozen: bool,
+    #[sea_orm(column_type = "Text")]
+    pub reason: String,
+    pub by: String,
+    pub at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,136 @@
+//! Frozen lines of versions: nothing new is reserved on them in any consortium, until a steward of the owner has cleared it.
+//!
+//! A freeze follows from an audit that disproved a claim ([`audit`](crate::service::audit)); nobody freezes by hand. Releases
+//! that were made under older reservations are counted as ever: they have left.
+
+use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
+use sea_orm::{QueryFilter as _, QueryOrder as _};
+use undertone_api::freeze::{ClearFreeze, Freeze};
+use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+use undertone_api::problem::Code;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::dataset;
+use crate::service::entity::{freeze, participant};
+use crate::service::ledger::Ask;
+
+/// What is written as the author of a freeze.
+const AUDIT: &str = "audit";
+
+/// The freezes of a dataset's line and their ends, the last first.
+///
+/// # Errors
+/// 404 when the caller may not know the dataset.
+pub async fn list(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Freeze>, Error> {
+    let dataset = dataset::get(ctx, actor, id).await?;
+    let rows = rows(ctx.db.read(), dataset.organization, dataset.lineage).await?;
+    Ok(rows.into_iter().map(shown).collect())
+}
+
+/// Lets a frozen line go on, by a steward's word that what was broken is mended. The site's own freeze is cleared at the
+/// site's terminal.
+///
+/// # Errors
+/// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` when the line is not frozen.
+pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) -> Result<Freeze, Error> {
+    let dataset = dataset::get(ctx, actor, id).await?;
+    policy::check(actor, Operation::ClearFreeze, Place::Organization(dataset.organization))?;
+    let violations = word.check();
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let row = ctx
+        .db
+        .write("clear freeze", async |tx| {
+            let last = last(tx, dataset.organization, dataset.lineage).await?.filter(|row| row.frozen);
+            let last = last.ok_or_else(|| Error::wrong_state("this dataset is not frozen"))?;
+            let row = freeze::Model {
+                number: last.number + 1,
+                frozen: false,
+                reason: word.reason.trim().to_owned(),
+                by: actor.member.name.clone(),
+                at: ctx.now(),
+                ..last
+            };
+            Ok(row.into_active_model().insert(tx).await?)
+        })
+        .await?;
+    tracing::warn!(dataset.id = %id, by = %actor.id(), "a frozen account was cleared");
+    ctx.wake().ring();
+    Ok(shown(row))
+}
+
+/// Freezes a participant's line; one that is frozen stays as it is.
+pub(crate) async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str) -> Result<(), Error> {
+    let last = last(tx, part.organization_id.into(), part.lineage_id.into()).await?;
+    if last.as_ref().is_some_and(|row| row.frozen) {
+        return Ok(());
+    }
+    let row = freeze::Model {
+        organization_id: part.organization_id,
+        lineage_id: part.lineage_id,
+        number: last.map_or(1, |row| row.number + 1),
+        dataset_id: part.dataset_id,
+        job_id: part.job_id,
+        frozen: true,
+        reason: reason.to_owned(),
+        by: AUDIT.to_owned(),
+        at: ctx.now(),
+    };
+    row.into_active_model().insert(tx).await?;
+    Ok(())
+}
+
+/// That none of the lines a job asks is frozen.
+///
+/// # Errors
+/// `account_frozen` naming those that are.
+pub(crate) async fn refuse(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<(), Error> {
+    let mut frozen = Vec::new();
+    for ask in asks {
+        if let Some(row) = last(connection, ask.organization, ask.lineage).await?.filter(|row| row.frozen) {
+            frozen.push(format!("`{}` is frozen: {}", ask.dataset_name, row.reason));
+        }
+    }
+    if frozen.is_empty() {
+        return Ok(());
+    }
+    frozen.push("a steward of its owner clears it when it is mended, here and at the site".to_owned());
+    Err(Error::problem(Code::AccountFrozen, frozen.join("; ")))
+}
+
+async fn last(
+    connection: &impl ConnectionTrait,
+    organization: OrganizationId,
+    lineage: LineageId,
+) -> Result<Option<freeze::Model>, Error> {
+    Ok(rows(connection, organization, lineage).await?.into_iter().next())
+}
+
+async fn rows(
+    connection: &impl ConnectionTrait,
+    organization: OrganizationId,
+    lineage: LineageId,
+) -> Result<Vec<freeze::Model>, Error> {
+    Ok(freeze::Entity::find()
+        .filter(freeze::Column::OrganizationId.eq(organization.0))
+        .filter(freeze::Column::LineageId.eq(lineage.0))
+        .order_by_desc(freeze::Column::Number)
+        .all(connection)
+        .await?)
+}
+
+fn shown(row: freeze::Model) -> Freeze {
+    Freeze {
+        dataset: row.dataset_id.into(),
+        number: row.number as u32,
+        frozen: row.frozen,
+        job: row.job_id.into(),
+        reason: row.reason,
+        by: row.by,
+        at: row.at,
+    }
+}

@@ -30,5 +30,7 @@ pub mod optimizer;
 pub mod per_unit;
 pub mod randomness;
 pub mod release;
+#[cfg(test)]
+pub(crate) mod sabotage;
 pub mod sampler;
 mod vector;

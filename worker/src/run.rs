@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use undertone_api::id::DatasetId;
+use undertone_api::job::audit::{Audited, Finding};
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 
@@ -130,6 +131,22 @@ pub trait Exchange {
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost.
     fn report(&mut self, report: Report) -> Result<(), RunError>;
+
+    /// The audit that the manifest promises of this participant's releases, by this site's own facts.
+    fn audited(&self) -> Option<Audited> {
+        None
+    }
+
+    /// Hands in what the promised audit found, once the audited series is over. The site works out what it says about the
+    /// claim, signs it, keeps it, and freezes the account when the claim is disproved; all that is on disk when this returns.
+    /// Said twice, the first finding stands.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the finding is not one of the audit that was promised, or the site's disk refuses.
+    fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
+        let _ = finding;
+        Err(RunError::Failed("the manifest promises no audit".to_owned()))
+    }
 
     /// Whether the run should end at the next chance; also kept up to date by every other call.
     fn stopped(&self) -> bool;

@@ -132,6 +132,11 @@ impl ClippedSum {
             return;
         }
         let mut factor = self.clip.scale;
+        #[cfg(test)]
+        if super::sabotage::done() == Some(super::sabotage::Sabotage::NoClip) {
+            self.accumulate::<true>(gradient, factor);
+            return;
+        }
         if norm >= self.clip.bound {
             // The margin covers the rounding of norm and product, so that the check below does not fail in practice.
             factor *= self.clip.bound / norm * (1.0 - f64::EPSILON.sqrt());

@@ -15,6 +15,8 @@ pub enum Purpose {
     Sampling = 1,
     /// The noise of a release.
     Noise = 2,
+    /// The canaries of an audit: which are in, and what they are made of.
+    Canaries = 3,
 }
 
 /// A secret seed with its purpose; wiped when dropped.
@@ -36,6 +38,17 @@ impl Randomness {
         Self { seed, purpose }
     }
 
+    /// The secret of an audit's canaries, to be kept at the site so that a run that is killed goes on with the same ones;
+    /// `None` for every other purpose: no batch and no noise is ever drawn from a seed that was on a disk.
+    pub(crate) fn to_keep(&self) -> Option<Zeroizing<[u8; 32]>> {
+        (self.purpose == Purpose::Canaries).then(|| self.seed.clone())
+    }
+
+    /// The secret of an audit's canaries as it was kept.
+    pub(crate) const fn kept(seed: Zeroizing<[u8; 32]>) -> Self {
+        Self { seed, purpose: Purpose::Canaries }
+    }
+
     /// Repeatable randomness, for tests of the engine only.
     #[cfg(test)]
     pub(crate) fn in_test(purpose: Purpose, seed: u8) -> Self {
@@ -43,7 +56,7 @@ impl Randomness {
     }
 
     /// An independent stream of it.
-    pub(super) fn stream(&self, index: u32) -> ChaCha20Rng {
+    pub(crate) fn stream(&self, index: u32) -> ChaCha20Rng {
         let mut rng = ChaCha20Rng::from_seed(*self.seed);
         rng.set_stream((u64::from(self.purpose as u32) << 32) | u64::from(index));
         rng
@@ -62,6 +75,17 @@ mod tests {
         assert_eq!(draw(Purpose::Noise, 0), draw(Purpose::Noise, 0));
         assert_ne!(draw(Purpose::Noise, 0), draw(Purpose::Sampling, 0));
         assert_ne!(draw(Purpose::Noise, 0), draw(Purpose::Noise, 1));
+    }
+
+    #[test]
+    fn only_the_secret_of_canaries_can_be_kept() {
+        let canaries = Randomness::in_test(Purpose::Canaries, 7);
+        let kept = Randomness::kept(canaries.to_keep().expect("it may be kept"));
+        assert_eq!(kept.stream(3).next_u64(), canaries.stream(3).next_u64());
+        for purpose in [Purpose::Noise, Purpose::Sampling] {
+            assert!(Randomness::in_test(purpose, 7).to_keep().is_none());
+            assert_ne!(Randomness::in_test(purpose, 7).stream(3).next_u64(), canaries.stream(3).next_u64());
+        }
     }
 
     #[test]

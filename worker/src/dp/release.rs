@@ -73,11 +73,20 @@ pub(super) fn noised(clip: &Clip, sum: &[i64], expected_batch: f64, randomness: 
     let noise = DiscreteGaussian::integer(clip.deviation());
     let worth = clip.step() / expected_batch;
     let mut vector = vec![0.0_f32; sum.len()];
+    #[cfg(test)]
+    let broken = super::sabotage::done();
     let strides = vector.par_chunks_mut(STRIDE).zip(sum.par_chunks(STRIDE)).enumerate();
     strides.for_each(|(index, (vector, sum))| {
         let mut rng = randomness.stream(index as u32);
         for (value, sum) in vector.iter_mut().zip(sum) {
-            *value = ((sum + noise.sample(&mut rng)) as f64 * worth) as f32;
+            let drawn = noise.sample(&mut rng);
+            #[cfg(test)]
+            let drawn = match broken {
+                Some(super::sabotage::Sabotage::NoNoise) => 0,
+                Some(super::sabotage::Sabotage::LittleNoise(factor)) => drawn / factor,
+                _ => drawn,
+            };
+            *value = ((sum + drawn) as f64 * worth) as f32;
         }
     });
     vector

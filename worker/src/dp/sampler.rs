@@ -29,6 +29,10 @@ impl Sampler {
 
     /// Draws a batch: one independent trial for each unit. It may be empty; such a round is released and paid like any other.
     pub fn draw(&self, randomness: &Randomness) -> Batch {
+        #[cfg(test)]
+        if super::sabotage::done() == Some(super::sabotage::Sabotage::EveryUnit) {
+            return Batch { units: (0..self.units).collect(), rate: self.rate };
+        }
         let mut rng = randomness.stream(0);
         // A uniform 32-bit integer is below k with probability exactly k / 2³²; always so for k = 2³².
         let units = (0..self.units).filter(|_| u64::from(rng.next_u32()) < self.rate.numerator()).collect();

@@ -8,6 +8,7 @@
 //! vector that was paid for is sent again, never drawn again. Nothing here may log who was in a batch, a norm, or a loss of
 //! anything but public data.
 
+mod audit;
 mod checkpoint;
 mod exam;
 mod series;

@@ -1,6 +1,7 @@
 //! What this participant brings: its data, its units, its terms.
 
 use undertone_api::job::dp_sgd::{Arm, Party, Spec};
+use undertone_privacy::SamplingRate;
 
 use crate::dp::clip::Clip;
 use crate::dp::sampler::Sampler;
@@ -84,9 +85,21 @@ impl Site {
         }
     }
 
-    /// Draws its units by its sampling rate.
-    pub(super) const fn sampler(&self) -> Sampler {
-        Sampler::new(self.units.len(), self.party.sampling_rate)
+    /// Draws its units by its sampling rate, and with them so many `canaries`, numbered after the units.
+    pub(super) const fn sampler(&self, canaries: usize) -> Sampler {
+        Sampler::new(self.units.len() + canaries, self.party.sampling_rate)
+    }
+
+    /// Of the ascending numbers of a batch, those of its units and those of canaries, counted from 0.
+    pub(super) fn split<'a>(&self, numbers: &'a [usize]) -> (&'a [usize], impl Iterator<Item = usize> + use<'a>) {
+        let count = self.units.len();
+        let (units, canaries) = numbers.split_at(numbers.partition_point(|number| *number < count));
+        (units, canaries.iter().map(move |number| number - count))
+    }
+
+    /// q.
+    pub(super) const fn rate(&self) -> SamplingRate {
+        self.party.sampling_rate
     }
 
     /// q n: what every sum is divided by.

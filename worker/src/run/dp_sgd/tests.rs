@@ -1,6 +1,7 @@
 //! Whole runs of three participants on threads, with a server in memory that averages and sites that pay, store and crash.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod audit;
 mod hub;
 
 use undertone_api::job::Report as AnyReport;

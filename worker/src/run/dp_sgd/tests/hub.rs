@@ -7,7 +7,9 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use time::OffsetDateTime;
+use undertone_api::dataset::{Dataset, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use undertone_api::job::audit::{Audited, Finding};
 use undertone_api::job::dp_sgd::{
     Model as ModelSpec, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights,
 };
@@ -17,6 +19,7 @@ use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, Sampling
 use uuid::Uuid;
 
 use crate::dp::release::Outgoing;
+use crate::dp::sabotage::{self, Sabotage};
 use crate::run::dp_sgd::checkpoint::Checkpoint;
 use crate::run::{Average, Exchange, Past, Run, RunError};
 use crate::site::clearance::{Clearance, Published, Spent};
@@ -56,6 +59,8 @@ struct Disk {
     crashes: Vec<(Crash, String, u32)>,
     refuses: bool,
     stop_after: Option<u32>,
+    sabotage: Option<Sabotage>,
+    findings: Vec<Finding>,
 }
 
 pub(super) struct Hub {
@@ -94,8 +99,14 @@ impl Hub {
 
     /// One life of one participant.
     pub(super) fn live(&self, index: usize) -> Result<(), RunError> {
-        self.state().sites[index].lives += 1;
+        let broken = {
+            let site = &mut self.state().sites[index];
+            site.lives += 1;
+            site.sabotage
+        };
+        sabotage::on_this_thread(broken);
         let end = self.spec().run(&mut Site { hub: self, index, work: self.work(index) });
+        sabotage::on_this_thread(None);
         self.changed.notify_all();
         end
     }
@@ -127,6 +138,47 @@ impl Hub {
 
     pub(super) fn close_without(&self, index: usize, rounds: u32) {
         self.state().absent = Some((index, rounds));
+    }
+
+    /// Breaks a site behind the accountant's back.
+    pub(super) fn sabotage(&self, index: usize, sabotage: Sabotage) {
+        self.state().sites[index].sabotage = Some(sabotage);
+    }
+
+    /// What a site's audits found, in the order they were handed in.
+    pub(super) fn findings(&self, index: usize) -> Vec<Finding> {
+        self.state().sites[index].findings.clone()
+    }
+
+    /// The audit that the manifest promises of a site.
+    pub(super) fn audited(&self, index: usize) -> Option<Audited> {
+        let party = &self.manifest.participants[index];
+        self.manifest.spec.audited(&Dataset {
+            id: party.dataset,
+            lineage: party.lineage,
+            organization: party.organization,
+            organization_name: party.organization_name.clone(),
+            worker: party.worker,
+            name: party.dataset_name.clone(),
+            visibility: if index == 0 { Visibility::Public } else { Visibility::Private },
+            inputs: 3,
+            classes: 4,
+            records: SizeClass(20),
+            speakers: SizeClass(5),
+            test_records: 0,
+            accounts: Vec::new(),
+            created_at: OffsetDateTime::UNIX_EPOCH,
+        })
+    }
+
+    /// A file in a site's work folder.
+    pub(super) fn kept(&self, index: usize, name: &str) -> std::io::Result<Vec<u8>> {
+        std::fs::read(self.work(index).join(name))
+    }
+
+    /// Loses a file of a site's work folder.
+    pub(super) fn forget(&self, index: usize, name: &str) {
+        std::fs::remove_file(self.work(index).join(name)).unwrap();
     }
 
     pub(super) fn cancel(&self) {
@@ -330,6 +382,15 @@ impl Exchange for Site<'_> {
     fn report(&mut self, report: Report) -> Result<(), RunError> {
         assert_eq!(self.index, 0, "only the lead reports");
         self.hub.state().report = Some(report);
+        Ok(())
+    }
+
+    fn audited(&self) -> Option<Audited> {
+        self.hub.audited(self.index)
+    }
+
+    fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
+        self.hub.state().sites[self.index].findings.push(finding);
         Ok(())
     }
 

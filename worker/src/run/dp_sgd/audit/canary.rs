@@ -1,0 +1,187 @@
+//! Canaries: units made of chance alone.
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::Rng;
+
+use super::stream;
+use crate::dp::per_unit::PerUnit;
+use crate::dp::randomness::Randomness;
+use crate::speech::model::Model;
+use crate::speech::model::gradient::{Example, Unit};
+
+/// Most coordinates of a direction: enough that no single one stands out, few enough that directions never meet.
+const WIDTH: usize = 64;
+/// How much longer than the clip a canary's gradient is: a clip that does not cut is seen, among gradients that it does not
+/// cut either.
+const LOUDNESS: f64 = 256.0;
+/// Coordinates of canaries' gradients that exist together.
+const TOGETHER: usize = 1 << 24;
+/// Sounds in a made-up recording.
+const SOUNDS: usize = 5;
+/// Frames of a sound.
+const FRAMES: usize = 8;
+/// Recordings of a made-up speaker.
+pub(super) const UTTERANCES: usize = 4;
+/// Made-up recordings (or speakers) that are never in: thresholds are fixed on them.
+const SHADOWS: usize = 1000;
+
+/// Fair, independent coins.
+pub(super) fn coins(count: usize, rng: &mut ChaCha20Rng) -> Vec<bool> {
+    (0..count).map(|_| rng.next_u32() & 1 == 1).collect()
+}
+
+/// The numbers of those that came up.
+fn members(coins: &[bool]) -> Vec<usize> {
+    coins.iter().enumerate().filter(|(_, is_in)| **is_in).map(|(number, _)| number).collect()
+}
+
+/// Canaries that are gradients: each of ± on coordinates of its own, so that no two meet.
+pub(super) struct Directions {
+    coins: Vec<bool>,
+    members: Vec<usize>,
+    /// `[canaries, width]`, all different.
+    coordinates: Vec<u32>,
+    /// `[canaries, width]`, each ±1.
+    signs: Vec<f32>,
+    width: usize,
+    length: usize,
+}
+
+impl Directions {
+    /// One for every coin, among `length` parameters; at most as many as these.
+    pub(super) fn draw(coins: Vec<bool>, length: usize, rng: &mut ChaCha20Rng) -> Self {
+        let width = (length / coins.len().max(1)).clamp(1, WIDTH);
+        let mut all: Vec<u32> = (0..length as u32).collect();
+        let taken = (width * coins.len()).min(length);
+        // Fisher and Yates, as far as needed; a bias of 2⁻³² in where canaries point harms nobody.
+        for place in 0..taken {
+            all.swap(place, place + (rng.next_u64() % (length - place) as u64) as usize);
+        }
+        all.truncate(taken);
+        let signs = (0..taken).map(|_| if rng.next_u32() & 1 == 1 { 1.0 } else { -1.0 }).collect();
+        Self { members: members(&coins), coins, coordinates: all, signs, width, length }
+    }
+
+    /// How the coins fell.
+    pub(super) fn coins(&self) -> &[bool] {
+        &self.coins
+    }
+
+    /// How many are in.
+    pub(super) const fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    fn of(&self, canary: usize) -> impl Iterator<Item = (usize, f32)> + '_ {
+        let range = canary * self.width..(canary + 1) * self.width;
+        self.coordinates[range.clone()].iter().map(|at| *at as usize).zip(self.signs[range].iter().copied())
+    }
+
+    /// The gradients of some members, longer than the clip, in micro-batches.
+    pub(super) fn gradients<'a>(&'a self, members: &'a [usize], clip: f64) -> impl Iterator<Item = PerUnit> + 'a {
+        let height = (LOUDNESS * clip / (self.width as f64).sqrt()) as f32;
+        members.chunks((TOGETHER / self.length).max(1)).map(move |some| {
+            let mut gradients = vec![0.0_f32; some.len() * self.length];
+            for (row, member) in gradients.chunks_exact_mut(self.length).zip(some) {
+                for (at, sign) in self.of(self.members[*member]) {
+                    row[at] = sign * height;
+                }
+            }
+            PerUnit::new(gradients, self.length)
+        })
+    }
+
+    /// How much of each canary a released mean gradient shows, in clips: about 1 in a round that drew it, else about 0, and
+    /// the noise of one coordinate.
+    pub(super) fn seen<'a>(&'a self, released: &'a [f32], in_clips: f64) -> impl Iterator<Item = f64> + 'a {
+        let worth = in_clips / (self.width as f64).sqrt();
+        (0..self.coins.len())
+            .map(move |canary| self.of(canary).map(|(at, sign)| f64::from(released[at] * sign)).sum::<f64>() * worth)
+    }
+}
+
+/// A made-up utterance.
+pub(super) struct Made {
+    features: Vec<f32>,
+    labels: Vec<u16>,
+}
+
+impl Made {
+    /// Random sounds, each held for a while under a random label.
+    fn up(model: &Model, rng: &mut ChaCha20Rng) -> Self {
+        let (normalizer, classes) = (model.normalizer(), model.shape().classes as u64);
+        let mut made = Self { features: Vec::new(), labels: Vec::new() };
+        for _ in 0..SOUNDS {
+            let label = (rng.next_u64() % classes) as u16;
+            let sound: Vec<f32> = normalizer.mean.iter().map(|_| bell(rng)).collect();
+            for _ in 0..FRAMES {
+                made.labels.push(label);
+                for ((mean, deviation), level) in normalizer.mean.iter().zip(&normalizer.deviation).zip(&sound) {
+                    made.features.push(mean + deviation * (level + 0.3 * bell(rng)));
+                }
+            }
+        }
+        made
+    }
+
+    fn example(&self) -> Example<'_> {
+        Example { features: &self.features, labels: &self.labels }
+    }
+}
+
+/// Canaries that are recordings, or speakers of several: random sounds under random labels.
+pub(super) struct Recordings {
+    coins: Vec<bool>,
+    members: Vec<usize>,
+    canaries: Vec<Vec<Made>>,
+    shadows: Vec<Vec<Made>>,
+}
+
+impl Recordings {
+    /// One of so many utterances for every coin; as loud and varied as the public data that `model` was normalized by.
+    pub(super) fn make(coins: Vec<bool>, utterances: usize, model: &Model, secret: &Randomness) -> Self {
+        let unit = |index: u32| {
+            let mut rng = secret.stream(index);
+            (0..utterances).map(|_| Made::up(model, &mut rng)).collect()
+        };
+        let some = |first: u32, count: usize| (first..).take(count).map(unit).collect();
+        let shadows = if coins.is_empty() { 0 } else { SHADOWS };
+        Self {
+            members: members(&coins),
+            canaries: some(stream::RECORDINGS, coins.len()),
+            shadows: some(stream::SHADOWS, shadows),
+            coins,
+        }
+    }
+
+    /// How the coins fell.
+    pub(super) fn coins(&self) -> &[bool] {
+        &self.coins
+    }
+
+    /// How many are in.
+    pub(super) const fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// A member.
+    pub(super) fn member(&self, number: usize) -> Unit<'_> {
+        self.canaries[self.members[number]].iter().map(Made::example).collect()
+    }
+
+    /// Every canary, in the order of the coins.
+    pub(super) fn canaries(&self) -> impl Iterator<Item = Unit<'_>> {
+        self.canaries.iter().map(|made| made.iter().map(Made::example).collect())
+    }
+
+    /// Those that are never in.
+    pub(super) fn shadows(&self) -> impl Iterator<Item = Unit<'_>> {
+        self.shadows.iter().map(|made| made.iter().map(Made::example).collect())
+    }
+}
+
+/// About normal: the sum of four uniform numbers, with mean 0 and variance 1.
+fn bell(rng: &mut impl Rng) -> f32 {
+    let sum: f32 = (0..4).map(|_| rng.next_u32() as f32 / u32::MAX as f32 - 0.5).sum();
+    sum * 3.0_f32.sqrt()
+}

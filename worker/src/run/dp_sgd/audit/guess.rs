@@ -1,0 +1,30 @@
+//! Evidence and guesses.
+
+use undertone_api::job::audit::{Guessed, Trial};
+
+/// The evidence of one round that a canary is in, in nats: how much likelier `x`, what the release shows of it in clips, is
+/// when it is drawn with probability `q` and hidden by noise `z` than when it is not there. No test of the same size is
+/// sharper against such noise (Neyman and Pearson). The sum over rounds is a canary's score.
+pub(super) fn evidence(x: f64, q: f64, z: f64) -> f64 {
+    let gain = (2.0 * x - 1.0) / (2.0 * z * z);
+    // ln(1 − q + q e^gain), from the larger term.
+    let (drawn, not) = (q.ln() + gain, (-q).ln_1p());
+    let (large, small) = if drawn > not { (drawn, not) } else { (not, drawn) };
+    large + (small - large).exp().ln_1p()
+}
+
+/// Guesses "in" of the highest scores and "out" of the lowest, half of the guesses each, and counts the right ones. Among
+/// equal scores the first are taken for the higher.
+///
+/// # Panics
+/// Unless there is a coin and a score for every canary.
+pub(super) fn guess(trial: Trial, scores: &[f64], coins: &[bool]) -> Guessed {
+    let canaries = trial.canaries as usize;
+    assert!(scores.len() == canaries && coins.len() == canaries, "a score and a coin for each canary");
+    let mut order: Vec<usize> = (0..canaries).collect();
+    order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+    let half = trial.guesses as usize / 2;
+    let said_in = order[..half].iter().filter(|canary| coins[**canary]);
+    let said_out = order[canaries - half..].iter().filter(|canary| !coins[**canary]);
+    Guessed { trial, correct: (said_in.count() + said_out.count()) as u32 }
+}

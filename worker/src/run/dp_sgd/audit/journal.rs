@@ -1,0 +1,109 @@
+//! What an audit keeps on disk: the secret of its canaries, before the first draw, and the evidence of each round, before its
+//! vector leaves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::dp::randomness::Randomness;
+use crate::run::RunError;
+use crate::site::folder::write_durably;
+
+fn failed(error: impl std::fmt::Display) -> RunError {
+    RunError::Failed(error.to_string())
+}
+
+/// The secret of the canaries: the one on disk, or a fresh one that is on disk when this returns. With `begun`, rounds were
+/// released already, and a fresh one would not be theirs.
+///
+/// # Errors
+/// [`RunError::Failed`] when the disk refuses, or the secret of released rounds is gone.
+pub(super) fn secret(folder: &Path, begun: bool, fresh: impl FnOnce() -> Randomness) -> Result<Randomness, RunError> {
+    let path = folder.join("canaries.secret");
+    match fs::read(&path).map(Zeroizing::new) {
+        Ok(kept) => {
+            let seed = <[u8; 32]>::try_from(kept.as_slice()).map_err(|_| {
+                failed(format!("{} is damaged: the audit of this job cannot be finished", path.display()))
+            })?;
+            Ok(Randomness::kept(Zeroizing::new(seed)))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !begun => {
+            let fresh = fresh();
+            let seed = fresh.to_keep().ok_or_else(|| failed("only the secret of canaries may be kept"))?;
+            write_durably(&path, seed.as_slice()).map_err(failed)?;
+            Ok(fresh)
+        }
+        Err(error) => Err(failed(format!(
+            "{} cannot be read ({error}), and rounds were released with its canaries: the audit of this job cannot be finished",
+            path.display()
+        ))),
+    }
+}
+
+/// The evidence about each canary, summed over rounds.
+pub(super) struct Journal {
+    path: PathBuf,
+    /// The last round noted; 0 before the first.
+    last: u32,
+    /// Evidence of the rounds before it.
+    before: Vec<f64>,
+    /// Evidence of the last round alone: it may have to be replaced.
+    latest: Vec<f64>,
+}
+
+impl Journal {
+    /// The journal in `folder`, empty when there is none.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when it is not one of so many canaries, whole.
+    pub(super) fn open(folder: &Path, canaries: usize) -> Result<Self, RunError> {
+        let path = folder.join("canaries.journal");
+        match fs::read(&path) {
+            Ok(file) => Self::read(&path, &file, canaries).ok_or_else(|| {
+                failed(format!("{} is damaged: the audit of this job cannot be finished", path.display()))
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(Self { path, last: 0, before: vec![0.0; canaries], latest: vec![0.0; canaries] })
+            }
+            Err(error) => Err(failed(format!("{} cannot be read: {error}", path.display()))),
+        }
+    }
+
+    /// Digest, last round, evidence before it, evidence of it; numbers little-endian.
+    fn read(path: &Path, file: &[u8], canaries: usize) -> Option<Self> {
+        let (digest, body) = file.split_at_checked(32)?;
+        let (last, numbers) = body.split_at_checked(4)?;
+        if Sha256::digest(body).as_slice() != digest || numbers.len() != 16 * canaries {
+            return None;
+        }
+        let mut numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
+        let before = numbers.by_ref().take(canaries).collect();
+        let last = u32::from_le_bytes(last.try_into().ok()?);
+        Some(Self { path: path.to_owned(), last, before, latest: numbers.collect() })
+    }
+
+    /// Takes the evidence of a round, in the place of an earlier attempt at the same one; on disk when this returns.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the disk refuses, or the round is before the last.
+    pub(super) fn note(&mut self, round: u32, seen: Vec<f64>) -> Result<(), RunError> {
+        if round < self.last {
+            return Err(failed(format!("the audit knows round {} already and is told of round {round}", self.last)));
+        }
+        if round > self.last {
+            self.before.iter_mut().zip(&self.latest).for_each(|(before, latest)| *before += latest);
+        }
+        (self.last, self.latest) = (round, seen);
+        let mut body = self.last.to_le_bytes().to_vec();
+        body.extend(self.before.iter().chain(&self.latest).flat_map(|number| number.to_le_bytes()));
+        let file = [Sha256::digest(&body).as_slice(), &body].concat();
+        write_durably(&self.path, &file).map_err(failed)
+    }
+
+    /// Each canary's score.
+    pub(super) fn scores(&self) -> Vec<f64> {
+        self.before.iter().zip(&self.latest).map(|(before, latest)| before + latest).collect()
+    }
+}

@@ -1,0 +1,227 @@
+//! What audits of this site's releases found, in the site's own hand, and the accounts that a finding has stopped.
+//!
+//! A finding that disproves its claim means that something at this site releases more than it pays for. Statement and freeze
+//! are one transaction: from then on the ledger admits and pays nothing on that line of versions, for any job, until somebody
+//! at the site's terminal has found the reason and clears it. Both tables are append-only; how a line stands is its last row.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
+use undertone_api::job::audit::{AssessError, Assessment, Audited, Finding, Verdict};
+use undertone_api::signed::{AuditStatement, Receipt, Signed, SignedError};
+use undertone_privacy::Delta;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+
+use super::admission::Examined;
+use super::keys::SiteKey;
+use super::ledger::Under;
+use super::store::{Store, StoreError};
+
+/// Why a finding cannot become a statement.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditsError {
+    /// The manifest promises no audit of this dataset.
+    #[error("the manifest promises no audit of this dataset's releases")]
+    NotPromised,
+    /// Another audit than the promised one.
+    #[error("the finding is not one of the audit that the manifest promises")]
+    OtherAudit,
+    /// Nothing can be said about it.
+    #[error("the finding cannot be held against a claim")]
+    Assess(#[from] AssessError),
+    /// It could not be signed.
+    #[error("a statement could not be signed")]
+    Signing(#[from] SignedError),
+    /// The database fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// An account that was stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frozen {
+    /// The job whose audit did it.
+    pub job: String,
+    /// Why, with the figures.
+    pub reason: String,
+    /// When (RFC 3339).
+    pub at: String,
+}
+
+/// What was promised, to whom it is charged, and at which δ it is held against its claim.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    audited: Audited,
+    under: Under,
+    worker: WorkerId,
+    delta: Delta,
+}
+
+impl Ground {
+    /// The ground of an admitted part, its account at δ.
+    ///
+    /// # Errors
+    /// [`AuditsError::NotPromised`] when its manifest promises no audit.
+    pub fn of(examined: &Examined, delta: Delta) -> Result<Self, AuditsError> {
+        let audited = examined.manifest.spec.audited(&examined.dataset).ok_or(AuditsError::NotPromised)?;
+        let under = examined.under().ok_or(AuditsError::NotPromised)?;
+        Ok(Self { audited, under, worker: examined.own().worker, delta })
+    }
+}
+
+/// Makes a finding the site's word: holds it against what was paid, signs and keeps the statement, and freezes the account
+/// when the claim is disproved. All on disk when this returns. What was stated before stands.
+///
+/// # Errors
+/// [`AuditsError`]; nothing has changed then.
+pub fn state(
+    store: &Store,
+    key: &SiteKey,
+    ground: &Ground,
+    finding: &Finding,
+    at: OffsetDateTime,
+) -> Result<(Signed, Verdict), AuditsError> {
+    let Ground { audited, under, worker, delta } = ground;
+    if let Some(before) = statement(store, under.job, under.dataset)? {
+        let stated: AuditStatement = serde_json::from_str(&before.payload).map_err(StoreError::row)?;
+        return Ok((before, stated.assessment.verdict));
+    }
+    if !finding.answers(audited) {
+        return Err(AuditsError::OtherAudit);
+    }
+    let charge = &under.charge;
+    let releases = store.read(|db| paid(db, under, &audited.series))?;
+    let assessment = Assessment::of(&finding.trials, &charge.event, charge.adjacency, releases, *delta)?;
+    let document = AuditStatement {
+        worker: *worker,
+        job: under.job,
+        dataset: under.dataset,
+        lineage: under.lineage,
+        manifest: under.manifest.clone(),
+        series: audited.series.clone(),
+        unit: charge.unit,
+        adjacency: charge.adjacency,
+        event: charge.event.clone(),
+        releases,
+        finding: finding.clone(),
+        assessment,
+        evaluator: EVALUATOR_VERSION.to_owned(),
+        at,
+    };
+    let signed = key.sign(&document)?;
+    let (job, dataset) = (under.job.to_string(), under.dataset.to_string());
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO statement (job, dataset, payload, signature) VALUES (?1, ?2, ?3, ?4)",
+            params![job, dataset, signed.payload, signed.signature],
+        )
+        .map_err(StoreError::sqlite("keep a statement"))?;
+        if assessment.verdict == Verdict::Disproved {
+            note(tx, under.lineage, true, &job, &disproved(&assessment), "audit", at)?;
+        }
+        Ok::<_, StoreError>(())
+    })?;
+    if assessment.verdict == Verdict::Disproved {
+        tracing::error!(
+            job.id = %under.job, dataset.id = %under.dataset, claim = assessment.tight, measured = assessment.blocking,
+            "AN AUDIT DISPROVES WHAT THIS SITE CLAIMS: its account is frozen; find out what is broken before you clear it"
+        );
+    }
+    Ok((signed, assessment.verdict))
+}
+
+/// A disproof in a sentence.
+fn disproved(assessment: &Assessment) -> String {
+    format!(
+        "an audit measured at least ε {:.3} where at most {:.3} was claimed, at δ {:e}: noise, clip or sampling is not what is paid for",
+        assessment.blocking,
+        assessment.tight,
+        assessment.delta.get()
+    )
+}
+
+/// How many releases of a part were paid in a series.
+fn paid(db: &Connection, under: &Under, series: &str) -> Result<u64, StoreError> {
+    let mut statement = db
+        .prepare("SELECT payload FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3")
+        .map_err(StoreError::sqlite("read receipts"))?;
+    let rows = statement
+        .query_map(params![under.job.to_string(), under.dataset.to_string(), series], |row| row.get::<_, String>(0))
+        .map_err(StoreError::sqlite("read receipts"))?;
+    let mut count = 0;
+    for row in rows {
+        let payload = row.map_err(StoreError::sqlite("read receipts"))?;
+        let receipt: Receipt = serde_json::from_str(&payload).map_err(StoreError::row)?;
+        count += u64::from(receipt.event == under.charge.event);
+    }
+    Ok(count)
+}
+
+/// What an audit of a part stated.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn statement(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<Signed>, StoreError> {
+    store.read(|db| {
+        db.query_row(
+            "SELECT payload, signature FROM statement WHERE job = ?1 AND dataset = ?2",
+            params![job.to_string(), dataset.to_string()],
+            |row| Ok(Signed { payload: row.get(0)?, signature: row.get(1)? }),
+        )
+        .optional()
+        .map_err(StoreError::sqlite("look for a statement"))
+    })
+}
+
+/// The freeze in force on a line of versions.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn frozen(store: &Store, lineage: LineageId) -> Result<Option<Frozen>, StoreError> {
+    store.read(|db| {
+        db.query_row(
+            "SELECT frozen, job, reason, at FROM freeze WHERE lineage = ?1 ORDER BY id DESC LIMIT 1",
+            params![lineage.to_string()],
+            |row| {
+                let frozen = Frozen { job: row.get(1)?, reason: row.get(2)?, at: row.get(3)? };
+                Ok(row.get::<_, bool>(0)?.then_some(frozen))
+            },
+        )
+        .optional()
+        .map(Option::flatten)
+        .map_err(StoreError::sqlite("look for a freeze"))
+    })
+}
+
+/// Lets a line of versions go on, by somebody's word at the terminal. False when it was not stopped.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn clear(store: &Store, lineage: LineageId, reason: &str, at: OffsetDateTime) -> Result<bool, StoreError> {
+    let Some(frozen) = frozen(store, lineage)? else { return Ok(false) };
+    store.write(|tx| note(tx, lineage, false, &frozen.job, reason, "terminal", at))?;
+    tracing::warn!(lineage.id = %lineage, reason, "a frozen account was cleared at the terminal");
+    Ok(true)
+}
+
+fn note(
+    db: &Connection,
+    lineage: LineageId,
+    frozen: bool,
+    job: &str,
+    reason: &str,
+    by: &str,
+    at: OffsetDateTime,
+) -> Result<(), StoreError> {
+    let at = at.format(&Rfc3339).map_err(StoreError::row)?;
+    db.execute(
+        "INSERT INTO freeze (lineage, frozen, job, reason, by, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![lineage.to_string(), frozen, job, reason, by, at],
+    )
+    .map(|_| ())
+    .map_err(StoreError::sqlite("note a freeze"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,8 @@ fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Othe
             let (q, z) = (sampling_rate.get(), noise_multiplier.get());
             match adjacency {
                 Adjacency::AddRemove | Adjacency::ZeroOut => {
-                    Ok(Curve::evaluated(grid, |order: Order| poisson_sampled_gaussian(q, z, order.get())))
+                    let mut sampled = sampled::Sampled::new(q, z);
+                    Ok(Curve::evaluated(grid, |order: Order| sampled.loss(order.get())))
                 }
                 Adjacency::ReplaceOne if q >= 1.0 => {
                     Ok(Curve::evaluated(grid, |order| gaussian(z / changes, order.get())))

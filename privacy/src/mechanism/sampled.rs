@@ -10,32 +10,54 @@ use libm::{exp, expm1, log, log1p};
 
 use crate::special::{UNIT, ln_expm1, softplus};
 
+/// One Gaussian release of a Poisson(q) sample with noise multiplier z = σ/C, for adding, removing or zeroing one unit;
+/// what several orders need is worked out once.
+#[derive(Debug)]
+pub(super) struct Sampled {
+    q: f64,
+    z: f64,
+    /// Of the quadrature, from the left; as many as some order has asked for.
+    nodes: Vec<Node>,
+}
+
 /// ρ(α) of one Gaussian release of a Poisson(q) sample with noise multiplier z = σ/C, for adding, removing or zeroing one
 /// unit. Never below the true value; above it by less than 1e-9 of it for z ≥ 0.03 (below that, fractional orders take a
 /// convexity bound). q = 0 costs nothing, q = 1 is the Gaussian, z = 0 is infinite.
 ///
 /// Arguments: q in [0, 1], z ≥ 0, order > 1; anything else is infinite.
 pub fn poisson_sampled_gaussian(q: f64, z: f64, order: f64) -> f64 {
-    if q == 0.0 && order > 1.0 && z >= 0.0 {
-        return 0.0;
+    Sampled::new(q, z).loss(order)
+}
+
+impl Sampled {
+    pub(super) const fn new(q: f64, z: f64) -> Self {
+        Self { q, z, nodes: Vec::new() }
     }
-    let valid = q > 0.0 && q <= 1.0 && z > 0.0 && order > 1.0 && order.is_finite();
-    if !valid {
-        return f64::INFINITY;
+
+    /// ρ(α): see [`poisson_sampled_gaussian`].
+    pub(super) fn loss(&mut self, order: f64) -> f64 {
+        let Self { q, z, .. } = *self;
+        if q == 0.0 && order > 1.0 && z >= 0.0 {
+            return 0.0;
+        }
+        let valid = q > 0.0 && q <= 1.0 && z > 0.0 && order > 1.0 && order.is_finite();
+        if !valid {
+            return f64::INFINITY;
+        }
+        let gaussian = super::gaussian(z, order);
+        if q >= 1.0 || gaussian.is_infinite() {
+            return gaussian;
+        }
+        let ln_excess = if order.fract() == 0.0 {
+            ln_integer(q, z, order)
+        } else if z < LEAST_QUADRATURE_NOISE {
+            ln_convexity(q, z, order)
+        } else {
+            self.fractional(order)
+        };
+        // Sampling never costs more than not sampling.
+        (softplus(ln_excess) / (order - 1.0)).clamp(super::LEAST_LOSS, gaussian)
     }
-    let gaussian = super::gaussian(z, order);
-    if q >= 1.0 || gaussian.is_infinite() {
-        return gaussian;
-    }
-    let ln_excess = if order.fract() == 0.0 {
-        ln_integer(q, z, order)
-    } else if z < LEAST_QUADRATURE_NOISE {
-        ln_convexity(q, z, order)
-    } else {
-        fractional(q, z, order)
-    };
-    // Sampling never costs more than not sampling.
-    (softplus(ln_excess) / (order - 1.0)).clamp(super::LEAST_LOSS, gaussian)
 }
 
 /// Below this noise the quadrature needs more points than its answer is worth.
@@ -88,7 +110,8 @@ pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
         }
         let (chance, growth) =
             (log(mantissa) + exponent * LN_2 + (order - k) * ln_rest + k * ln_q, k * (k - 1.0) * unit);
-        sum.push(chance + ln_expm1(growth));
+        // ln(eˣ − 1) is x to the last digit there.
+        sum.push(chance + if growth > 45.0 { growth } else { ln_expm1(growth) });
         magnitude = magnitude.max(chance.abs() + (order - k) * -ln_rest - k * ln_q + growth);
     }
     sum.ln() + UNIT * (8.0 * magnitude + 4.0 * order + 16.0)
@@ -97,65 +120,97 @@ pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
 /// 2⁵¹².
 const TWO_512: f64 = 1.340_780_792_994_259_7e154;
 
-/// ln(A_α − 1) at any α > 1, by the trapezoid rule on E[r^α − 1 − α(r−1)] (the subtracted part integrates to nothing, and
-/// what remains is positive by convexity).
-///
-/// The integrand is analytic in the strip |Im x| < πz², where r first vanishes, and there |r| is at most its value on the
-/// real line; the Gaussian grows by e^{y²/(2z²)} at height y. A step of 0.6 z² (or z/2 if less) therefore errs by about
-/// e^{−2π²/0.6} < 1e-14 of the integral, the ends left out (10 z beyond the outermost modes, 0 and α) by less than 1e-20.
-fn fractional(q: f64, z: f64, order: f64) -> f64 {
-    let step = (0.5 * z).min(0.6 * z * z);
-    let (variance, ln_q) = (z * z, log(q));
-    let count = libm::ceil((order + 20.0 * z) / step) as u64;
-    let first = -10.0 * z;
-    let mut sum = LogSum::EMPTY;
-    let mut magnitude = 0.0f64;
-    for index in 0..=count {
-        let x = first + step * index as f64;
-        let (t, decay) = ((x - 0.5) / variance, 0.5 * (x / z) * (x / z));
-        let (ln_f, size) = ln_bend(q, ln_q, t, order);
-        if ln_f > f64::NEG_INFINITY {
-            sum.push(ln_f - decay);
-            magnitude = magnitude.max(size + order * t.abs() * 2.0 + decay * 2.0);
-        }
-    }
-    let weight = step / z / (2.0 * PI).sqrt();
-    sum.ln() + log(weight) + 4.0 * UNIT * magnitude + QUADRATURE_SLACK
+/// One point of the quadrature: what does not depend on the order.
+#[derive(Debug)]
+struct Node {
+    /// The exponent (2x − 1)/(2z²).
+    t: f64,
+    /// The Gaussian's exponent x²/(2z²).
+    decay: f64,
+    /// r − 1, and ln r.
+    w: f64,
+    ln_r: f64,
 }
+
+impl Sampled {
+    /// ln(A_α − 1) at any α > 1, by the trapezoid rule on E[r^α − 1 − α(r−1)] (the subtracted part integrates to nothing,
+    /// and what remains is positive by convexity).
+    ///
+    /// The integrand is analytic in the strip |Im x| < πz², where r first vanishes, and there |r| is at most its value on
+    /// the real line; the Gaussian grows by e^{y²/(2z²)} at height y. A step of 0.6 z² (or z/2 if less) therefore errs by
+    /// about e^{−2π²/0.6} < 1e-14 of the integral, the ends left out (10 z beyond the outermost modes, 0 and α) by less
+    /// than 1e-20.
+    fn fractional(&mut self, order: f64) -> f64 {
+        let Self { q, z, .. } = *self;
+        let step = (0.5 * z).min(0.6 * z * z);
+        let (variance, ln_q) = (z * z, log(q));
+        let count = libm::ceil((order + 20.0 * z) / step) as usize;
+        let first = -10.0 * z;
+        for index in self.nodes.len()..=count {
+            let x = first + step * index as f64;
+            let (t, decay) = ((x - 0.5) / variance, 0.5 * (x / z) * (x / z));
+            // Beyond, r is q e^t to the last digit.
+            let (w, ln_r) = if t + ln_q > FAR {
+                (f64::INFINITY, t + ln_q)
+            } else {
+                let w = q * expm1(t);
+                (w, log1p(w))
+            };
+            self.nodes.push(Node { t, decay, w, ln_r });
+        }
+        let mut sum = LogSum::EMPTY;
+        let mut magnitude = 0.0f64;
+        for node in &self.nodes[..=count] {
+            let (ln_f, size) = node.ln_bend(order);
+            if ln_f > f64::NEG_INFINITY {
+                sum.push(ln_f - node.decay);
+                magnitude = magnitude.max(size + order * node.t.abs() * 2.0 + node.decay * 2.0);
+            }
+        }
+        let weight = step / z / (2.0 * PI).sqrt();
+        sum.ln() + log(weight) + 4.0 * UNIT * magnitude + QUADRATURE_SLACK
+    }
+}
+
+/// Where 1 + q(e^t − 1) is q e^t to the last digit: ln q + t above this.
+const FAR: f64 = 40.0;
 
 /// Relative error of A_α − 1 that the quadrature may make, apart from the rounding of exponents: truncation (1e-14),
 /// cancellation in the integrand (at most 3 digits of 16), and summation.
 const QUADRATURE_SLACK: f64 = 2e-11;
 
-/// ln(r^α − 1 − α(r−1)) at r = 1 + q(e^t − 1), and the magnitude of the largest exponent on the way.
-fn ln_bend(q: f64, ln_q: f64, t: f64, order: f64) -> (f64, f64) {
-    let above = order - 1.0;
-    if t + ln_q > 40.0 {
-        // r = q e^t to the last digit; the power overwhelms its tangent unless the order is close to 1.
-        let ln_r = t + ln_q;
-        let power = above * ln_r;
-        let inner = if power > 40.0 { power } else { log(expm1(power) - above) };
-        return (ln_r + inner, order * ln_r);
-    }
-    let w = q * expm1(t);
-    let ln_r = log1p(w);
-    if w.abs() < 0.05 && (order * w).abs() < 0.25 {
-        // Σ_{j≥2} C(α,j) w^j: the direct form would cancel.
-        let mut term = 0.5 * order * above * w * w;
-        let mut sum = term;
-        for j in 2..24 {
-            let j = f64::from(j);
-            term *= (order - j) / (j + 1.0) * w;
-            sum += term;
+impl Node {
+    /// ln(r^α − 1 − α(r−1)), and the magnitude of the largest exponent on the way.
+    fn ln_bend(&self, order: f64) -> (f64, f64) {
+        let (w, ln_r, above) = (self.w, self.ln_r, order - 1.0);
+        if w.is_infinite() {
+            // The power overwhelms its tangent unless the order is close to 1.
+            let power = above * ln_r;
+            let inner = if power > FAR { power } else { log(expm1(power) - above) };
+            return (ln_r + inner, order * ln_r);
         }
-        (log(sum), 1.0)
-    } else if ln_r > 1.0 {
-        let power = above * ln_r;
-        let inner = if power > 40.0 { power } else { log(expm1(power) + above * expm1(-ln_r)) };
-        (ln_r + inner, order * ln_r)
-    } else {
-        let bend = (1.0 + w) * expm1(above * ln_r) - above * w;
-        (log(bend.max(0.0)), order * ln_r.abs())
+        if w.abs() < 0.05 && (order * w).abs() < 0.25 {
+            // Σ_{j≥2} C(α,j) w^j: the direct form would cancel.
+            let mut term = 0.5 * order * above * w * w;
+            let mut sum = term;
+            for j in 2..24 {
+                let j = f64::from(j);
+                term *= (order - j) / (j + 1.0) * w;
+                sum += term;
+                // Each term is at most a quarter of the one before: no later one moves a digit.
+                if term.abs() <= 1e-17 * sum {
+                    break;
+                }
+            }
+            (log(sum), 1.0)
+        } else if ln_r > 1.0 {
+            let power = above * ln_r;
+            let inner = if power > FAR { power } else { log(expm1(power) + above * expm1(-ln_r)) };
+            (ln_r + inner, order * ln_r)
+        } else {
+            let bend = (1.0 + w) * expm1(above * ln_r) - above * w;
+            (log(bend.max(0.0)), order * ln_r.abs())
+        }
     }
 }
 

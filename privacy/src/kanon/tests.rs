@@ -100,6 +100,32 @@ fn no_dataset_of_six_rows_loses_more_than_is_charged() {
 }
 
 #[test]
+fn a_person_with_two_rows_loses_no_more_than_a_group_of_two() {
+    for rows in DATASETS.iter().filter(|rows| rows.len() > 1) {
+        for pair in (0..rows.len()).flat_map(|a| (a + 1..rows.len()).map(move |b| (a, b))) {
+            let others: Vec<u8> = rows
+                .iter()
+                .enumerate()
+                .filter(|(row, _)| *row != pair.0 && *row != pair.1)
+                .map(|(_, &value)| value)
+                .collect();
+            for (rate, epsilon, k) in [(0.1, 0.25, 2), (0.3, 0.6, 3), (0.5, 0.8, 4)] {
+                for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
+                    let charged = delta(shown, k, rate, epsilon).unwrap();
+                    let (epsilon, charged) =
+                        crate::group::epsilon_delta(Epsilon::new(epsilon).unwrap(), charged, 2).unwrap();
+                    let (with, without) = (anonymized(rows, k, rate, shown), anonymized(&others, k, rate, shown));
+                    assert!(
+                        divergence(&with, &without, epsilon.get()) <= charged.get() * (1.0 + 1e-12),
+                        "{rows:?} {pair:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn sampling_distinct_values_or_counting_before_sampling_promises_nothing() {
     let (rate, epsilon, k) = (0.1, 1.0, 3u64);
     let charged = delta(Shown::Counts, k, rate, epsilon).unwrap().get();

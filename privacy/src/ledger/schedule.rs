@@ -6,7 +6,10 @@
 use proptest::prelude::*;
 
 use super::{Account, Balance, Budget, GridKind, Headroom, LedgerError, Refusal, Reservation, ReservationId};
+use crate::adjacency::Adjacency;
 use crate::curve::Curve;
+use crate::event::Event;
+use crate::event::any::release;
 use crate::fixed::Fixed;
 use crate::unit::{Delta, Epsilon};
 
@@ -195,6 +198,76 @@ proptest! {
         prop_assert!(shortfall.would_be.is_none_or(|epsilon| epsilon > shortfall.limit * (1.0 - 1e-9)));
         account.reserve(ReservationId(1), &per_release, most).unwrap();
         prop_assert_eq!(account.headroom().releases(&per_release), 0);
+    }
+}
+
+/// Jobs of every kind of event: each so many releases of something, of which some are committed, and settled or not.
+fn jobs() -> impl Strategy<Value = Vec<(Event, u64, u64, bool)>> {
+    let nested = prop_oneof![
+        6 => release(),
+        1 => prop::collection::vec(release(), 0..3).prop_map(|events| Event::Composed { events }),
+        1 => (0u64..9, release()).prop_map(|(count, of)| of.times(count)),
+        1 => crate::event::any::event(),
+    ];
+    let job = (nested, 0u64..200, 0u64..200, any::<bool>())
+        .prop_map(|(event, a, b, settled)| (event, a.max(b), a.min(b), settled));
+    prop::collection::vec(job, 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_released_in_whatever_order_the_balance_is_the_same_bits(
+        jobs in jobs(), turns in prop::collection::vec(any::<prop::sample::Index>(), 40), kind in 0..2
+    ) {
+        let kind = if kind == 0 { GridKind::Standard } else { GridKind::Research };
+        let epsilon = Epsilon::new(1e6).unwrap();
+        let limit = Budget::with_side_delta(epsilon, Delta::new(0.9).unwrap(), Delta::new(0.5).unwrap(), kind).unwrap();
+        // What is priced and admitted: an infinite cost, or a side mass that is too large, is neither.
+        let mut account = Account::new(Some(limit));
+        let mut rows: Vec<(ReservationId, Curve, u64, u64, bool)> = Vec::new();
+        for (index, (event, releases, committed, settled)) in jobs.into_iter().enumerate() {
+            let id = ReservationId(index as u128);
+            let Ok(cost) = account.price(&event, Adjacency::AddRemove) else { continue };
+            let before = account.clone();
+            if account.reserve(id, &cost, releases).is_ok() {
+                rows.push((id, cost, releases, committed, settled));
+            } else {
+                prop_assert_eq!(&account, &before);
+            }
+        }
+        // Commits of all jobs interleaved, some settled when done: in the order drawn, or one job after the other.
+        let mut interleaved = account.clone();
+        let mut left: Vec<u64> = rows.iter().map(|row| row.3).collect();
+        let mut turns = turns.iter().cycle();
+        while left.iter().any(|left| *left > 0) {
+            let at = turns.next().map_or(0, |turn| turn.index(rows.len()));
+            let at = (at..rows.len()).chain(0..at).find(|&at| left[at] > 0).unwrap();
+            interleaved.commit(rows[at].0).unwrap();
+            left[at] -= 1;
+        }
+        for (id, _, _, committed, _) in rows.iter().rev() {
+            (0..*committed).for_each(|_| account.commit(*id).unwrap());
+        }
+        for (id, ..) in rows.iter().filter(|row| row.4) {
+            interleaved.settle(*id).unwrap();
+        }
+        for (id, ..) in rows.iter().rev().filter(|row| row.4) {
+            account.settle(*id).unwrap();
+        }
+        prop_assert_eq!(&account, &interleaved);
+        // And it is what the counts say, in any order of the rows.
+        let stored = rows.iter().rev().map(|(id, cost, releases, committed, settled)| {
+            Reservation::from_parts(*id, cost.clone(), *releases, *committed, *settled).unwrap()
+        });
+        prop_assert_eq!(&Account::rebuilt(Some(limit), stored).unwrap(), &account);
+        for (order, (_, spent)) in account.balance().spent().losses().enumerate() {
+            let of = |cost: &Curve| cost.losses().nth(order).unwrap().1.units();
+            let sum: u128 = rows.iter().map(|row| of(&row.1) * u128::from(row.3)).sum();
+            prop_assert_eq!(spent.units(), sum);
+        }
+        prop_assert_eq!(account.epsilon_spent().to_bits(), interleaved.epsilon_spent().to_bits());
     }
 }
 

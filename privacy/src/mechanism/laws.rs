@@ -1,14 +1,19 @@
 //! Laws that hold for every event: how costs compose, and in which direction they move.
 
+use std::num::NonZeroU32;
+
 use proptest::prelude::*;
 
-use super::{PriceError, curve};
+use super::{PriceError, curve, noise_curve};
 use crate::adjacency::Adjacency;
 use crate::convert;
 use crate::curve::{Curve, OrderGrid};
-use crate::event::Event;
 use crate::event::any::{delta, event, noise, quieter, rate};
-use crate::unit::{Delta, Epsilon, NoiseMultiplier, Order, SamplingRate};
+use crate::event::{DistributedNoise, Event};
+use crate::histogram::Partition;
+use crate::kanon::Shown;
+use crate::selection::Runs;
+use crate::unit::{Delta, Epsilon, GridSteps, MeanRuns, NoiseMultiplier, NoiseSteps, Order, SamplingRate};
 
 const ADJACENCIES: [Adjacency; 3] = [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne];
 
@@ -98,6 +103,33 @@ proptest! {
     }
 
     #[test]
+    fn the_planners_door_says_what_the_ledgers_says_or_nothing(event in event()) {
+        for adjacency in ADJACENCIES {
+            if let Ok(planned) = noise_curve(&event, adjacency, &grid()) {
+                prop_assert_eq!(Ok(planned), curve(&event, adjacency, &grid()));
+            }
+        }
+    }
+
+    #[test]
+    fn discrete_noise_never_costs_less_than_continuous_and_sampling_more_of_it_never_less(
+        z in noise(), a in rate(), b in rate()
+    ) {
+        let steps = NoiseSteps::new(4096.0).expect("in range");
+        let price = |sampling_rate| {
+            let event = Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier: z, steps };
+            price(&event, Adjacency::AddRemove).expect("priced")
+        };
+        prop_assert!(at_most(&price(a.min(b)), &price(a.max(b))));
+        prop_assert_eq!(price(SamplingRate::ONE), curve(&Event::Gaussian { noise_multiplier: z }, Adjacency::AddRemove, &grid()).expect("priced"));
+        let whole = OrderGrid::standard();
+        let continuous = Event::PoissonSampledGaussian { sampling_rate: a, noise_multiplier: z };
+        let discrete = Event::PoissonSampledDiscreteGaussian { sampling_rate: a, noise_multiplier: z, steps };
+        // On the ledger's integer orders they are one.
+        prop_assert_eq!(curve(&discrete, Adjacency::AddRemove, &whole), curve(&continuous, Adjacency::AddRemove, &whole));
+    }
+
+    #[test]
     fn replacing_a_unit_never_costs_less_than_removing_it(event in event()) {
         let (remove, zero) = (price(&event, Adjacency::AddRemove), price(&event, Adjacency::ZeroOut));
         prop_assert_eq!(&remove, &zero);
@@ -147,19 +179,117 @@ fn what_has_no_formula_is_an_error_and_not_free() {
 }
 
 #[test]
+fn what_promises_nothing_has_no_price_however_it_is_wrapped() {
+    let read = |text: &str| serde_json::from_str::<Event>(text).expect("events can be read");
+    for (text, why) in [
+        // Everything is sampled; ε is below −ln(1 − β).
+        (
+            r#"{"event":"sampled_threshold","sampling_rate":1.0,"threshold":20,"epsilon":1.0,"shown":"set","rows_per_unit":1}"#,
+            "sampling rate",
+        ),
+        (
+            r#"{"event":"sampled_threshold","sampling_rate":0.5,"threshold":20,"epsilon":0.5,"shown":"counts","rows_per_unit":1}"#,
+            "epsilon must be at least",
+        ),
+        // A thousand rows each: δ is beyond 1.
+        (
+            r#"{"event":"sampled_threshold","sampling_rate":0.1,"threshold":9,"epsilon":0.5,"shown":"counts","rows_per_unit":1000}"#,
+            "delta would reach 1",
+        ),
+        (
+            r#"{"event":"truncated_laplace","rate":0.0,"shift":9,"distance":2,"partition":{"providers":1,"colluding":1}}"#,
+            "loss per word",
+        ),
+        (
+            r#"{"event":"truncated_laplace","rate":0.1,"shift":0,"distance":9,"partition":{"providers":1,"colluding":1}}"#,
+            "delta would reach 1",
+        ),
+        (
+            r#"{"event":"selected","of":{"event":"approximate","epsilon":1.0,"delta":1e-9},"runs":{"distribution":"poisson","mean":3.0}}"#,
+            "delta of their own",
+        ),
+    ] {
+        let event = read(text);
+        let wrapped = Event::Composed { events: vec![event.clone().times(0), Event::NonPrivate] };
+        for event in [event.clone(), event.times(3), wrapped] {
+            let refused = curve(&event, Adjacency::AddRemove, &grid()).expect_err(text);
+            assert!(matches!(refused, PriceError::NoPrice { .. }) && refused.to_string().contains(why), "{refused}");
+        }
+    }
+}
+
+#[test]
 fn no_noise_is_so_loud_and_no_sample_so_small_that_a_release_is_free() {
     let (loud, tiny) = (NoiseMultiplier::new(1e200).expect("finite"), Epsilon::new(1e-300).expect("finite"));
     let sampling_rate = SamplingRate::new(1e-12).expect("positive");
+    let steps = NoiseSteps::new(1e100).expect("large");
+    let (one, many) = (NonZeroU32::MIN, NonZeroU32::new(100_000).expect("not 0"));
+    let mean = MeanRuns::new(1.0).expect("in range");
+    let distributed = DistributedNoise {
+        clip: GridSteps::new(1e-200).expect("positive"),
+        noise: GridSteps::new(1e100).expect("finite"),
+        contributors: many,
+        dimension: one,
+        rounding_bias: Delta::new(0.5).expect("in range"),
+    };
     for event in [
         Event::Gaussian { noise_multiplier: loud },
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: loud },
         Event::Laplace { epsilon: tiny },
         Event::Pure { epsilon: tiny },
         Event::Approximate { epsilon: tiny, delta: Delta::new(1e-300).expect("below 1") },
+        Event::DiscreteGaussian { noise_multiplier: loud, steps },
+        Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier: loud, steps },
+        Event::DistributedDiscreteGaussian(distributed),
+        Event::SampledThreshold {
+            sampling_rate,
+            threshold: many,
+            epsilon: Epsilon::new(1e-9).expect("in range"),
+            shown: Shown::Set,
+            rows_per_unit: one,
+        },
+        Event::TruncatedLaplace { rate: tiny, shift: 2, distance: one, partition: Partition::NONE },
+        Event::Selected { of: Box::new(Event::Pure { epsilon: tiny }), runs: Runs::Poisson { mean } },
     ] {
         let cost = price(&event, Adjacency::AddRemove).expect("priced");
         assert!(cost.losses().all(|(_, loss)| loss.units() >= 1), "{event:?}");
+        let delta = matches!(
+            event,
+            Event::Approximate { .. } | Event::SampledThreshold { .. } | Event::TruncatedLaplace { .. }
+        );
+        assert!(!delta || cost.side_delta().units() >= 1, "{event:?}");
     }
+}
+
+/// One of each kind, as rows hold it. These texts must be read, and mean this, for as long as there are ledgers.
+const STORED: [&str; 14] = [
+    r#"{"event":"gaussian","noise_multiplier":1.1}"#,
+    r#"{"event":"poisson_sampled_gaussian","sampling_rate":0.25,"noise_multiplier":1.1}"#,
+    r#"{"event":"laplace","epsilon":0.3}"#,
+    r#"{"event":"pure","epsilon":0.3}"#,
+    r#"{"event":"approximate","epsilon":0.3,"delta":1e-7}"#,
+    r#"{"event":"non_private"}"#,
+    r#"{"event":"composed","events":[{"event":"pure","epsilon":0.3},{"event":"laplace","epsilon":0.3}]}"#,
+    r#"{"event":"repeated","count":3,"of":{"event":"pure","epsilon":0.3}}"#,
+    r#"{"event":"discrete_gaussian","noise_multiplier":1.1,"steps":1024.0}"#,
+    r#"{"event":"poisson_sampled_discrete_gaussian","sampling_rate":0.25,"noise_multiplier":1.1,"steps":1024.0}"#,
+    r#"{"event":"distributed_discrete_gaussian","clip":100.0,"noise":50.0,"contributors":3,"dimension":1000,"rounding_bias":0.5}"#,
+    r#"{"event":"sampled_threshold","sampling_rate":0.25,"threshold":20,"epsilon":0.5,"shown":"counts_tight","rows_per_unit":2}"#,
+    r#"{"event":"truncated_laplace","rate":0.25,"shift":60,"distance":3,"partition":{"providers":4,"colluding":2}}"#,
+    r#"{"event":"selected","of":{"event":"gaussian","noise_multiplier":4.0},"runs":{"distribution":"truncated_negative_binomial","shape":1.0,"stopping":0.125}}"#,
+];
+
+#[test]
+fn every_kind_of_event_is_stored_in_these_words() {
+    let mut names: Vec<&str> = Vec::new();
+    for text in STORED {
+        let event: Event = serde_json::from_str(text).expect(text);
+        assert_eq!(serde_json::to_string(&event).expect("events can be written"), text);
+        names.push(event.name());
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), STORED.len());
 }
 
 #[test]
@@ -181,35 +311,93 @@ fn a_side_mass_adds_up_and_is_taken_from_delta() {
 fn prices_are_the_same_bits_everywhere_and_under_one_version_forever() {
     let grid = OrderGrid::new([1.031_25, 1.5, 2.0, 8.0, 64.0].into_iter().filter_map(|a| Order::new(a).ok()).collect());
     let grid = grid.expect("increasing orders");
-    let (z, epsilon) = (NoiseMultiplier::new(1.1).expect("in range"), Epsilon::new(0.3).expect("in range"));
-    let sampling_rate = SamplingRate::new(0.01).expect("in range");
-    let events = [
-        Event::Gaussian { noise_multiplier: z },
-        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: z },
-        Event::Laplace { epsilon },
-        Event::Pure { epsilon },
-    ];
-    let units: Vec<Vec<String>> = events
-        .iter()
-        .map(|event| {
-            let curve = curve(event, Adjacency::AddRemove, &grid).expect("priced");
-            curve.losses().map(|(_, loss)| loss.to_string()).collect()
+    let sampled = r#"{"event":"poisson_sampled_gaussian","sampling_rate":0.01,"noise_multiplier":1.1}"#;
+    let texts = [STORED[0], sampled, STORED[2], STORED[3]].into_iter().chain(STORED[8..].iter().copied());
+    let units: Vec<Vec<String>> = texts
+        .map(|text| {
+            let event: Event = serde_json::from_str(text).expect(text);
+            let curve = curve(&event, Adjacency::AddRemove, &grid).expect("priced");
+            let all = curve.losses().map(|(_, loss)| loss).chain([curve.side_delta()]);
+            all.map(|units| units.to_string()).collect()
         })
         .collect();
     assert_eq!(super::EVALUATOR_VERSION, "rdp-1");
     assert_eq!(units, GOLDEN);
 }
 
-/// Units of 2⁻⁶⁴ nat, by event and order.
-const GOLDEN: [[&str; 5]; 4] = [
+/// Units of 2⁻⁶⁴ nat, by event and order, and of the side mass.
+const GOLDEN: [[&str; 6]; 10] = [
     [
         "7860828440508377088",
         "11433932277103095808",
         "15245243036137459712",
         "60980972144549838848",
         "487847777156398710784",
+        "0",
     ],
-    ["1202050105378630", "1762499436409242", "2370592590679440", "10774196021998386", "401548962355437174784"],
-    ["776166721570299264", "1118552856631435264", "1468177599879706624", "3902974690911592960", "5333362467231137792"],
-    ["849274995862581632", "1222381096744449280", "1601152118421900800", "4102272593714316288", "5371704978933153792"],
+    ["1202050105378630", "1762499436409242", "2370592590679440", "10774196021998386", "401548962355437174784", "0"],
+    [
+        "776166721570299264",
+        "1118552856631435264",
+        "1468177599879706624",
+        "3902974690911592960",
+        "5333362467231137792",
+        "0",
+    ],
+    [
+        "849274995862581632",
+        "1222381096744449280",
+        "1601152118421900800",
+        "4102272593714316288",
+        "5371704978933153792",
+        "0",
+    ],
+    [
+        "7860828440508377088",
+        "11433932277103095808",
+        "15245243036137459712",
+        "60980972144549838848",
+        "487847777156398710784",
+        "0",
+    ],
+    [
+        "1425213175827737856",
+        "1425213175827737856",
+        "1425213175827737856",
+        "31957458258938540032",
+        "461869245305805144064",
+        "0",
+    ],
+    [
+        "13172120394363844608",
+        "19159447846347407360",
+        "25545930461796544512",
+        "102183721847186178048",
+        "817469774777489424384",
+        "0",
+    ],
+    [
+        "8749040046813873152",
+        "11572244789215406080",
+        "13564364335675031552",
+        "17621222283033284608",
+        "18355019340746137600",
+        "190582598938801",
+    ],
+    [
+        "1840711670481090560",
+        "2618070431485111808",
+        "3365431208174038016",
+        "6882361864394386432",
+        "8040116964849875968",
+        "7416060258425",
+    ],
+    [
+        "27643194528868929536",
+        "27643194528868929536",
+        "27643194528868929536",
+        "27643194528868929536",
+        "55162542003907829760",
+        "0",
+    ],
 ];

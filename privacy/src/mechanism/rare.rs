@@ -120,3 +120,105 @@ fn pure_epsilon(event: &Event) -> Option<f64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::convert;
+    use crate::pld::{Plan, PldError};
+
+    fn read(text: &str) -> Event {
+        serde_json::from_str(text).expect(text)
+    }
+
+    const THRESHOLD: &str = r#"{"event":"sampled_threshold","sampling_rate":0.25,"threshold":20,"epsilon":0.5,"shown":"counts","rows_per_unit":1}"#;
+    const DUMMIES: &str = r#"{"event":"truncated_laplace","rate":0.25,"shift":90,"distance":3,"partition":{"providers":4,"colluding":2}}"#;
+    const BEST: &str = r#"{"event":"selected","of":{"event":"laplace","epsilon":0.5},"runs":{"distribution":"truncated_negative_binomial","shape":1.0,"stopping":0.1}}"#;
+
+    #[test]
+    fn a_threshold_and_dummy_words_cost_their_guarantee_and_twice_it_when_a_unit_is_replaced() {
+        for text in [THRESHOLD, DUMMIES] {
+            let event = read(text);
+            let (epsilon, delta) = guarantee(&event, Adjacency::AddRemove).expect("promised");
+            let stated = Event::Approximate { epsilon, delta };
+            for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne] {
+                let grid = OrderGrid::standard();
+                let (cost, of_stated) =
+                    (super::super::curve(&event, adjacency, &grid), super::super::curve(&stated, adjacency, &grid));
+                let (cost, of_stated) = (cost.expect("priced"), of_stated.expect("priced"));
+                for ((_, cost), (_, stated)) in cost.losses().zip(of_stated.losses()) {
+                    assert!((cost.to_f64_up() / stated.to_f64_up() - 1.0).abs() < 1e-12, "{event:?} {adjacency:?}");
+                }
+                let ratio = cost.side_delta().to_f64_up() / of_stated.side_delta().to_f64_up();
+                assert!((ratio - 1.0).abs() < 1e-9, "{event:?} {adjacency:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_rows_of_one_unit_cost_as_a_group() {
+        let rows = |count: u32| {
+            let text = THRESHOLD.replace(r#""rows_per_unit":1"#, &format!(r#""rows_per_unit":{count}"#));
+            guarantee(&read(&text), Adjacency::AddRemove).expect("promised")
+        };
+        let (one, three) = (rows(1), rows(3));
+        assert!((three.0.get() - 1.5).abs() < 1e-12);
+        let sum = 1.0 + 0.5f64.exp() + 1.0f64.exp();
+        assert!((three.1.get() / (one.1.get() * sum) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn more_colluders_cost_more_and_all_of_them_all() {
+        let colluding = |count: u32| {
+            let text = DUMMIES.replace(r#""colluding":2"#, &format!(r#""colluding":{count}"#));
+            guarantee(&read(&text), Adjacency::AddRemove).expect("promised").0.get()
+        };
+        assert!(colluding(1) < colluding(2) && colluding(2) < colluding(4));
+        assert!((colluding(4) - 0.75).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_best_of_purely_private_runs_never_costs_more_than_three_of_them() {
+        let cost = super::super::curve(&read(BEST), Adjacency::AddRemove, &OrderGrid::reporting()).expect("priced");
+        let three = super::super::pure(1.5, 64.0) * (1.0 + 1e-9);
+        let at = cost.losses().find(|(order, _)| order.get() > 63.0 && order.get() < 65.0).expect("on the grid").1;
+        assert!(at.to_f64_up() <= three, "{} {three}", at.to_f64_up());
+        let epsilon = convert::epsilon(&cost, Delta::new(1e-9).expect("in range")).expect("finite");
+        // The conversion from the largest order adds a little.
+        assert!(epsilon.get() <= 1.53, "{epsilon:?}");
+    }
+
+    #[test]
+    fn a_finer_choice_never_makes_a_selection_dearer() {
+        let best = read(&BEST.replace("laplace\",\"epsilon\":0.5", "gaussian\",\"noise_multiplier\":3.0"));
+        let Event::Selected { of, runs } = &best else { panic!("not a selection") };
+        let grid = OrderGrid::standard();
+        let coarse = super::super::curve(of, Adjacency::AddRemove, &grid).expect("priced");
+        let coarse = selection::curve(&coarse, *runs).expect("no side mass");
+        let fine = super::super::curve(&best, Adjacency::AddRemove, &grid).expect("priced");
+        assert!(fine.losses().zip(coarse.losses()).all(|((_, fine), (_, coarse))| fine <= coarse));
+        assert_ne!(fine, coarse, "the choice matters");
+    }
+
+    #[test]
+    fn a_closed_plan_has_a_tight_number_where_a_pair_is_known_and_says_so_where_none_is() {
+        let delta = Delta::new(1e-3).expect("in range");
+        for text in [THRESHOLD, DUMMIES] {
+            let tight = Plan::of(&read(text).times(3), Adjacency::AddRemove).epsilon(delta);
+            let cost = super::super::curve(&read(text).times(3), Adjacency::AddRemove, &OrderGrid::reporting());
+            let bound = convert::epsilon(&cost.expect("priced"), delta).expect("finite");
+            let tight = tight.expect("there is a pair").expect("finite");
+            assert!(tight.get() > 0.0 && tight <= bound, "{tight:?} {bound:?}");
+        }
+        let discrete = r#"{"event":"discrete_gaussian","noise_multiplier":1.1,"steps":1024.0}"#;
+        for text in [BEST, discrete] {
+            let plan = Plan::of(&read(text).times(2), Adjacency::AddRemove);
+            assert!(matches!(plan.epsilon(delta), Err(PldError::NoPair(_))), "{text}");
+        }
+        let void = read(&THRESHOLD.replace("0.25", "1.0"));
+        assert!(matches!(Plan::of(&void, Adjacency::AddRemove).epsilon(delta), Err(PldError::NoPair(_))));
+        // Of nothing there is nothing to know.
+        let none = Plan::of(&read(BEST).times(0), Adjacency::AddRemove);
+        assert!(none.epsilon(delta).is_ok());
+    }
+}

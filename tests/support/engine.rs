@@ -47,6 +47,8 @@ impl Engine {
         let path = workspace::program("undertone_bits.wasm").map_err(EngineError::Missing)?;
         let module = fs::read(path).map_err(EngineError::Missing)?;
         let engine = Self { browser: Browser::open(Screen::Desktop).await? };
+        // The page that a browser opens with forbids foreign code.
+        engine.browser.goto("about:blank").await?;
         let script = "const [module, done] = arguments;
             const bytes = Uint8Array.from(atob(module), letter => letter.charCodeAt(0));
             WebAssembly.instantiate(bytes, {}).then(

@@ -1,5 +1,12 @@
 //! Parameters from a fixed seed: SplitMix64, in integers only, so that every machine draws the same.
 
+use std::num::NonZeroU32;
+
+use undertone_privacy::event::DistributedNoise;
+use undertone_privacy::histogram::Partition;
+use undertone_privacy::kanon::{Shown, least_epsilon};
+use undertone_privacy::selection::Runs;
+use undertone_privacy::unit::{GridSteps, MeanRuns, NoiseSteps, RunShape, StoppingRate};
 use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, SamplingRate};
 
 /// A stream of parameters.
@@ -56,20 +63,83 @@ impl Seed {
         Event::PoissonSampledGaussian { sampling_rate: self.rate(), noise_multiplier: self.noise(0.4, 6.0) }
     }
 
-    /// One event of every kind.
+    fn count(&mut self, most: u64) -> NonZeroU32 {
+        NonZeroU32::new(1 + self.below(most) as u32).expect("at least 1")
+    }
+
+    fn length(&mut self) -> GridSteps {
+        GridSteps::new(self.between(1.0, 3000.0)).expect("positive")
+    }
+
+    fn steps(&mut self) -> NoiseSteps {
+        NoiseSteps::new(self.between(8.0, 1e5)).expect("at least 8")
+    }
+
+    fn distributed(&mut self) -> Event {
+        Event::DistributedDiscreteGaussian(DistributedNoise {
+            clip: self.length(),
+            noise: self.length(),
+            contributors: self.count(500),
+            dimension: self.count(5000),
+            rounding_bias: self.delta(),
+        })
+    }
+
+    fn threshold(&mut self, shown: Shown) -> Event {
+        let sampling_rate = SamplingRate::new(self.between(0.01, 0.5)).expect("a rate");
+        let least = least_epsilon(Shown::Counts, sampling_rate.get());
+        Event::SampledThreshold {
+            sampling_rate,
+            threshold: self.count(60),
+            epsilon: Epsilon::new(least * self.between(1.1, 5.0)).expect("positive"),
+            shown,
+            rows_per_unit: self.count(3),
+        }
+    }
+
+    fn dummies(&mut self) -> Event {
+        let (providers, distance) = (self.count(6), self.count(20));
+        let partition = Partition::new(providers, NonZeroU32::MIN).expect("one colludes");
+        Event::TruncatedLaplace { rate: self.epsilon(2.0), shift: 20 + self.below(3000) as u32, distance, partition }
+    }
+
+    fn selected(&mut self) -> Event {
+        let runs = if self.below(2) == 0 {
+            Runs::Poisson { mean: MeanRuns::new(self.between(1.0, 60.0)).expect("at least 1") }
+        } else {
+            Runs::TruncatedNegativeBinomial {
+                shape: RunShape::new(self.between(-0.9, 4.0)).expect("above -1"),
+                stopping: StoppingRate::new(self.between(0.01, 0.95)).expect("inside (0, 1)"),
+            }
+        };
+        Event::Selected { of: Box::new(self.sampled().times(1 + self.below(100))), runs }
+    }
+
+    /// One event of every kind, some in several regimes.
     pub(crate) fn events(&mut self) -> Vec<Event> {
-        let events = vec![
-            Event::Gaussian { noise_multiplier: self.noise(0.05, 20.0) },
+        // The regime of little noise is where the orders near 1 decide.
+        let little =
+            Event::PoissonSampledGaussian { sampling_rate: self.rate(), noise_multiplier: self.noise(0.05, 0.3) };
+        let (noise_multiplier, steps) = (self.noise(0.05, 20.0), self.steps());
+        let (side, sampling_rate) = (Delta::new(self.small(9)).expect("in range"), self.rate());
+        vec![
+            Event::Gaussian { noise_multiplier },
             self.sampled(),
-            // The regime of little noise, where the orders near 1 decide.
-            Event::PoissonSampledGaussian { sampling_rate: self.rate(), noise_multiplier: self.noise(0.05, 0.3) },
+            little,
             Event::Laplace { epsilon: self.epsilon(3.0) },
             Event::Pure { epsilon: self.epsilon(3.0) },
-            Event::Approximate { epsilon: self.epsilon(2.0), delta: Delta::new(self.small(9)).expect("in range") },
+            Event::Approximate { epsilon: self.epsilon(2.0), delta: side },
             Event::NonPrivate,
-        ];
-        let composed = Event::Composed { events: vec![self.sampled(), events[3].clone(), events[0].clone()] };
-        let repeated = self.sampled().times(1 + self.below(100_000));
-        events.into_iter().chain([composed, repeated]).collect()
+            Event::DiscreteGaussian { noise_multiplier, steps },
+            Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier: self.noise(0.4, 6.0), steps },
+            self.distributed(),
+            self.threshold(Shown::Counts),
+            self.threshold(Shown::CountsTight),
+            self.threshold(Shown::Set),
+            self.dummies(),
+            self.selected(),
+            Event::Composed { events: vec![self.sampled(), self.threshold(Shown::Counts)] },
+            self.sampled().times(1 + self.below(100_000)),
+        ]
     }
 }

@@ -188,8 +188,8 @@ on_both! {
 
     async fn a_job_that_was_proposed_before_the_freeze_reserves_nothing_after_it(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let waiting = world.propose(world.spec(1)).await.unwrap();
         let (job, leases) = trained(&mut world).await;
+        let waiting = world.propose(world.spec(1)).await.unwrap();
         let broken = stated(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
         let (one, two) = (&world.sites[1], &world.sites[2]);

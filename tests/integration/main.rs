@@ -1,6 +1,7 @@
 //! The end-to-end tests of Undertone, and the tests of its plan.
 
 mod architecture;
+mod audit;
 mod bits;
 mod crash;
 mod dashboard;

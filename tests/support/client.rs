@@ -8,7 +8,9 @@ use serde::de::DeserializeOwned;
 use undertone_api::budget::{Entry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium};
 use undertone_api::dataset::Dataset;
+use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::job::audit::AuditView;
 use undertone_api::job::{Job, NewJob, Progress};
 use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
@@ -202,6 +204,23 @@ impl Client {
     /// [`CallError`].
     pub async fn artifacts(&self, job: JobId) -> Called<Vec<Artifact>> {
         self.get(&format!("/jobs/{job}/artifacts")).await
+    }
+
+    /// What a job's audits found.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn audits(&self, job: JobId) -> Called<Vec<AuditView>> {
+        self.get(&format!("/jobs/{job}/audits")).await
+    }
+
+    /// Clears a frozen dataset.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn clear_freeze(&self, dataset: DatasetId, reason: &str) -> Called<Freeze> {
+        let word = ClearFreeze { reason: reason.to_owned() };
+        self.post(&format!("/datasets/{dataset}/freezes/clear"), &word).await
     }
 
     /// A file's content.

@@ -42,6 +42,13 @@ pub(crate) fn overview() -> AnyView {
                 ));
             }
         }
+        let mut frozen = Vec::new();
+        for dataset in datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public) {
+            let freezes = desk.backend.freezes(dataset.id).await?;
+            if let Some(last) = freezes.first().filter(|last| last.frozen) {
+                frozen.push((path::dataset(consortium.id, dataset.id), dataset.name.clone(), last.reason.clone()));
+            }
+        }
         let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
         let headline = match (running, waits.len()) {
             (0, 0) => "Nothing runs, nothing waits for you".to_owned(),
@@ -60,6 +67,11 @@ pub(crate) fn overview() -> AnyView {
             consortium.name.clone(),
             view! {
                 <p class="headline">{headline}</p>
+                {(!frozen.is_empty()).then(|| view! {
+                    <section class="panel" role="alert"><h2>"Frozen"</h2>
+                        <ul>{frozen.into_iter().map(|(to, name, why)| view! { <li><a href=to>{name}</a>": "{why}</li> }).collect_view()}</ul>
+                    </section>
+                })}
                 {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Waits for you"</h2><ul>{waits}</ul></section> })}
                 {first}
                 <section class="panel">

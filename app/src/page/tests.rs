@@ -240,6 +240,8 @@ async fn a_claim_and_what_was_measured_against_it_stand_side_by_side() {
 
 #[tokio::test]
 async fn a_frozen_dataset_says_why_and_its_steward_may_clear_it() {
+    let overview = render(&path::overview(CONSORTIUM), true, "").await.body;
+    assert!(overview.contains("<h2>Frozen</h2>"), "everybody is told: {overview}");
     let page = render(&path::dataset(CONSORTIUM, dataset(2)), true, "").await.body;
     assert!(page.contains("No job can reserve anything on this dataset."), "{page}");
     assert!(page.contains("where at most 1.310 was claimed") && page.contains("action=\"/ui/clear-freeze\""));

@@ -2,7 +2,9 @@
 
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;
-use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds as Series, Spec, TestSet, WarmStart, Weights};
+use undertone_api::job::dp_sgd::{
+    Audit, Model, Noise, Optimizer, Party, Rounds as Series, Spec, TestSet, WarmStart, Weights,
+};
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
 
@@ -107,6 +109,13 @@ impl Plan {
     #[must_use]
     pub const fn private(mut self, rounds: Rounds) -> Self {
         self.spec.private = Some(rounds.series());
+        self
+    }
+
+    /// Audits the private arm.
+    #[must_use]
+    pub const fn audit(mut self, audit: Audit) -> Self {
+        self.spec.audit = Some(audit);
         self
     }
 

@@ -81,6 +81,10 @@ impl Audit {
         let (directions, recordings) = (count(Family::Direction), count(Family::Recording));
         let utterances = if spec.unit == PrivacyUnit::Record { 1 } else { canary::UTTERANCES };
         let shape = *start.shape();
+        if directions > shape.parameters() {
+            let parameters = shape.parameters();
+            return Err(RunError::Failed(format!("{directions} canaries do not fit into {parameters} parameters")));
+        }
         Ok(Self {
             trials: audited.trials.clone(),
             clip,

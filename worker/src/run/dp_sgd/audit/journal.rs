@@ -22,6 +22,7 @@ fn failed(error: impl std::fmt::Display) -> RunError {
 /// [`RunError::Failed`] when the disk refuses, or the secret of released rounds is gone.
 pub(super) fn secret(folder: &Path, begun: bool, fresh: impl FnOnce() -> Randomness) -> Result<Randomness, RunError> {
     let path = folder.join("canaries.secret");
+    let begun = begun || folder.join("canaries.journal").exists();
     match fs::read(&path).map(Zeroizing::new) {
         Ok(kept) => {
             let seed = <[u8; 32]>::try_from(kept.as_slice()).map_err(|_| {

@@ -1,0 +1,58 @@
+//! An audited job, end to end: promised over REST, measured at three sites, stated in their hand, judged by the server, and
+//! its model withheld until then.
+
+use std::time::Duration;
+
+use support::stage::{Database, Staged};
+use undertone_api::job::State;
+use undertone_api::job::audit::Verdict;
+use undertone_api::job::dp_sgd::Audit;
+use undertone_api::problem::Code;
+
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves_its_claim() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let audit = Audit { canaries: 200, guesses: 100, recordings: 20 };
+    let plan = scene::small_job(&stage, ROUNDS, 300).await?.audit(audit);
+    let researcher = stage.sites[0].client.clone();
+    let job = researcher.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(&stage, job).await?;
+
+    let mut withheld = false;
+    let over = loop {
+        let shown = researcher.job(job).await?;
+        if shown.summary.state.is_over() {
+            break shown;
+        }
+        withheld |= shown.summary.state == State::Running && researcher.artifacts(job).await?.is_empty();
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    };
+    assert_eq!(over.summary.state, State::Finished, "{:?}", over.reason);
+    assert!(withheld, "while it ran no file was to be seen");
+
+    let audits = researcher.audits(job).await?;
+    assert_eq!(audits.len(), 3, "a statement of every private site, and none of the public one");
+    for view in &audits {
+        let said = &view.statement;
+        assert_eq!(said.releases, u64::from(ROUNDS), "{said:?}");
+        assert_eq!((said.finding.trials.len(), said.finding.attacks.len()), (2, 2), "{said:?}");
+        // An honest site is blocked less than once in a thousand runs.
+        assert_ne!(view.verdict, Verdict::Disproved, "{said:?}");
+        assert!(view.assessment.blocking <= view.assessment.tight && view.assessment.tight <= view.assessment.claim);
+        eprintln!("{}: at most {:.3}, at least {:.3}", view.dataset_name, view.assessment.tight, view.assessment.shown);
+    }
+    let files = researcher.artifacts(job).await?;
+    let model = files.iter().find(|file| file.name == "model.safetensors").ok_or("a model")?;
+    assert_eq!(researcher.content(model.id).await?.len() as u64, model.size);
+    let frozen = researcher.clear_freeze(stage.dataset(scene::PRIVATE[0]).await?.id, "nothing is broken here").await;
+    let code = frozen.err().and_then(|error| error.problem().map(|problem| problem.code));
+    assert!(matches!(code, Some(Code::Forbidden | Code::NotFound)), "not for the researcher of another owner: {code:?}");
+    Ok(())
+}

@@ -1,21 +1,34 @@
-//! Reads labels: one class for every 10 ms of an utterance, as run-length JSONL.
+//! Reads labels: one class for every 10 ms of an utterance, from where people have them.
 //!
-//! A line is `{"u": id, "frames": N, "runs": [[class, frames], ...]}`, the runs adding up to N. Aligners differ from our
-//! features by a frame or three at the end of a recording, so labels are cut or features left over, within a stated limit;
-//! beyond it the two are not of the same recording and [`Alignment::labels`] refuses. A line that does not hold is counted,
-//! with its number and the reason, and passed over.
+//! Four forms are known, told apart by what a file begins with: run-length JSON Lines ([`runs`]), Kaldi's text archives of
+//! class numbers ([`kaldi`]), and phones in time as CTM ([`ctm`]) or as a folder of TextGrids ([`textgrid`]), which
+//! [`phones`] turns into tied classes. To add one: a file beside these, its variant of [`Form`].
+//!
+//! Aligners differ from our features by a frame or three at the end of a recording, so labels are cut or features left
+//! over, within a stated limit; beyond it the two are not of the same recording and [`Alignment::labels`] refuses. A line
+//! that does not hold is counted, with its number and the reason, and passed over.
+
+mod ctm;
+mod kaldi;
+mod lines;
+mod phones;
+mod runs;
+mod textgrid;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io::BufRead;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use self::phones::Phones;
+
+pub use self::phones::PhoneMap;
+pub use self::runs::parse;
+
 /// How many frames labels and features may differ by, unless told otherwise.
 pub const TOLERANCE: usize = 10;
-/// The longest line that is read, bytes: far above an hour of speech.
-const LONGEST_LINE: usize = 16 << 20;
 /// The most frames an utterance may state: a day of speech.
 const MOST_FRAMES: u64 = 8_640_000;
 
@@ -66,7 +79,7 @@ impl Alignment {
 /// A line that was passed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadLine {
-    /// Its number, from 1.
+    /// Its number, from 1; of a folder, the file's in sorted order; 0 when what does not hold is in no one line.
     pub line: usize,
     /// What does not hold.
     pub reason: String,
@@ -79,6 +92,19 @@ pub struct Alignments {
     pub by_id: BTreeMap<String, Alignment>,
     /// What was passed over.
     pub bad_lines: Vec<BadLine>,
+}
+
+impl Alignments {
+    /// Takes an utterance; of two the first holds.
+    fn insert(&mut self, id: String, alignment: Alignment) -> Result<(), String> {
+        match self.by_id.entry(id) {
+            Entry::Occupied(_) => Err("there is an earlier line for this utterance".to_owned()),
+            Entry::Vacant(place) => {
+                place.insert(alignment);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Why a file of alignments is of no use at all.
@@ -95,7 +121,8 @@ pub enum AlignError {
     },
     /// Not one good line.
     #[error(
-        "{path} has no alignment: a line should be {{\"u\": id, \"frames\": N, \"runs\": [[class, frames], ...]}} ({reason})"
+        "{path} has no alignment: a line should be {{\"u\": id, \"frames\": N, \"runs\": [[class, frames], ...]}}, or \
+         `id class class ...` (Kaldi), or `id channel start duration phone` (CTM); a folder should hold <id>.TextGrid ({reason})"
     )]
     Nothing {
         /// The file.
@@ -103,99 +130,168 @@ pub enum AlignError {
         /// What is wrong with its first bad line, or that it is empty.
         reason: String,
     },
+    /// Phones, and no word on which classes they become.
+    #[error(
+        "{0} names phones: say with --phone-frames how many frames a phone's state in its context needs for a class of its \
+         own (counted here: for public data), or give the phones.json of another dataset with --phone-map"
+    )]
+    Phones(PathBuf),
+    /// Classes, and a map for phones.
+    #[error("{0} has class numbers, no phones: leave --phone-frames and --phone-map out")]
+    NoPhones(PathBuf),
+    /// Phones that cannot become classes.
+    #[error("{path}: {reason}")]
+    Tying {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
 }
 
-/// Reads a file of alignments.
+/// How labels are read, where a file does not say so itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// Frames that one class number of a Kaldi archive stands for: 1 to 8, 3 for a model with subsampling.
+    pub step: u32,
+    /// How phones become classes; `None` where no phones are expected.
+    pub phones: Option<Tying>,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self { step: 1, phones: None }
+    }
+}
+
+/// How phones become classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tying {
+    /// A state in its context has a class of its own with at least so many frames here. Counts frames: for public data.
+    Least(u64),
+    /// By a map that was made before.
+    Map(PhoneMap),
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labels {
+    /// The classes.
+    pub alignments: Alignments,
+    /// By which map phones became classes.
+    pub phones: Option<PhoneMap>,
+}
+
+/// In what form labels come.
+enum Form {
+    Runs,
+    Kaldi,
+    Ctm,
+}
+
+/// Reads a file, or a folder of TextGrids.
 ///
 /// # Errors
-/// [`AlignError`] if it cannot be read or has not one good line.
-pub fn read(path: &Path) -> Result<Alignments, AlignError> {
+/// [`AlignError`] if it cannot be read, has not one good line, or is not what `reading` expects.
+pub fn read(path: &Path, reading: &Reading) -> Result<Labels, AlignError> {
     let io = |source| AlignError::Io { path: path.to_path_buf(), source };
-    let file = std::fs::File::open(path).map_err(io)?;
-    let alignments = parse(std::io::BufReader::new(file)).map_err(io)?;
-    if alignments.by_id.is_empty() {
-        let first = alignments.bad_lines.into_iter().next();
-        let reason = first.map_or_else(|| "it is empty".to_owned(), |bad| format!("line {}: {}", bad.line, bad.reason));
-        return Err(AlignError::Nothing { path: path.to_path_buf(), reason });
+    if path.is_dir() {
+        let (phones, bad_lines) = textgrids(path).map_err(io)?;
+        return tied(path, reading, &phones, bad_lines);
     }
-    Ok(alignments)
-}
-
-/// Reads alignments line by line. Blank lines are nothing; of two lines for one utterance the first holds.
-///
-/// # Errors
-/// Only what the reader itself says; a bad line is no error.
-pub fn parse(mut reader: impl BufRead) -> std::io::Result<Alignments> {
-    let mut alignments = Alignments::default();
-    let (mut line, mut number) = (Vec::new(), 0);
-    while next_line(&mut reader, &mut line)? {
-        number += 1;
-        if line.trim_ascii().is_empty() {
-            continue;
+    let mut file = BufReader::new(std::fs::File::open(path).map_err(io)?);
+    let alignments = match form(file.fill_buf().map_err(io)?) {
+        Form::Ctm => {
+            let (phones, bad_lines) = ctm::parse(file).map_err(io)?;
+            return tied(path, reading, &phones, bad_lines);
         }
-        let outcome = parse_line(&line).and_then(|(id, alignment)| match alignments.by_id.entry(id) {
-            Entry::Occupied(_) => Err("there is an earlier line for this utterance".to_owned()),
-            Entry::Vacant(place) => {
-                place.insert(alignment);
-                Ok(())
-            }
-        });
-        if let Err(reason) = outcome {
-            alignments.bad_lines.push(BadLine { line: number, reason });
-        }
-    }
-    Ok(alignments)
-}
-
-/// Reads up to the next line feed into `line`, keeping one byte more than [`LONGEST_LINE`] at most. False at the end.
-fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
-    line.clear();
-    let mut any = false;
-    loop {
-        let buffer = reader.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(any);
-        }
-        any = true;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let part = &buffer[..end.unwrap_or(buffer.len())];
-        line.extend(&part[..part.len().min(LONGEST_LINE + 1 - line.len())]);
-        let used = end.map_or(buffer.len(), |end| end + 1);
-        reader.consume(used);
-        if end.is_some() {
-            return Ok(true);
-        }
-    }
-}
-
-fn parse_line(line: &[u8]) -> Result<(String, Alignment), String> {
-    #[derive(Deserialize)]
-    struct Line {
-        u: String,
-        frames: u64,
-        runs: Vec<(u64, u64)>,
-    }
-    if line.len() > LONGEST_LINE {
-        return Err(format!("longer than {LONGEST_LINE} bytes"));
-    }
-    let Line { u, frames, runs } = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    if u.is_empty() {
-        return Err("the utterance id is empty".to_owned());
-    }
-    if frames == 0 || frames > MOST_FRAMES {
-        return Err(format!("{frames} frames: between 1 and {MOST_FRAMES}"));
-    }
-    let run = |(class, frames): (u64, u64)| match (u16::try_from(class), u32::try_from(frames)) {
-        (Err(_), _) => Err(format!("class {class}: at most {}", u16::MAX)),
-        (_, Err(_) | Ok(0)) => Err(format!("a run of {frames} frames")),
-        (Ok(class), Ok(frames)) => Ok((class, frames)),
+        Form::Kaldi => kaldi::parse(file, reading.step).map_err(io)?,
+        Form::Runs => runs::parse(file).map_err(io)?,
     };
-    let runs = runs.into_iter().map(run).collect::<Result<Vec<_>, _>>()?;
-    let sum: u64 = runs.iter().map(|(_, frames)| u64::from(*frames)).sum();
-    if sum != frames {
-        return Err(format!("the runs add up to {sum} frames, not to {frames}"));
+    if alignments.by_id.is_empty() {
+        return Err(nothing(path, alignments.bad_lines));
     }
-    Ok((u, Alignment { runs, frames: frames as usize }))
+    if reading.phones.is_some() {
+        return Err(AlignError::NoPhones(path.to_path_buf()));
+    }
+    Ok(Labels { alignments, phones: None })
+}
+
+/// Judged by the first line that is not blank; what is like nothing is taken for run lengths, whose errors then say why.
+fn form(beginning: &[u8]) -> Form {
+    let whole = beginning.iter().rposition(|byte| *byte == b'\n').map_or(beginning, |end| &beginning[..end]);
+    let text = String::from_utf8_lossy(whole);
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if first.starts_with('{') {
+        Form::Runs
+    } else if kaldi::is_one(first) {
+        Form::Kaldi
+    } else if ctm::is_one(first) {
+        Form::Ctm
+    } else {
+        Form::Runs
+    }
+}
+
+/// Every `<id>.TextGrid` below a folder.
+fn textgrids(folder: &Path) -> std::io::Result<(Phones, Vec<BadLine>)> {
+    let mut files = Vec::new();
+    walk(folder, 0, &mut files)?;
+    files.sort();
+    let (mut phones, mut bad) = (Phones::default(), Vec::new());
+    for (path, number) in files.iter().zip(1..) {
+        let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let read = || -> Result<_, String> {
+            let size = path.metadata().map_err(|error| error.to_string())?.len();
+            if size > lines::LONGEST_LINE as u64 {
+                return Err(format!("longer than {} bytes", lines::LONGEST_LINE));
+            }
+            textgrid::parse(&std::fs::read(path).map_err(|error| error.to_string())?)
+        };
+        if let Err(reason) = read().and_then(|segments| phones.insert(id, segments)) {
+            let file = path.strip_prefix(folder).unwrap_or(path).display();
+            bad.push(BadLine { line: number, reason: format!("{file}: {reason}") });
+        }
+    }
+    Ok((phones, bad))
+}
+
+/// How deep a folder is searched.
+const DEEPEST: usize = 8;
+
+fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if depth < DEEPEST {
+                walk(&path, depth + 1, files)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("TextGrid")) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn tied(path: &Path, reading: &Reading, phones: &Phones, bad_lines: Vec<BadLine>) -> Result<Labels, AlignError> {
+    if phones.is_empty() {
+        return Err(nothing(path, bad_lines));
+    }
+    let map = match &reading.phones {
+        None => return Err(AlignError::Phones(path.to_path_buf())),
+        Some(Tying::Map(map)) => map.clone(),
+        Some(Tying::Least(least)) => {
+            phones.tie(*least).map_err(|reason| AlignError::Tying { path: path.to_path_buf(), reason })?
+        }
+    };
+    let alignments = Alignments { bad_lines, ..phones.alignments(&map) };
+    Ok(Labels { alignments, phones: Some(map) })
+}
+
+fn nothing(path: &Path, bad_lines: Vec<BadLine>) -> AlignError {
+    let first = bad_lines.into_iter().next();
+    let reason = first.map_or_else(|| "it is empty".to_owned(), |bad| format!("line {}: {}", bad.line, bad.reason));
+    AlignError::Nothing { path: path.to_path_buf(), reason }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::align::{self, AlignError, Alignments};
+use super::align::{self, AlignError, Alignments, Labels, Reading};
 use super::audio::LONGEST;
 use super::dataset::{Dataset, DatasetError, Description, Split, Writer};
 use super::mfcc;
@@ -27,6 +27,8 @@ use work::{Outcome, Settings};
 
 /// The file inside a dataset that holds the [`ClassMap`] it was made with.
 pub const CLASSES_FILE: &str = "classes.json";
+/// The file inside a dataset that holds the [`PhoneMap`](align::PhoneMap) it was made with.
+pub const PHONES_FILE: &str = "phones.json";
 
 /// What to prepare, and how.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +37,8 @@ pub struct Options {
     pub input: PathBuf,
     /// The file of labels, see [`align`].
     pub alignments: PathBuf,
+    /// How to read them.
+    pub reading: Reading,
     /// Where the dataset's folder will be.
     pub output: PathBuf,
     /// Whether a dataset that is there already makes room. The line of versions, and with it the budget, goes on.
@@ -70,6 +74,7 @@ impl Options {
         Self {
             input: input.to_path_buf(),
             alignments: alignments.to_path_buf(),
+            reading: Reading::default(),
             output: output.to_path_buf(),
             replace: false,
             name: name.to_owned(),
@@ -154,12 +159,16 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     if !options.replace && options.output.symlink_metadata().is_ok() {
         return Err(DatasetError::Exists(options.output.clone()).into());
     }
-    let alignments = align::read(&options.alignments)?;
+    let Labels { alignments, phones } = align::read(&options.alignments, &options.reading)?;
     let found = scan::scan(&options.input)?;
     let mut report = Report::new(options, &found, &alignments);
     let chosen = scan::choose(found.recordings, options)?;
     report.chosen = chosen.len();
-    let map = class_map(options, &chosen, &alignments)?;
+    let map = match &phones {
+        // All classes of the map, whichever occur here: another dataset made with it has the same.
+        Some(phones) if options.classes == Classes::FromLabels => ClassMap::identity(phones.classes()),
+        _ => class_map(options, &chosen, &alignments)?,
+    };
 
     let start = if options.replace { Writer::replace } else { Writer::create };
     let mut writer = start(&options.output, description(options, &map))?;
@@ -185,6 +194,9 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     }
     if options.classes != Classes::FromLabels {
         writer.attach(CLASSES_FILE, &map)?;
+    }
+    if let Some(phones) = &phones {
+        writer.attach(PHONES_FILE, phones)?;
     }
     writer.finish(|meta| {
         report.complete(meta);

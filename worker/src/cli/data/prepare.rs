@@ -12,8 +12,9 @@ use undertone_api::dataset::Visibility;
 use super::{Bar, DataError, threads};
 use crate::site::folder::Folder;
 use crate::site::policy::declare;
+use crate::speech::align::{self, PhoneMap, Reading, Tying};
+use crate::speech::audio;
 use crate::speech::prepare::{self, ClassMap, Classes, Options, Speakers, Take};
-use crate::speech::{align, audio};
 
 /// Turn a folder of recordings and their labels into a dataset of this site.
 #[derive(Debug, Args)]
@@ -21,9 +22,20 @@ pub(super) struct Prepare {
     /// Folder of recordings: <subset>/<speaker>/<chapter>/<id>.flac or .wav.
     #[arg(long, value_name = "FOLDER")]
     input: PathBuf,
-    /// Labels, one line an utterance: {"u": id, "frames": N, "runs": [[class, frames], ...]}.
-    #[arg(long, value_name = "FILE")]
+    /// Labels, one line an utterance: {"u": id, "frames": N, "runs": [[class, frames], ...]}; or Kaldi's `ali-to-pdf` as
+    /// text; or phones in time, as a CTM file or a folder of TextGrids (Montreal Forced Aligner).
+    #[arg(long, value_name = "FILE|FOLDER")]
     alignments: PathBuf,
+    /// Frames of 10 ms that one number of a Kaldi archive stands for: 3 for a model with frame subsampling.
+    #[arg(long, value_name = "FRAMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    label_step: u32,
+    /// For phones: a phone's state in its context has a class of its own if it has so many frames here. Writes the map as
+    /// phones.json. Counts frames: for public data.
+    #[arg(long, value_name = "FRAMES", conflicts_with = "phone_map")]
+    phone_frames: Option<u64>,
+    /// For phones: use the phones.json of another dataset.
+    #[arg(long, value_name = "FILE")]
+    phone_map: Option<PathBuf>,
     /// Name of the dataset. Its budget belongs to the name: prepare new versions under the same one.
     #[arg(long)]
     name: String,
@@ -120,6 +132,16 @@ impl Prepare {
         }
         let created = now.to_offset(time::UtcOffset::UTC).replace_nanosecond(0).unwrap_or(now).format(&Rfc3339);
         Ok(Options {
+            reading: Reading {
+                step: self.label_step,
+                phones: match (self.phone_frames, &self.phone_map) {
+                    (Some(least), _) => Some(Tying::Least(least)),
+                    (None, Some(path)) => {
+                        Some(Tying::Map(PhoneMap::read(path).map_err(|reason| argument("--phone-map", &reason))?))
+                    }
+                    (None, None) => None,
+                },
+            },
             replace: self.replace,
             subsets: self.subsets.clone(),
             speakers: self.speakers()?,

@@ -61,7 +61,7 @@ fn every_kind_of_bad_line_is_named_and_the_rest_is_read() {
 
 #[test]
 fn an_endless_line_is_passed_over_without_being_kept() {
-    let mut text = vec![b'x'; LONGEST_LINE + 5];
+    let mut text = vec![b'x'; lines::LONGEST_LINE + 5];
     text.extend(b"\n{\"u\": \"a\", \"frames\": 1, \"runs\": [[2, 1]]}");
     let alignments = parse(text.as_slice()).unwrap();
     assert_eq!((alignments.by_id.len(), alignments.bad_lines.len()), (1, 1));
@@ -72,20 +72,184 @@ fn an_endless_line_is_passed_over_without_being_kept() {
 fn a_file_without_one_good_line_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.jsonl");
-    assert!(matches!(read(&path), Err(AlignError::Io { .. })));
+    assert!(matches!(read(&path, &Reading::default()), Err(AlignError::Io { .. })));
     std::fs::write(&path, "").unwrap();
-    assert!(read(&path).unwrap_err().to_string().contains("empty"));
+    assert!(read(&path, &Reading::default()).unwrap_err().to_string().contains("empty"));
     std::fs::write(&path, "\n[]\n").unwrap();
-    assert!(read(&path).unwrap_err().to_string().contains("line 2"));
+    assert!(read(&path, &Reading::default()).unwrap_err().to_string().contains("line 2"));
 }
 
 /// Needs the speech data (`UNDERTONE_DATA`); passes without it.
 #[test]
 fn real_alignments_are_read_whole() {
     let Some(path) = fixture::data("speech/alignments/pocketsphinx-en-us-senones.jsonl") else { return };
-    let alignments = read(&path).unwrap();
+    let alignments = read(&path, &Reading::default()).unwrap().alignments;
     assert_eq!((alignments.by_id.len(), alignments.bad_lines.len()), (1_125, 0));
     assert_eq!(alignments.by_id["fash-1-0251"].labels(98, TOLERANCE).unwrap().len(), 98);
+}
+
+/// A file, or files of a folder, read.
+fn read_file(name: &str, content: impl AsRef<[u8]>, reading: &Reading) -> Result<Labels, AlignError> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(name), content).unwrap();
+    let path = if name.ends_with("TextGrid") { dir.path().to_path_buf() } else { dir.path().join(name) };
+    read(&path, reading)
+}
+
+fn phones(least: u64) -> Reading {
+    Reading { step: 1, phones: Some(Tying::Least(least)) }
+}
+
+/// The names of an utterance's classes, one a run.
+fn names(labels: &Labels, id: &str) -> Vec<(String, u32)> {
+    let map = labels.phones.as_ref().unwrap();
+    let named = |(class, frames): &(u16, u32)| (map.name(*class).unwrap().to_owned(), *frames);
+    labels.alignments.by_id[id].runs().iter().map(named).collect()
+}
+
+#[test]
+fn a_kaldi_archive_has_one_class_a_frame() {
+    let labels = read_file("ali.txt", "anna-1 4 4 9 9 9\nben-1 7\n", &Reading::default()).unwrap().alignments;
+    assert_eq!(labels.by_id["anna-1"].runs(), [(4, 2), (9, 3)]);
+    assert_eq!(labels.by_id["ben-1"].frames(), 1);
+    let subsampled = Reading { step: 3, phones: None };
+    let labels = read_file("ali.txt", "anna-1 4 4 9\n", &subsampled).unwrap().alignments;
+    assert_eq!((labels.by_id["anna-1"].runs(), labels.by_id["anna-1"].frames()), (&[(4, 6), (9, 3)][..], 9));
+}
+
+#[test]
+fn bad_lines_of_a_kaldi_archive_are_named() {
+    let text = "a 1 2\nb 1 x\nc 70000\nd\na 3\n";
+    let labels = read_file("ali.txt", text, &Reading::default()).unwrap().alignments;
+    assert_eq!(labels.by_id.len(), 1);
+    let said: Vec<_> = labels.bad_lines.iter().map(|bad| (bad.line, bad.reason.split(' ').next().unwrap())).collect();
+    assert_eq!(said, [(2, "\"x\""), (3, "\"70000\""), (4, "0"), (5, "there")]);
+}
+
+#[test]
+fn phones_in_time_become_states_with_the_odd_frame_in_the_middle() {
+    let text = "u A 0.00 0.04 sil\nu A 0.04 0.03 AA1_B\nu A 0.07 0.01 T_E\n";
+    let labels = read_file("u.ctm", text, &phones(u64::MAX)).unwrap();
+    let expected = [("SIL.0", 1), ("SIL.1", 2), ("SIL.2", 1), ("AA.0", 1), ("AA.1", 1), ("AA.2", 1), ("T.1", 1)];
+    assert_eq!(names(&labels, "u"), expected.map(|(name, frames)| (name.to_owned(), frames)));
+    assert_eq!(labels.alignments.by_id["u"].frames(), 8);
+}
+
+#[test]
+fn gaps_are_silence_and_overlaps_are_refused() {
+    let text = "u A 0.02 0.03 T\nu A 0.08 0.03 T\nv A 0.0 0.1 T\nv A 0.05 0.1 T\n";
+    let labels = read_file("u.ctm", text, &phones(u64::MAX)).unwrap();
+    let silent: u32 = names(&labels, "u").iter().filter(|(name, _)| name.starts_with("SIL")).map(|(_, n)| n).sum();
+    assert_eq!((silent, labels.alignments.by_id["u"].frames()), (5, 11));
+    assert!(!labels.alignments.by_id.contains_key("v"));
+    assert!(labels.alignments.bad_lines[0].reason.contains("overlap"), "{:?}", labels.alignments.bad_lines);
+}
+
+#[test]
+fn a_context_keeps_its_class_by_its_frames_and_the_rest_fall_back() {
+    // T after AA four times, T after IY once, always before silence; three frames each.
+    let mut text = String::new();
+    for (u, vowel) in ["AA", "AA", "AA", "AA", "IY"].iter().enumerate() {
+        text += &format!("u{u} 1 0.0 0.03 {vowel}\nu{u} 1 0.03 0.03 T\n");
+    }
+    let labels = read_file("u.ctm", &text, &phones(4)).unwrap();
+    let of = |id: &str| names(&labels, id).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(of("u0"), ["SIL-AA+T.0", "SIL-AA+T.1", "SIL-AA+T.2", "AA-T+SIL.0", "AA-T+SIL.1", "AA-T+SIL.2"]);
+    assert_eq!(of("u4"), ["IY.0", "IY.1", "IY.2", "T.0", "T.1", "T.2"]);
+    // Two contexts too few by themselves share the class of their right neighbour.
+    let shared = read_file("u.ctm", &text, &phones(5)).unwrap();
+    assert_eq!(names(&shared, "u0")[3].0, "T+SIL.0");
+    assert_eq!(names(&shared, "u4")[3].0, "T+SIL.0");
+}
+
+#[test]
+fn another_corpus_read_by_the_same_map_has_the_same_classes() {
+    let ours = read_file("u.ctm", "u 1 0.0 0.09 AA\nu 1 0.09 0.09 T\n", &phones(1)).unwrap();
+    let map = ours.phones.clone().unwrap();
+    let reading = Reading { step: 1, phones: Some(Tying::Map(map.clone())) };
+    let theirs = read_file("v.ctm", "v 1 0.0 0.09 AA\nv 1 0.09 0.03 ZH\n", &reading).unwrap();
+    assert_eq!(theirs.phones.as_ref(), Some(&map));
+    let names = names(&theirs, "v");
+    assert_eq!(names[0].0, "AA.0", "a context that the map does not know falls back");
+    assert_eq!(names.last(), Some(&("?".to_owned(), 3)), "a phone that it does not know is the class of the rest");
+    assert_eq!(usize::from(theirs.alignments.by_id["v"].runs().last().unwrap().0) + 1, map.classes());
+}
+
+#[test]
+fn phones_need_a_word_on_their_classes_and_class_numbers_take_none() {
+    let refused = read_file("u.ctm", "u 1 0.0 0.09 AA\n", &Reading::default()).unwrap_err();
+    assert!(refused.to_string().contains("--phone-frames"), "{refused}");
+    let refused = read_file("ali.txt", "u 1 2\n", &phones(1)).unwrap_err();
+    assert!(refused.to_string().contains("leave --phone-frames"), "{refused}");
+}
+
+const LONG: &str = r#"File type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 0.12
+tiers? <exists>
+size = 2
+item []:
+    item [1]:
+        class = "IntervalTier"
+        name = "words"
+        xmin = 0
+        xmax = 0.12
+        intervals: size = 1
+        intervals [1]:
+            xmin = 0
+            xmax = 0.12
+            text = "say ""at"""
+    item [2]:
+        class = "IntervalTier"
+        name = "anna - phones"
+        xmin = 0
+        xmax = 0.12
+        intervals: size = 3
+        intervals [1]:
+            xmin = 0
+            xmax = 0.03
+            text = ""
+        intervals [2]:
+            xmin = 0.03
+            xmax = 0.09
+            text = "AE1"
+        intervals [3]:
+            xmin = 0.09
+            xmax = 0.12
+            text = "T"
+"#;
+
+const SHORT: &str = "File type = \"ooTextFile\"\nObject class = \"TextGrid\"\n\n0\n0.12\n<exists>\n1\n\"IntervalTier\"\n\
+                     \"phones\"\n0\n0.12\n3\n0\n0.03\n\"\"\n0.03\n0.09\n\"AE1\"\n0.09\n0.12\n\"T\"\n";
+
+#[test]
+fn both_forms_of_a_textgrid_in_any_encoding_say_the_same() {
+    let long = read_file("a.TextGrid", LONG, &phones(u64::MAX)).unwrap();
+    let expected = [("SIL.0", 1), ("SIL.1", 1), ("SIL.2", 1), ("AE.0", 2), ("AE.1", 2), ("AE.2", 2)];
+    assert_eq!(names(&long, "a")[..6], expected.map(|(name, frames)| (name.to_owned(), frames)));
+    assert_eq!(read_file("a.TextGrid", SHORT, &phones(u64::MAX)).unwrap(), long);
+    let wide: Vec<u8> = [0xFE_u8, 0xFF].into_iter().chain(LONG.encode_utf16().flat_map(u16::to_be_bytes)).collect();
+    assert_eq!(read_file("a.TextGrid", wide, &phones(u64::MAX)).unwrap(), long);
+}
+
+#[test]
+fn every_kind_of_broken_textgrid_is_named() {
+    let cases = [
+        (LONG.replace("anna - phones", "syllables"), "no interval tier"),
+        (LONG.replace("\"words\"", "\"ben - phones\""), "two tiers"),
+        (LONG.replace("ooTextFile", "ooBinaryFile"), "not a TextGrid"),
+        (LONG.replace("intervals: size = 3", "intervals: size = 4"), "is missing"),
+        (LONG.replace("intervals: size = 3", "intervals: size = 99999999999"), "a whole number"),
+        (LONG.replace("\"T\"", "\"T"), "closing quote"),
+        (LONG.replace("xmax = 0.09", "xmax = 1e300"), "a time of"),
+        (LONG.replace("xmin = 0.03", "xmin = nan"), "is missing"),
+    ];
+    for (content, expected) in cases {
+        let refused = read_file("a.TextGrid", &content, &phones(1)).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused} is not about {expected}");
+    }
 }
 
 proptest! {

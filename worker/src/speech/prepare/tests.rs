@@ -105,6 +105,41 @@ fn a_corpus_becomes_a_dataset() {
 }
 
 #[test]
+fn phones_become_the_classes_of_a_map_that_others_can_use() {
+    let corpus = Corpus::of_four();
+    let ctm = corpus.path("phones.ctm");
+    let mut text = String::new();
+    for speaker in ["anna", "ben", "cleo", "dora"] {
+        for u in 0..3 {
+            text += &format!("{speaker}-{u} 1 0.00 0.30 AA\n{speaker}-{u} 1 0.30 0.18 T\n");
+        }
+    }
+    fs::write(&ctm, text).unwrap();
+    let tying = |tying| Options {
+        alignments: ctm.clone(),
+        reading: Reading { step: 1, phones: Some(tying) },
+        ..corpus.options("public")
+    };
+    let report = quietly(&tying(align::Tying::Least(u64::MAX))).unwrap();
+    // AA and T in three states each, and the class of the rest.
+    assert_eq!((report.kept, report.classes), (12, 7));
+    let map = align::PhoneMap::read(&corpus.path("public").join(PHONES_FILE)).unwrap();
+    let others = Options {
+        output: corpus.path("other"),
+        speakers: Speakers::Named(vec!["ben".to_owned()]),
+        ..tying(align::Tying::Map(map))
+    };
+    assert_eq!(quietly(&others).unwrap().classes, 7);
+    let (ours, theirs) =
+        (Dataset::open(&corpus.path("public")).unwrap(), Dataset::open(&corpus.path("other")).unwrap());
+    let labels = |dataset: &Dataset| {
+        let at = (0..dataset.len()).find(|i| dataset.utterance(*i).id == "ben-1").unwrap();
+        dataset.utterance(at).labels.to_vec()
+    };
+    assert_eq!(labels(&ours), labels(&theirs));
+}
+
+#[test]
 fn the_saved_report_is_the_one_returned() {
     let corpus = Corpus::of_four();
     let report = quietly(&corpus.options("all")).unwrap();

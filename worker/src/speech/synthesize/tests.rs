@@ -53,7 +53,7 @@ fn labels_lie_on_the_sound() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("corpus");
     corpus(&config(&folder, &[("one", 5, false), ("odd", 1, true)], 2, 3), &Silent).unwrap();
-    let alignments = align::read(&folder.join(ALIGNMENTS_FILE)).unwrap();
+    let alignments = align::read(&folder.join(ALIGNMENTS_FILE), &align::Reading::default()).unwrap().alignments;
     for (id, alignment) in alignments.by_id {
         let speaker = id.split('-').next().unwrap();
         let subset = if speaker == "s005" { "odd" } else { "one" };

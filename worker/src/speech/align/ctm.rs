@@ -1,0 +1,56 @@
+//! Phones in time as NIST CTM: `id channel start duration phone [confidence]`, times in seconds, as Kaldi's
+//! `ali-to-phones --ctm-output` and many other aligners write. Lines of one utterance may stand anywhere.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+
+use super::phones::{Phones, Segment};
+use super::{BadLine, lines};
+
+/// Reads a file of phones.
+///
+/// # Errors
+/// Only what the reader itself says; a bad line is no error.
+pub(super) fn parse(reader: impl BufRead) -> std::io::Result<(Phones, Vec<BadLine>)> {
+    let mut segments: BTreeMap<String, (String, Vec<Segment>)> = BTreeMap::new();
+    let mut bad_lines = lines::each(reader, |line| {
+        if line.starts_with(b";;") {
+            return Ok(());
+        }
+        let (id, channel, segment) = one(line)?;
+        let (first, of_id) = segments.entry(id).or_insert_with(|| (channel.clone(), Vec::new()));
+        if *first != channel {
+            return Err(format!("channel {channel} beside {first}: one channel an utterance"));
+        }
+        of_id.push(segment);
+        Ok(())
+    })?;
+    let mut phones = Phones::default();
+    for (id, (_, of_id)) in segments {
+        if let Err(reason) = phones.insert(id.clone(), of_id) {
+            // The line is not known any more; the utterance is.
+            bad_lines.push(BadLine { line: 0, reason: format!("{id}: {reason}") });
+        }
+    }
+    Ok((phones, bad_lines))
+}
+
+fn one(line: &[u8]) -> Result<(String, String, Segment), String> {
+    let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_owned())?;
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [id, channel, start, duration, phone] = fields
+        .get(..5)
+        .and_then(|five| five.try_into().ok())
+        .ok_or_else(|| format!("{} fields: a line is `id channel start duration phone [confidence]`", fields.len()))?;
+    let seconds = |text: &str| -> Result<f64, String> {
+        text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| format!("{text:?} is not seconds"))
+    };
+    let start = seconds(start)?;
+    let segment = Segment { start, end: start + seconds(duration)?, phone: phone.to_owned() };
+    Ok((id.to_owned(), channel.to_owned(), segment))
+}
+
+/// Whether a line is one of such a file.
+pub(super) fn is_one(line: &str) -> bool {
+    line.starts_with(";;") || one(line.as_bytes()).is_ok()
+}

@@ -1,0 +1,236 @@
+//! From phones in time to classes of frames: phones → states → tied classes.
+//!
+//! Times become frames of 10 ms by rounding each boundary. A phone of n frames has three states: frame j (from 0) is in
+//! state ⌊3 (2j + 1) / 2n⌋, so a phone of one frame is all middle. What no aligner names is silence, `SIL`. A state in the
+//! context of its neighbours, `l-c+r.s`, is a class of its own when it has enough frames; those that have not are put
+//! together as `c+r.s`, and again, if even these are too few, as `c.s`, which every phone has. What a map does not know at
+//! all is its last class, `?`. Names lose what word position (`_B`, `_I`, `_E`, `_S`) and, in ARPAbet, stress (`AA1`) add.
+//!
+//! A map counts frames: make it from public data and hand it on, as all participants of a job need the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Alignment, Alignments, MOST_FRAMES};
+
+/// Silence, and whatever stands outside the first and the last phone.
+const SILENCE: &str = "SIL";
+/// The class of what a map does not know.
+const UNKNOWN: &str = "?";
+/// States of a phone.
+const STATES: usize = 3;
+/// Frames a second.
+const RATE: f64 = 100.0;
+
+/// A phone in time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Segment {
+    /// Its start, seconds.
+    pub(super) start: f64,
+    /// Its end, seconds.
+    pub(super) end: f64,
+    /// Its name as written.
+    pub(super) phone: String,
+}
+
+/// The phones of all utterances, in frames and without gaps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Phones {
+    by_id: BTreeMap<String, Vec<(String, u32)>>,
+}
+
+impl Phones {
+    /// Takes an utterance.
+    ///
+    /// # Errors
+    /// In words, when its segments overlap, run backwards or cover nothing, or it is known already.
+    pub(super) fn insert(&mut self, id: String, mut segments: Vec<Segment>) -> Result<(), String> {
+        segments.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let mut runs: Vec<(String, u32)> = Vec::new();
+        let mut at: u32 = 0;
+        for Segment { start, end, phone } in segments {
+            let (from, to) = (frame(start)?, frame(end)?);
+            if to < from {
+                return Err(format!("a phone from {start} s to {end} s"));
+            }
+            // Neighbours may share a frame by rounding of their times, never more.
+            if from + 1 < at {
+                return Err(format!("phones overlap at {start} s"));
+            }
+            if from > at {
+                runs.push((SILENCE.to_owned(), from - at));
+            }
+            if to > from.max(at) {
+                runs.push((name(&phone), to - from.max(at)));
+                at = to;
+            } else {
+                at = at.max(from);
+            }
+        }
+        if at == 0 {
+            return Err("no phone has a frame".to_owned());
+        }
+        match self.by_id.entry(id) {
+            std::collections::btree_map::Entry::Occupied(_) => {
+                Err("there is an earlier one for this utterance".to_owned())
+            }
+            std::collections::btree_map::Entry::Vacant(place) => {
+                place.insert(runs);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Ties the states of all utterances: a context with at least `least` frames keeps a class.
+    ///
+    /// # Errors
+    /// When that leaves more classes than labels can name.
+    pub(super) fn tie(&self, least: u64) -> Result<PhoneMap, String> {
+        let mut whole: BTreeMap<[String; 3], u64> = BTreeMap::new();
+        for run in self.by_id.values().flat_map(|runs| states(runs)) {
+            *whole.entry(run.names).or_default() += u64::from(run.frames);
+        }
+        let mut half: BTreeMap<(String, String), u64> = BTreeMap::new();
+        let mut classes = Vec::new();
+        let mut alone = std::collections::BTreeSet::new();
+        for ([context, right, state], frames) in whole {
+            alone.insert(state.clone());
+            if context == state {
+                continue;
+            }
+            if frames >= least {
+                classes.push(context);
+            } else {
+                *half.entry((right, state)).or_default() += frames;
+            }
+        }
+        classes.extend(half.into_iter().filter(|(_, frames)| *frames >= least).map(|((right, _), _)| right));
+        classes.extend(alone);
+        classes.sort();
+        if classes.len() > usize::from(u16::MAX) {
+            return Err(format!("{} classes, more than {}: raise --phone-frames", classes.len(), u16::MAX));
+        }
+        Ok(PhoneMap { phone_classes: classes })
+    }
+
+    /// One class for every frame, by a map.
+    pub(super) fn alignments(&self, map: &PhoneMap) -> Alignments {
+        let mut alignments = Alignments::default();
+        for (id, runs) in &self.by_id {
+            let mut labels: Vec<(u16, u32)> = Vec::new();
+            for run in states(runs) {
+                let class = map.class(&run.names);
+                match labels.last_mut() {
+                    Some((last, frames)) if *last == class => *frames += run.frames,
+                    _ => labels.push((class, run.frames)),
+                }
+            }
+            let frames = labels.iter().map(|(_, frames)| *frames as usize).sum();
+            alignments.by_id.insert(id.clone(), Alignment { runs: labels, frames });
+        }
+        alignments
+    }
+}
+
+/// Some frames in one state.
+struct StateRun {
+    /// With both neighbours, with the right one, alone.
+    names: [String; 3],
+    frames: u32,
+}
+
+fn states(runs: &[(String, u32)]) -> impl Iterator<Item = StateRun> {
+    let neighbour = |at: Option<usize>| at.and_then(|at| runs.get(at)).map_or(SILENCE, |(phone, _)| phone.as_str());
+    runs.iter().enumerate().flat_map(move |(i, (phone, frames))| {
+        let (left, right) = (neighbour(i.checked_sub(1)), neighbour(i.checked_add(1)));
+        let mut counts = [0_u32; STATES];
+        for j in 0..*frames as usize {
+            counts[STATES * (2 * j + 1) / (2 * *frames as usize)] += 1;
+        }
+        let of_state = move |(state, frames): (usize, u32)| {
+            let alone = format!("{phone}.{state}");
+            // Silence sounds the same beside whatever.
+            let names = if phone == SILENCE {
+                [alone.clone(), alone.clone(), alone]
+            } else {
+                [format!("{left}-{phone}+{right}.{state}"), format!("{phone}+{right}.{state}"), alone]
+            };
+            StateRun { names, frames }
+        };
+        counts.into_iter().enumerate().filter(|(_, frames)| *frames > 0).map(of_state)
+    })
+}
+
+fn frame(seconds: f64) -> Result<u32, String> {
+    let frame = (seconds * RATE).round();
+    // A start just below zero is a rounding of zero.
+    if (-1.0..=MOST_FRAMES as f64).contains(&frame) {
+        Ok(frame.max(0.0) as u32)
+    } else {
+        Err(format!("a time of {seconds} s"))
+    }
+}
+
+/// A phone's name without word position and stress; silence by one name.
+fn name(written: &str) -> String {
+    let plain = ["_B", "_I", "_E", "_S"].iter().find_map(|suffix| written.strip_suffix(suffix)).unwrap_or(written);
+    let bare = plain.trim_end_matches(|c: char| c.is_ascii_digit());
+    let plain = if !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_uppercase()) { bare } else { plain };
+    match plain {
+        "" | "<eps>" | "sil" | "SIL" | "sp" | "SP" => SILENCE.to_owned(),
+        // `?` is the class of the unknown, and no phone's.
+        other => other.replace('?', "ʔ"),
+    }
+}
+
+/// Which class each state in its context is: the class is the place in the list, and one more, `?`, is for the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhoneMap {
+    phone_classes: Vec<String>,
+}
+
+impl PhoneMap {
+    /// Reads a map that a preparation wrote.
+    ///
+    /// # Errors
+    /// In words, naming what is wrong.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let map: Self = serde_json::from_slice(&text).map_err(|error| {
+            format!("{} is no phone map ({error}): take the phones.json of a dataset", path.display())
+        })?;
+        let ordered = map.phone_classes.is_sorted_by(|a, b| a < b) && map.phone_classes.len() <= usize::from(u16::MAX);
+        if !ordered || map.phone_classes.is_empty() {
+            return Err(format!("{} is no phone map: its names are not ascending", path.display()));
+        }
+        Ok(map)
+    }
+
+    /// Number of classes, the one for the rest included.
+    pub fn classes(&self) -> usize {
+        self.phone_classes.len() + 1
+    }
+
+    /// The name of a class.
+    pub fn name(&self, class: u16) -> Option<&str> {
+        let class = usize::from(class);
+        if class == self.phone_classes.len() {
+            Some(UNKNOWN)
+        } else {
+            self.phone_classes.get(class).map(String::as_str)
+        }
+    }
+
+    fn class(&self, names: &[String; 3]) -> u16 {
+        let known = names.iter().find_map(|name| self.phone_classes.binary_search(name).ok());
+        known.unwrap_or(self.phone_classes.len()) as u16
+    }
+}

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
+mod exact;
+
 use libm::{exp, expm1};
 use proptest::prelude::*;
 
@@ -72,6 +74,34 @@ proptest! {
         prop_assert!(at(z, 2 * steps) >= got * 0.999);
         let replaced = epsilon(&Plan::of(&sampled(q, z).times(steps), Adjacency::ReplaceOne), delta);
         prop_assert!(replaced >= got * 0.999);
+    }
+
+    #[test]
+    fn mixtures_are_at_most_their_renyi_bound_in_whatever_order_and_more_delta_or_less_sampling_never_costs_more(
+        ln_q in -6.0f64..-0.5, z in 0.7f64..5.0, laplace in 0.01f64..0.6, side in 0.01f64..0.6, steps in 1u64..400
+    ) {
+        let of = |value: f64| Epsilon::new(value).unwrap();
+        let mixed = |q: f64| vec![
+            sampled(q, z).times(steps),
+            Event::Laplace { epsilon: of(laplace) }.times(3),
+            Event::Gaussian { noise_multiplier: NoiseMultiplier::new(3.0 * z).unwrap() },
+            Event::Approximate { epsilon: of(side), delta: Delta::new(1e-8).unwrap() },
+            sampled((2.0 * q).min(1.0), 1.5 * z).times(7),
+        ];
+        let at = |events: Vec<Event>, delta: f64| epsilon(&Plan::of(&Event::Composed { events }, Adjacency::AddRemove), delta);
+        let (q, delta) = (exp(ln_q), 1e-6);
+        let got = at(mixed(q), delta);
+        let whole = Event::Composed { events: mixed(q) };
+        let curve = mechanism::curve(&whole, Adjacency::AddRemove, &OrderGrid::reporting()).unwrap();
+        let renyi = convert::epsilon(&curve, Delta::new(delta).unwrap()).unwrap().get();
+        prop_assert!(got <= renyi * 1.001 + 1e-6, "{} {}", got, renyi);
+        let turned = at(mixed(q).into_iter().rev().collect(), delta);
+        prop_assert!((got - turned).abs() <= 1e-6 * got + 1e-9, "{} {}", got, turned);
+        prop_assert!(at(mixed(q), 10.0 * delta) <= got);
+        prop_assert!(at(mixed(0.8 * q), delta) <= got * 1.001 + 1e-6);
+        // More of anything never costs less.
+        let more = mixed(q).into_iter().chain([Event::Laplace { epsilon: of(0.1) }]).collect();
+        prop_assert!(at(more, delta) >= got * 0.999);
     }
 
     #[test]

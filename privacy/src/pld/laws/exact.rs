@@ -1,0 +1,110 @@
+//! Tight numbers against plain quadrature of the definition, which shares no formula with them.
+
+use libm::exp;
+use proptest::prelude::*;
+
+use super::{Epsilon, Pair, Plan};
+
+/// Both densities of a pair on the line, whose likelihood ratio rises with x; where they live, and their least width.
+struct Densities {
+    p: Box<dyn Fn(f64) -> f64>,
+    q: Box<dyn Fn(f64) -> f64>,
+    ends: (f64, f64),
+}
+
+fn normal(z: f64, mean: f64, x: f64) -> f64 {
+    exp(-0.5 * ((x - mean) / z) * ((x - mean) / z)) / (z * (2.0 * std::f64::consts::PI).sqrt())
+}
+
+impl Densities {
+    /// One unit more, in a sample or not; or the reverse, mirrored so that the ratio rises.
+    fn sampled(rate: f64, z: f64, add: bool) -> Self {
+        let mixed = move |x: f64| (1.0 - rate) * normal(z, 0.0, x) + rate * normal(z, 1.0, x);
+        let ends = (-12.0 * z - 1.0, 12.0 * z + 1.0);
+        if add {
+            Self { p: Box::new(move |x| normal(z, 0.0, x)), q: Box::new(move |x| mixed(-x)), ends }
+        } else {
+            Self { p: Box::new(mixed), q: Box::new(move |x| normal(z, 0.0, x)), ends }
+        }
+    }
+
+    fn replaced(rate: f64, z: f64) -> Self {
+        let mixed = move |x: f64| (1.0 - rate) * normal(z, 0.0, x) + rate * normal(z, 1.0, x);
+        Self { p: Box::new(mixed), q: Box::new(move |x| mixed(-x)), ends: (-12.0 * z - 1.0, 12.0 * z + 1.0) }
+    }
+
+    /// δ(ε) = ∫ max(P − e^ε Q, 0): from where the integrand leaves 0 to the right, which bisection finds.
+    fn delta(&self, epsilon: f64) -> f64 {
+        let above = |x: f64| (self.p)(x) - exp(epsilon) * (self.q)(x);
+        let (mut low, mut high) = self.ends;
+        for _ in 0..200 {
+            let middle = 0.5 * (low + high);
+            if above(middle) > 0.0 { high = middle } else { low = middle }
+        }
+        simpson(high, self.ends.1, above)
+    }
+
+    fn loss(&self, x: f64) -> f64 {
+        libm::log((self.p)(x) / (self.q)(x))
+    }
+}
+
+fn simpson(from: f64, to: f64, f: impl Fn(f64) -> f64) -> f64 {
+    let half = 4000;
+    let step = (to - from) / f64::from(2 * half);
+    let weight = |i: i32| if i == 0 || i == 2 * half { 1.0 } else { f64::from(2 + 2 * (i % 2)) };
+    (0..=2 * half).map(|i| weight(i) * f(from + step * f64::from(i))).sum::<f64>() * step / 3.0
+}
+
+fn delta(plan: &Plan, epsilon: f64) -> f64 {
+    plan.delta(Epsilon::new(epsilon).expect("in range")).expect("a grid")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn one_step_is_the_integral_that_defines_it(
+        ln_q in -5.0f64..-0.01, ln_z in -0.9f64..1.8, epsilon in 0.0f64..3.0, replaced: bool
+    ) {
+        let (q, z) = (exp(ln_q), exp(ln_z));
+        let mut plan = Plan::new();
+        let exact = if replaced {
+            plan.add_pair(Pair::sampled_gaussian_replacing(q, z), 1);
+            Densities::replaced(q, z).delta(epsilon)
+        } else {
+            plan.add_pair(Pair::sampled_gaussian(q, z), 1);
+            let (remove, add) =
+                (Densities::sampled(q, z, false).delta(epsilon), Densities::sampled(q, z, true).delta(epsilon));
+            prop_assert!(remove >= add - 1e-15, "adding costs more than removing: {remove:e} {add:e}");
+            remove.max(add)
+        };
+        let got = delta(&plan, epsilon);
+        prop_assert!(got >= exact * (1.0 - 1e-9) - 1e-16, "{got:e} {exact:e}");
+        prop_assert!(got <= exact * (1.0 + 1e-6) + 1e-15, "{got:e} {exact:e}");
+    }
+
+    #[test]
+    fn two_different_steps_are_never_below_their_exact_composition_and_near_it(
+        ln_q in -4.0f64..-0.1, ln_z in -0.5f64..1.2, other_q in 0.05f64..1.0, other_z in 0.7f64..3.0, epsilon in 0.0f64..2.0
+    ) {
+        let (q, z) = (exp(ln_q), exp(ln_z));
+        let mut plan = Plan::new();
+        plan.add_pair(Pair::sampled_gaussian(q, z), 1);
+        plan.add_pair(Pair::sampled_gaussian(other_q, other_z), 1);
+        // E over the first outcome of the second step's exact profile at what is left of ε; the second is the formula that
+        // the law above holds.
+        let second = Pair::sampled_gaussian(other_q, other_z);
+        let first = |add: bool| {
+            let densities = Densities::sampled(q, z, add);
+            let profile = &second.directions[usize::from(add)];
+            let integrand = |x: f64| (densities.p)(x) * profile.profile(epsilon - densities.loss(x));
+            simpson(densities.ends.0, densities.ends.1, integrand)
+        };
+        let exact = first(false).max(first(true));
+        let got = delta(&plan, epsilon);
+        // Simpson's rule is good to eight digits here.
+        prop_assert!(got >= exact * (1.0 - 1e-7) - 1e-15, "{got:e} {exact:e}");
+        prop_assert!(got <= exact * 1.01 + 1e-9, "{got:e} {exact:e}");
+    }
+}

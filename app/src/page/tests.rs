@@ -184,7 +184,7 @@ async fn planner_with(field: &str, value: &str) -> String {
 #[tokio::test]
 async fn a_plan_says_what_it_leaves_who_decides_and_what_rounds_cost() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let said = ["Fits every budget.", " decides: its budget admits ", "passes over the data", "% of the budget: "];
+    let said = ["Fits every budget.", " decides: its budget admits ", "passes over the data", "% of the budget: ", " is the least."];
     for said in said {
         assert!(page.contains(said), "{said}");
     }

@@ -110,7 +110,8 @@ impl Plan {
                         && dataset.test_records > 0
                         && dataset.worker == lead.worker,
                     rate,
-                    noise: least_noise(dataset.id, standings, unit, rate, u64::from(2 * (rounds + spare)))
+                    noise: account(dataset.id, standings, unit)
+                        .and_then(|standing| least_noise(standing, rate, u64::from(2 * (rounds + spare))))
                         .map_or(1.0, |noise| noise.max(1.0)),
                     clip: 1.0,
                 }
@@ -227,22 +228,24 @@ fn audit(hidden: u32) -> Audit {
     Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 }
 }
 
-/// The least noise with which `releases` fit into what is left of a dataset's account, rounded up to three decimals;
-/// nothing when there is no account or no noise is enough.
-pub(super) fn least_noise(
-    dataset: DatasetId,
-    standings: &[(DatasetId, Vec<Standing>)],
-    unit: PrivacyUnit,
-    rate: f64,
-    releases: u64,
-) -> Option<f64> {
-    let (_, all) = standings.iter().find(|(id, _)| *id == dataset)?;
-    let standing = all.iter().find(|standing| standing.unit == unit)?;
+/// The least noise with which `releases` fit into what is left of an account, rounded up to three decimals; nothing when no
+/// noise is enough.
+pub(super) fn least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
     standing.balance.budget()?;
     let headroom = standing.balance.headroom();
     let rate = SamplingRate::new(rate).ok()?;
     let noise = calibrate::noise_for(&headroom, rate, releases, standing.adjacency).ok()?;
     Some((noise.get() * 1000.0).ceil() / 1000.0)
+}
+
+/// A dataset's account for a unit.
+pub(super) fn account(
+    dataset: DatasetId,
+    standings: &[(DatasetId, Vec<Standing>)],
+    unit: PrivacyUnit,
+) -> Option<&Standing> {
+    let (_, all) = standings.iter().find(|(id, _)| *id == dataset)?;
+    all.iter().find(|standing| standing.unit == unit)
 }
 
 #[cfg(all(test, feature = "ssr"))]

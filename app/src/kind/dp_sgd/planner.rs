@@ -20,7 +20,7 @@ use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::Kind;
 use undertone_privacy::PrivacyUnit;
 
-use super::plan::{Part, Plan, Step, least_noise};
+use super::plan::{Part, Plan, Step, account, least_noise};
 use super::price::prices;
 use crate::call::Fault;
 use crate::call::ask::{self, Answered};
@@ -295,7 +295,8 @@ fn party(
             let rate = plan.parts.get(index).map_or(1.0, |part| part.rate);
             (plan.unit, rate, u64::from(plan.rounds) + u64::from(plan.spare))
         });
-        if let Some(noise) = standings.with_value(|all| least_noise(id, all, unit, rate, releases)) {
+        let least = |all: &Vec<_>| least_noise(account(id, all, unit)?, rate, releases);
+        if let Some(noise) = standings.with_value(least) {
             change(&|part| part.noise = noise);
         }
     };

@@ -7,6 +7,7 @@ use undertone_api::job::dp_sgd::{Arm, Spec};
 use undertone_api::plan::{Books, Buys, EpsilonCurve, Key, Knob, Offered, Priced, Rounded as _, epochs, offers};
 use undertone_privacy::Event;
 
+use super::plan::least_noise;
 use crate::standing::{NoPayment, Payment, Standing};
 
 /// What a plan means for one dataset.
@@ -26,8 +27,10 @@ pub enum Verdict {
         payment: Payment,
         /// The rounds that would fit into what is left, after the releases in reserve.
         rounds_that_fit: u32,
-        /// Expected passes over its data.
-        epochs: f64,
+        /// Expected passes over its data: in the rounds asked, and in the rounds that would fit.
+        epochs: (f64, f64),
+        /// The least noise with which the rounds asked would fit, in thousandths rounded up; nothing when no noise is enough.
+        least_noise: Option<f64>,
         /// ε that its account would come to after so many rounds.
         curve: EpsilonCurve,
         /// Exact gradients that leave beside it in the open arm: no budget covers these.
@@ -92,11 +95,14 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<
     let standing = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency);
     let purse = priced.and_then(|priced| Some((priced, priced.purse(dataset.id)?)));
     let (Some(standing), Some((priced, purse))) = (standing, purse) else { return Verdict::NoBudget };
+    let rounds_that_fit = priced.rounds_that_fit(purse);
+    let rate = spec.value(Knob::SamplingRate, dataset.id).unwrap_or_default();
     match standing.share(purse, &charge) {
         Ok(payment) => Verdict::Pays {
+            rounds_that_fit,
+            epochs: (epochs(priced.rounds, rate), epochs(rounds_that_fit, rate)),
+            least_noise: least_noise(standing, rate, payment.releases),
             payment,
-            rounds_that_fit: priced.rounds_that_fit(purse),
-            epochs: epochs(priced.rounds, spec.value(Knob::SamplingRate, dataset.id).unwrap_or_default()),
             curve: priced.curve(purse),
             exact,
         },

@@ -74,11 +74,12 @@ fn said(verdict: Verdict) -> AnyView {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
         Verdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
-        Verdict::Pays { payment, rounds_that_fit, epochs, exact, .. } => {
+        Verdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, .. } => {
             let Payment { reading, ghost, .. } = payment;
+            let room = room(rounds_that_fit, epochs.1, least_noise);
             view! {
                 <Gauge reading ghost=Some(ghost)/>
-                <p class="hint" class:bad-text=!ghost.fits>{asked(&payment, rounds_that_fit, epochs)}</p>
+                <p class="hint" class:bad-text=!ghost.fits>{asked(&payment, epochs.0)}{room}</p>
                 {ghost.fits.then(|| view! { <p class="hint">{leaves(&payment)}</p> })}
                 {(exact > 0).then(|| in_the_clear(exact))}
             }
@@ -87,24 +88,32 @@ fn said(verdict: Verdict) -> AnyView {
     }
 }
 
-/// What the plan asks of an account, and what the account has room for.
-fn asked(payment: &Payment, rounds_that_fit: u32, epochs: f64) -> String {
-    let fit = match rounds_that_fit {
-        0 => "not one round fits with this noise".to_owned(),
-        n => format!("{} fit into what is left", words::plural(n.into(), "round")),
-    };
+/// What the plan asks of an account.
+fn asked(payment: &Payment, epochs: f64) -> String {
     format!(
-        "ε {} by itself for {}, about {} over the data; {fit}.",
+        "ε {} by itself for {}, {} over the data. ",
         words::epsilon(payment.own),
         words::plural(payment.releases, "release"),
         passes(epochs),
     )
 }
 
+/// What the account has room for.
+fn room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
+    let fit = match rounds {
+        0 => "Not one round fits with this noise".to_owned(),
+        n => format!("{}, {}, fit into what is left", words::plural(n.into(), "round"), passes(epochs)),
+    };
+    match least_noise {
+        Some(noise) => format!("{fit}; for the rounds asked, noise z {noise} is the least."),
+        None => format!("{fit}; no noise is enough for the rounds asked."),
+    }
+}
+
 /// Expected passes over the data, to one decimal.
 fn passes(epochs: f64) -> String {
     let said = words::number((epochs * 10.0).round() / 10.0);
-    if said == "1" { "1 pass".to_owned() } else { format!("{said} passes") }
+    if said == "1" { "about 1 pass".to_owned() } else { format!("about {said} passes") }
 }
 
 /// What would be left, and for what that would do.

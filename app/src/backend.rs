@@ -34,6 +34,7 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_api::plan::Plan;
 use undertone_api::problem::{Code, Problem};
 use undertone_api::session::SignIn;
+use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
 
 use crate::standing::Standing;
@@ -139,6 +140,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Clears a dataset that an audit has frozen.
     async fn clear_freeze(&self, dataset: DatasetId, word: ClearFreeze) -> Answer<Freeze>;
+
+    /// What a job cost, when it is over.
+    async fn certificate(&self, job: JobId) -> Answer<Certificate>;
+
+    /// The address from which the caller's browser can fetch a job's certificate with its evidence: the REST address.
+    fn certificate_file(&self, job: JobId) -> String;
 
     /// The address from which the caller's browser can fetch a file with its cookies: the REST address.
     fn download(&self, artifact: &Artifact) -> String;

@@ -113,6 +113,26 @@ pub async fn found(name: String, #[server(default)] description: String, organiz
     native::land(answer, |made| crate::path::overview(made.id), Some("The consortium is founded.".to_owned()))
 }
 
+/// Declares in how many organizations of a consortium one person may be.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "attest-overlap")]
+pub async fn attest_overlap(
+    consortium: ConsortiumId,
+    overlap: String,
+    #[server(default)] most: u32,
+    #[server(default)] statement: String,
+) -> Result<(), Fault> {
+    let backend = crate::backend::backend()?;
+    let answer = match native::overlap(&overlap, most) {
+        Ok(overlap) => backend.attest(consortium, undertone_api::consortium::NewOverlap { overlap, statement }).await,
+        Err(problem) => Err(problem),
+    };
+    let said = "It is declared, with your name. Certificates made from now on say so.".to_owned();
+    native::land(answer, |_| crate::path::overview(consortium), Some(said))
+}
+
 /// Makes a link by which an organization joins.
 ///
 /// # Errors

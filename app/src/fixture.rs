@@ -2,6 +2,8 @@
 //! in different states. What it answers is made with the real rules; only storing is missing.
 
 mod audit;
+mod certificate;
+mod consortium;
 mod memory;
 mod render;
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod audit;
+mod certificate;
 mod dataset;
 mod datasets;
 mod enter;
@@ -11,6 +12,7 @@ mod ledger;
 mod models;
 mod organization;
 mod organizations;
+mod overlap;
 mod overview;
 mod plan;
 
@@ -18,6 +20,7 @@ use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
 
 pub(crate) use account::settings;
+pub(crate) use certificate::certificate;
 pub(crate) use dataset::dataset;
 pub(crate) use datasets::datasets;
 pub(crate) use enter::{accept, found, home, sign_in};

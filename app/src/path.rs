@@ -34,6 +34,11 @@ pub fn job(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/jobs/{job}")
 }
 
+/// What a job cost.
+pub fn certificate(consortium: ConsortiumId, job: JobId) -> String {
+    format!("/c/{consortium}/jobs/{job}/certificate")
+}
+
 /// A consortium's datasets.
 pub fn datasets(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/datasets")

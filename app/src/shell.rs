@@ -61,6 +61,7 @@ pub fn App() -> impl IntoView {
                 <Route path=path!("/c/:consortium/jobs") view=page::jobs ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/plan") view=page::plan ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs/:job") view=page::job ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/jobs/:job/certificate") view=page::certificate ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/datasets") view=page::datasets ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/datasets/:dataset") view=page::dataset ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/organizations") view=page::organizations ssr=SsrMode::Async/>

@@ -4,6 +4,7 @@
 
 mod audit;
 mod budget;
+mod certificate;
 mod consortium;
 pub mod cookie;
 mod dataset;
@@ -18,6 +19,7 @@ pub mod openapi;
 mod organization;
 mod plan;
 pub mod problem;
+mod schema;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -62,6 +64,8 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(audit::list))
         .routes(routes!(audit::freezes))
         .routes(routes!(audit::clear))
+        .routes(routes!(certificate::file))
+        .routes(routes!(certificate::schema))
         .routes(routes!(model::list))
         .routes(routes!(model::content))
 }

@@ -9,6 +9,7 @@ mod receipt;
 pub mod approval;
 pub mod audit;
 pub mod budget;
+pub mod certificate;
 pub mod consortium;
 pub mod dataset;
 pub mod finish;

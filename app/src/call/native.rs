@@ -21,6 +21,7 @@ use undertone_api::model::Artifact;
 use undertone_api::organization::Invitation;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::worker::Enrolment;
+use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::Fault;
@@ -175,6 +176,16 @@ pub(crate) fn came_from() -> String {
 pub(crate) fn own_address(to: &str) -> String {
     let own = to.starts_with('/') && !to.starts_with("//") && !to.contains('\\') && to.is_ascii();
     if own && !to.chars().any(char::is_control) { to.to_owned() } else { "/".to_owned() }
+}
+
+/// Parses a cross-organization rule from a form.
+pub(crate) fn overlap(choice: &str, most: u32) -> Answer<Overlap> {
+    match choice {
+        "disjoint" => Ok(Overlap::Disjoint),
+        "everywhere" => Ok(Overlap::default()),
+        "some" => Ok(Overlap::Overlapping { at_most: Some(most) }),
+        _ => Err(Problem::validation(vec![Violation::new("overlap", "use `everywhere`, `some` or `disjoint`")])),
+    }
 }
 
 /// Parses a budget from a form.

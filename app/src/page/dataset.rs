@@ -11,8 +11,9 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
 
+use super::certificate::change;
 use super::ledger::{event, rows};
-use super::nothing;
+use super::{nothing, overlap};
 use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::When;
 use crate::screen::{Desk, Place, Sheet, screen};
@@ -24,7 +25,7 @@ const PAGES: usize = 25;
 /// The page.
 pub(crate) fn dataset() -> AnyView {
     screen(Place::Datasets, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let (consortium, rule, member) = (desk.consortium()?.id, desk.consortium()?.overlap.overlap, desk.member()?);
         let id: DatasetId = desk.id("dataset")?;
         let dataset = desk.backend.datasets(consortium).await?.into_iter().find(|dataset| dataset.id == id);
         let dataset = dataset.ok_or_else(|| {
@@ -46,6 +47,7 @@ pub(crate) fn dataset() -> AnyView {
             view! {
                 {none.then(|| view! { <p class="headline">"No budget is set; no job can train privately on it"</p> })}
                 {accounts}
+                <p class="hint">{overlap::sentence(rule)}" "<a href=format!("{}#overlap", path::overview(consortium))>"Who says so"</a></p>
             }
             .into_any()
         };
@@ -84,7 +86,7 @@ fn account(account: &Account) -> AnyView {
                     words::plural(account.released_in_the_clear, "exact release")
                 )}</p>
             })}
-            <p class="hint">{words::unit_meaning(account.unit)}{format!(" Neighbouring: {}.", words::adjacency(account.adjacency))}</p>
+            <p class="hint">{words::unit_meaning(account.unit)}" "{change(account.adjacency, account.unit)}</p>
         </section>
     }
     .into_any()

@@ -38,6 +38,7 @@ pub(crate) fn job() -> AnyView {
         let audits = desk.backend.audits(id).await?;
         let audit = super::audit::section(&job, &datasets, &audits, desk.now);
         let facts = kind::facts(&job.spec);
+        let certified = certified(consortium, &job);
         let summary = job.summary.clone();
         Ok(Sheet::new(
             summary.title,
@@ -51,6 +52,7 @@ pub(crate) fn job() -> AnyView {
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
                         <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<When at=summary.created_at now=desk.now/></dd></div>
+                        <div><dt>"Certificate"</dt><dd>{certified}</dd></div>
                         <div><dt>"Signed manifest"</dt><dd><Digest digest=job.manifest.clone()/></dd></div>
                     </dl>
                 </section>
@@ -58,6 +60,17 @@ pub(crate) fn job() -> AnyView {
             },
         ))
     })
+}
+
+/// The way to the certificate, or when there will be one.
+fn certified(consortium: ConsortiumId, job: &Job) -> AnyView {
+    let released = job.participants.iter().any(|party| party.releases > 0);
+    if job.summary.state == State::Finished || (job.summary.state.is_over() && released) {
+        return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"What it cost, signed"</a> }
+            .into_any();
+    }
+    let when = if job.summary.state.is_over() { "none: nothing was released" } else { "made when the job is over" };
+    view! { {when} }.into_any()
 }
 
 /// What the viewer may decide now.

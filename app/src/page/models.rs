@@ -26,6 +26,7 @@ pub(crate) fn models() -> AnyView {
                         <td data-label="size" class="number">{words::bytes(file.size)}</td>
                         <td data-label="SHA-256"><Digest digest=file.digest/></td>
                         <td data-label="made"><When at=file.created_at now=desk.now/></td>
+                        <td data-label="cost"><a href=path::certificate(consortium, job.id)>"Certificate"</a></td>
                     </tr>
                 });
             }
@@ -38,7 +39,7 @@ pub(crate) fn models() -> AnyView {
         } else {
             view! {
                 <table class="cards">
-                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Made"</th></tr></thead>
+                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Made"</th><th scope="col">"What it cost"</th></tr></thead>
                     <tbody>{rows}</tbody>
                 </table>
             }

@@ -6,7 +6,7 @@ use undertone_api::job::{Approval, State};
 use undertone_api::page::PageQuery;
 
 use super::jobs::table;
-use super::nothing;
+use super::{nothing, overlap};
 use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::VisibilityMark;
 use crate::screen::{Place, Sheet, screen};
@@ -19,6 +19,7 @@ pub(crate) fn overview() -> AnyView {
         let datasets = desk.backend.datasets(consortium.id).await?;
         let jobs = desk.backend.jobs(consortium.id, PageQuery::default()).await?.items;
         let organizations = desk.backend.organizations(consortium.id).await?;
+        let history = desk.backend.overlap(consortium.id).await?;
 
         let mut waits = Vec::new();
         for proposed in jobs.iter().filter(|job| job.state == State::Proposed) {
@@ -63,6 +64,13 @@ pub(crate) fn overview() -> AnyView {
         let first =
             first_steps(consortium.id, organizations.len(), datasets.is_empty(), viewer::admits(member, consortium.id));
         let recent: Vec<_> = jobs.into_iter().take(8).collect();
+        let rule = overlap::section(
+            consortium.id,
+            &consortium.overlap,
+            &history,
+            viewer::admits(member, consortium.id),
+            desk.now,
+        );
         Ok(Sheet::new(
             consortium.name.clone(),
             view! {
@@ -92,6 +100,7 @@ pub(crate) fn overview() -> AnyView {
                         table(&recent, desk.now)
                     }}
                 </section>
+                {rule}
             },
         ))
     })

@@ -21,6 +21,7 @@ fn addresses() -> Vec<(&'static str, String)> {
         ("organizations", path::organizations(c)),
         ("organization", path::organization(c, OWN)),
         ("models", path::models(c)),
+        ("certificate", path::certificate(c, FINISHED)),
         ("ledger", path::ledger(c)),
     ]
 }
@@ -112,6 +113,49 @@ async fn a_refused_form_goes_back_to_where_it_stood_and_says_why() {
     let page = render("/sign-in", false, word).await;
     assert!(page.body.contains("E-mail or password is wrong"), "{}", page.body);
     assert!(page.cookies().iter().any(|cookie| cookie.starts_with("undertone-word=;")), "the word is said once");
+}
+
+#[tokio::test]
+async fn a_certificate_says_what_it_cost_whom_on_whose_word_and_how_to_check_it() {
+    let page = render(&path::certificate(CONSORTIUM, FINISHED), true, "").await.body;
+    for said in [
+        "At most",
+        "for any one speaker",
+        "One person may be in the data of up to 2 organizations",
+        "Declared by Steward of North",
+        "For the budget",
+        "Tight, for this job alone",
+        "one added or removed",
+        "cut to length",
+        "40 paid, of 44 reserved",
+        "canaries measured at least",
+        "undertone-server certificate verify certificate-",
+        "href=\"/api/v1/schemas/certificate.json\"",
+    ] {
+        assert!(page.contains(said), "the certificate does not say {said:?}: {page}");
+    }
+    let file = format!("href=\"/api/v1/jobs/{FINISHED}/certificate\"");
+    assert!(page.contains(&file), "{file}");
+    let running = render(&path::certificate(CONSORTIUM, RUNNING), true, "").await;
+    assert_eq!(running.status, 409, "there is none of a job that is not over");
+    for leads in [path::job(CONSORTIUM, FINISHED), path::models(CONSORTIUM)] {
+        let way = format!("href=\"{}\"", path::certificate(CONSORTIUM, FINISHED));
+        assert!(render(&leads, true, "").await.body.contains(&way), "{leads} does not lead to the certificate");
+    }
+}
+
+#[tokio::test]
+async fn an_admin_declares_in_how_many_organizations_a_person_may_be() {
+    let overview = render(&path::overview(CONSORTIUM), true, "").await.body;
+    assert!(overview.contains("action=\"/ui/attest-overlap\""), "{overview}");
+    let rule = "One person may be in the data of up to 2 organizations";
+    assert!(overview.contains(rule), "{overview}");
+    assert!(render(&path::dataset(CONSORTIUM, dataset(1)), true, "").await.body.contains(rule));
+    let body = format!("consortium={CONSORTIUM}&overlap=disjoint&most=2&statement=different+countries");
+    let came = send("attest-overlap", &body, true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::overview(CONSORTIUM).as_str()), "{}", came.body);
+    let bare = send("attest-overlap", &body.replace("different+countries", ""), true).await;
+    assert_eq!(bare.location(), "/from?x=1", "a claim without grounds goes back");
 }
 
 #[tokio::test]

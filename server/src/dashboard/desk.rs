@@ -18,6 +18,7 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::session::SignIn;
+use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
 use undertone_app::{Answer, Backend, Cookies, Standing};
 
@@ -26,7 +27,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::rest::cookie;
 use crate::service::{
-    approval, audit, budget, consortium, dataset, freeze, invitation, job, ledger, member, model, organization, plan, session, worker,
+    approval, audit, budget, certificate, consortium, dataset, freeze, invitation, job, ledger, member, model,
+    organization, plan, session, worker,
 };
 
 /// The backend of one request.
@@ -180,6 +182,14 @@ impl Backend for Desk {
 
     async fn clear_freeze(&self, id: DatasetId, word: ClearFreeze) -> Answer<Freeze> {
         freeze::clear(&self.ctx, self.actor()?, id, &word).await.map_err(Error::into_problem)
+    }
+
+    async fn certificate(&self, id: JobId) -> Answer<Certificate> {
+        certificate::get(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    fn certificate_file(&self, id: JobId) -> String {
+        format!("/api/v1/jobs/{id}/certificate")
     }
 
     fn download(&self, artifact: &Artifact) -> String {

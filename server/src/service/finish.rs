@@ -81,6 +81,7 @@ pub async fn finish_audited(
         })
         .await?;
     round::clear(ctx, id).await;
+    crate::service::certificate::issue_if_due(ctx, id).await;
     ctx.wake().ring();
     Ok(countersigned)
 }

@@ -18,7 +18,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::job;
-use crate::service::round;
+use crate::service::{certificate, round};
 
 pub use propose::{propose, violations};
 
@@ -87,6 +87,7 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
         })
         .await?;
     round::clear(ctx, id).await;
+    certificate::issue_if_due(ctx, id).await;
     ctx.wake().ring();
     view::job(ctx, row).await
 }

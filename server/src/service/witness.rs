@@ -64,7 +64,7 @@ pub async fn witness(ctx: &Ctx, worker: WorkerId, known: Option<&Signed>, receip
 }
 
 /// The countersignatures of the receipts with what their leaves say, by number.
-async fn charged(
+pub(crate) async fn charged(
     ctx: &Ctx,
     worker: WorkerId,
     receipts: &[u64],

@@ -1,0 +1,172 @@
+//! A job's certificate, to be read and printed: what the job cost whom, on what grounds, and how to check it elsewhere.
+
+mod party;
+
+pub(super) use party::change;
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
+use undertone_api::signed::certificate::Together;
+use undertone_api::signed::{Certificate, Head};
+
+use super::overlap;
+use crate::component::said::{StateMark, When};
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, words};
+
+/// The page.
+pub(crate) fn certificate() -> AnyView {
+    screen(Place::Models, async |desk| {
+        let consortium = desk.consortium()?.id;
+        let id: JobId = desk.id("job")?;
+        let certificate = desk.backend.certificate(id).await?;
+        let file = desk.backend.certificate_file(id);
+        Ok(Sheet::new("Certificate", sheet(&certificate, consortium, &file, desk.now)))
+    })
+}
+
+fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str, now: OffsetDateTime) -> AnyView {
+    let job = &certificate.job;
+    let charged = certificate.parties.iter().any(|party| party.charged.is_some());
+    let sums = certificate.together.iter().map(|together| sum(certificate, together)).collect_view();
+    let parties = certificate.parties.iter().map(|party| party::section(party)).collect_view();
+    view! {
+        <p class="lead"><a href=path::job(consortium, job.id)>{job.title.clone()}</a>", a job of "{certificate.consortium.name.clone()}". "
+            <StateMark state=job.state/></p>
+        <div class="certificate">
+            <section class="panel answer"><h2>"What it cost"</h2>
+                {if charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: nobody's privacy was spent."</p> }.into_any() }}
+                {charged.then(|| view! {
+                    <p>{overlap::sentence(certificate.overlap.overlap)}" "{overlap::author(&certificate.overlap, now)}</p>
+                })}
+                <dl class="facts">
+                    <div><dt>"Issued"</dt><dd>{words::exact(certificate.issued_at)}" by "{certificate.issuer.address.clone()}</dd></div>
+                    <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
+                    {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd><When at now/></dd></div> })}
+                    <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div>
+                </dl>
+                <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
+            </section>
+            {parties}
+            {files(certificate)}
+            {signatures(certificate)}
+            {check(certificate)}
+        </div>
+    }
+    .into_any()
+}
+
+/// The consortium's number for one unit, in a sentence.
+fn sum(certificate: &Certificate, together: &Together) -> AnyView {
+    let unit = words::unit(together.unit);
+    let named = |id: &OrganizationId| {
+        let party = certificate.parties.iter().find(|party| party.organization == *id);
+        party.map_or_else(String::new, |party| party.organization_name.clone())
+    };
+    let names: Vec<String> = together.organizations.iter().map(named).collect();
+    let headline = match together.figure {
+        Some(figure) => match figure.epsilon {
+            Some(epsilon) => view! {
+                <p class="headline">"At most "<abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(epsilon)}</strong>" at "
+                    <abbr title=words::DELTA>"δ"</abbr>" "{words::delta(figure.delta)}" for any one "{unit}</p>
+            }
+            .into_any(),
+            None => view! { <p class="headline bad-text">{format!("No finite ε holds for a {unit}")}</p> }.into_any(),
+        },
+        None => view! { <p class="headline">{format!("Nothing is promised for a {unit}: no budget was set")}</p> }.into_any(),
+    };
+    let counted = match together.most {
+        most if most as usize == names.len() && most > 1 => "added up over".to_owned(),
+        1 if names.len() > 1 => "the greatest of".to_owned(),
+        1 => "in the data of".to_owned(),
+        most => format!("the {most} largest, added up, of"),
+    };
+    view! {
+        {headline}
+        <p class="hint">{format!("By this job alone, {counted} {}.", listed(&names))}</p>
+        {(together.in_the_clear > 0).then(|| view! {
+            <p class="in-the-clear">{format!(
+                "{} left in the clear besides, because an owner opened a dataset for a comparison. No ε covers them.",
+                words::plural(together.in_the_clear, "exact release")
+            )}</p>
+        })}
+    }
+    .into_any()
+}
+
+fn files(certificate: &Certificate) -> AnyView {
+    if certificate.artifacts.is_empty() {
+        return ().into_any();
+    }
+    let rows = certificate.artifacts.iter().map(|file| {
+        view! {
+            <tr>
+                <th scope="row">{file.name.clone()}</th>
+                <td data-label="size" class="number">{words::bytes(file.size)}</td>
+                <td data-label="SHA-256"><code>{file.digest.clone()}</code></td>
+            </tr>
+        }
+    });
+    view! {
+        <section class="panel"><h2>"For these files"</h2>
+            <table class="cards">
+                <thead><tr><th scope="col">"File"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th></tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </section>
+    }
+    .into_any()
+}
+
+fn signatures(certificate: &Certificate) -> AnyView {
+    let head = certificate.head.as_ref().and_then(|head| serde_json::from_str::<Head>(&head.payload).ok());
+    let sites = certificate.parties.iter().filter(|party| party.charged.is_some()).map(|party| {
+        view! { <div><dt>{format!("{}, for {}", party.organization_name, party.dataset_name)}</dt><dd><code>{party.site_key.clone()}</code></dd></div> }
+    });
+    view! {
+        <section class="panel"><h2>"Who signed what"</h2>
+            <dl class="facts">
+                <div><dt>"The server, this certificate"</dt><dd><code>{certificate.issuer.public_key.clone()}</code></dd></div>
+                <div><dt>"The server, what was to run"</dt><dd>"manifest "<code>{certificate.job.manifest.clone()}</code></dd></div>
+                {sites.collect_view()}
+                <div><dt>"The server's log then"</dt><dd>{match head {
+                    Some(head) => view! { {words::plural(head.size, "entry").replace("entrys", "entries")}", root "<code>{head.root}</code> }.into_any(),
+                    None => view! { "none was kept" }.into_any(),
+                }}</dd></div>
+            </dl>
+            <p class="hint">"Each site signed a receipt for every release before it left. The receipts are in the file, with their places in the server's log."</p>
+        </section>
+    }
+    .into_any()
+}
+
+fn check(certificate: &Certificate) -> AnyView {
+    let job = certificate.job.id;
+    let model = certificate.artifacts.iter().find(|file| file.name.ends_with(".safetensors"));
+    let model = model.map_or_else(String::new, |file| format!(" --model {}", file.name));
+    let command = format!(
+        "undertone-server certificate verify certificate-{job}.json{model} --server-key {}",
+        certificate.issuer.public_key
+    );
+    view! {
+        <section class="panel"><h2>"Check it yourself"</h2>
+            <p>"Take the file to any machine that has the program; no network and no account is needed."</p>
+            <p><code>{command}</code></p>
+            <p class="hint">"It checks every signature, counts the receipts, computes every ε again and names each point that does not hold. \
+                Compare the server's key with the one that a worker was enrolled with: a key in the file proves nothing by itself. "
+                {format!("The figures were computed by formulas {} of version {}. ", certificate.issuer.evaluator, certificate.issuer.program)}
+                "What the file may contain is described by a "<a href="/api/v1/schemas/certificate.json">"JSON Schema"</a>"."</p>
+        </section>
+    }
+    .into_any()
+}
+
+/// Names as people list them.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "nobody".to_owned(),
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}

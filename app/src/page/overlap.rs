@@ -1,0 +1,120 @@
+//! The cross-organization rule: what it says, whose word it is, and the form in which an admin gives theirs.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::consortium::OverlapRule;
+use undertone_api::id::ConsortiumId;
+use undertone_privacy::ledger::Overlap;
+
+use crate::component::form::post;
+use crate::component::said::When;
+use crate::words;
+
+/// The rule in one sentence.
+pub(super) fn sentence(overlap: Overlap) -> String {
+    match overlap {
+        Overlap::Disjoint => {
+            "Nobody is in the data of more than one organization, so what a job costs a person is the \
+                              greatest of the organizations' numbers."
+                .to_owned()
+        }
+        Overlap::Overlapping { at_most: None } => {
+            "One person may be in the data of every organization, so what a job costs \
+                                                   a person is what it costs in all of them together."
+                .to_owned()
+        }
+        Overlap::Overlapping { at_most: Some(most) } => format!(
+            "One person may be in the data of up to {}, so what a job costs a person is what it costs in the {most} where \
+             it costs most.",
+            words::plural(u64::from(most), "organization")
+        ),
+    }
+}
+
+/// Whose word the rule is.
+pub(super) fn author(rule: &OverlapRule, now: OffsetDateTime) -> AnyView {
+    match (&rule.attested_by, rule.attested_at) {
+        (Some(by), Some(at)) => {
+            let statement = (!rule.statement.is_empty()).then(|| format!(" “{}”", rule.statement));
+            view! { <span>"Declared by "{by.clone()}" "<When at now/>"."{statement}</span> }.into_any()
+        }
+        _ => view! { <span>"Nobody has declared otherwise; this is what holds then."</span> }.into_any(),
+    }
+}
+
+/// The rule, what was declared before, and the form for who may declare.
+pub(super) fn section(
+    consortium: ConsortiumId,
+    rule: &OverlapRule,
+    history: &[OverlapRule],
+    admin: bool,
+    now: OffsetDateTime,
+) -> AnyView {
+    let before = history.iter().skip(1).map(|rule| {
+        view! { <li>{sentence(rule.overlap)}" "{author(rule, now)}</li> }
+    });
+    let before = (history.len() > 1).then(|| {
+        view! {
+            <details class="more"><summary>"What was declared before"</summary>
+                <ul class="plain-list">{before.collect_view()}</ul>
+            </details>
+        }
+    });
+    view! {
+        <section class="panel" id="overlap"><h2>"People in several organizations"</h2>
+            <p>{sentence(rule.overlap)}</p>
+            <p class="hint">{author(rule, now)}" Every certificate says this rule and who declared it."</p>
+            {before}
+            {admin.then(|| form(consortium, rule.overlap))}
+        </section>
+    }
+    .into_any()
+}
+
+fn form(consortium: ConsortiumId, now: Overlap) -> AnyView {
+    let (chosen, most) = match now {
+        Overlap::Disjoint => ("disjoint", 2),
+        Overlap::Overlapping { at_most: None } => ("everywhere", 2),
+        Overlap::Overlapping { at_most: Some(most) } => ("some", most),
+    };
+    let choice = |value: &'static str, label: AnyView| {
+        view! {
+            <label class="check"><input type="radio" name="overlap" value=value required checked=value == chosen/><span>{label}</span></label>
+        }
+    };
+    let inner = view! {
+        <fieldset class="choices"><legend>"One person may be in the data of"</legend>
+            {choice("everywhere", view! { "every organization (nothing is known)" }.into_any())}
+            {choice("some", view! { "several, at most this many:" }.into_any())}
+            <label class="field inline"><span>"Most organizations"</span>
+                <input type="number" name="most" min="2" max="1000" step="1" value=most.to_string()/></label>
+            {choice("disjoint", view! { "one organization only" }.into_any())}
+        </fieldset>
+        <label class="field"><span>"How this is known"</span>
+            <textarea name="statement" rows="2" maxlength="1000"></textarea>
+            <small>"At least 10 characters, unless nothing is known. Everybody in the consortium can read it."</small></label>
+        <ul class="consequences">
+            <li>"It is a claim with your name and this moment. It stays in the history for ever."</li>
+            <li>"If it is wrong, certificates made from now on promise some people more than they get."</li>
+            <li>"No organization's own budget is affected, and no certificate made before changes."</li>
+        </ul>
+        <button type="submit" class="primary">"Declare it"</button>
+    };
+    let form = post("attest-overlap", vec![("consortium", consortium.to_string())], inner);
+    view! { <details class="more decide"><summary>"Declare what is known"</summary>{form}</details> }.into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_privacy::ledger::Overlap;
+
+    use super::sentence;
+
+    #[test]
+    fn a_rule_is_said_in_words() {
+        assert!(sentence(Overlap::default()).contains("every organization"));
+        assert!(sentence(Overlap::Disjoint).contains("greatest of the organizations"));
+        let two = sentence(Overlap::Overlapping { at_most: Some(2) });
+        assert!(two.contains("up to 2 organizations") && two.contains("in the 2 where"), "{two}");
+    }
+}

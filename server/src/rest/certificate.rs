@@ -1,0 +1,34 @@
+//! `/jobs/{id}/certificate` and `/schemas`: what a job cost, to be taken away and checked elsewhere.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use undertone_api::id::JobId;
+use undertone_api::problem::Problem;
+use undertone_api::signed::CertificateFile;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use super::schema;
+use crate::ctx::Ctx;
+use crate::service::certificate;
+
+/// Take a job's certificate away, with its evidence
+///
+/// Checked without this server by `undertone-server certificate verify FILE`.
+#[utoipa::path(get, path = "/jobs/{id}/certificate", tag = "jobs", params(("id" = JobId, Path)),
+    responses((status = 200, body = CertificateFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn file(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+) -> Result<Json<CertificateFile>, Rejection> {
+    Ok(Json(certificate::file(&ctx, &actor, id).await?))
+}
+
+/// The JSON Schema of a certificate's file
+#[utoipa::path(get, path = "/schemas/certificate.json", tag = "jobs",
+    responses((status = 200, body = Object, content_type = "application/schema+json")))]
+pub(super) async fn schema() -> Response {
+    ([(header::CONTENT_TYPE, "application/schema+json")], schema::certificate().to_string()).into_response()
+}

@@ -1,0 +1,105 @@
+//! Certificates: what a job and all that it released cost. Made once, when the job is over; kept as it was signed.
+//!
+//! [`draft`] reads what happened, [`price`] computes every figure from it (the same code computes them again for whoever
+//! checks), [`evidence`] puts the signed documents beside the certificate when somebody takes it away, [`verify`] checks all
+//! of it on any machine, [`command`] from the command line. Nothing here decides whether a job may run.
+
+pub mod command;
+mod draft;
+mod evidence;
+mod price;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod verify;
+
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
+use undertone_api::id::JobId;
+use undertone_api::problem::Code;
+use undertone_api::signed::{Certificate, CertificateFile, Signed};
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::from_json;
+use crate::service::entity::certificate;
+use crate::service::job::{readable, state};
+
+/// A job's certificate, for reading.
+///
+/// # Errors
+/// 404 when there is no job that the caller may know, `wrong_state` while there is nothing to certify.
+pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Error> {
+    readable(ctx, actor, id).await?;
+    from_json(&wanted(ctx, id).await?.payload)
+}
+
+/// A job's certificate with its evidence, for taking away.
+///
+/// # Errors
+/// As [`get`].
+pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
+    let job = readable(ctx, actor, id).await?;
+    let row = wanted(ctx, id).await?;
+    let evidence = evidence::of(ctx, job, &from_json(&row.payload)?).await?;
+    Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
+}
+
+/// The certificate, made now if it is due and was not made when the job ended (the server died in between).
+async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
+    issue(ctx, id).await?.ok_or_else(|| {
+        Error::problem(
+            Code::WrongState,
+            "there is no certificate: one is made when a job has finished, or has ended otherwise after releasing something \
+             and every site has closed its part",
+        )
+    })
+}
+
+/// Makes a job's certificate when it is due, and gives the one that there is.
+///
+/// The figures are computed outside of any transaction, because they take time; what they are computed from cannot change
+/// to the worse in the meantime: a part that is settled stays as it is, and of one that is not everything reserved counts.
+pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Model>, Error> {
+    if let Some(made) = find(ctx.db.read(), id).await? {
+        return Ok(Some(made));
+    }
+    let job = state::row(ctx.db.read(), id).await?;
+    let Some(draft) = draft::of(ctx, &job).await? else { return Ok(None) };
+    let certificate = tokio::task::spawn_blocking(move || price::filled(draft))
+        .await
+        .map_err(|error| Error::internal("pricing a certificate", error))?
+        .map_err(|error| Error::internal("pricing a certificate", error))?;
+    let signed =
+        Signed::new(&certificate, &ctx.signer).map_err(|error| Error::internal("signing a certificate", error))?;
+    let row = certificate::Model {
+        job_id: id.0,
+        digest: signed.digest(),
+        payload: signed.payload,
+        signature: signed.signature,
+        issued_at: certificate.issued_at,
+    };
+    let made = ctx
+        .db
+        .write("issue certificate", async |tx| {
+            // Another replica, or another request, may have been faster.
+            match find(tx, id).await? {
+                Some(made) => Ok(made),
+                None => Ok(row.clone().into_active_model().insert(tx).await?),
+            }
+        })
+        .await?;
+    tracing::info!(job.id = %id, certificate.digest = made.digest, "a certificate was issued");
+    Ok(Some(made))
+}
+
+/// As [`issue`], for whoever has just ended a job: a failure is told and does not undo what ended it; the certificate is made
+/// when it is first asked for then.
+pub(crate) async fn issue_if_due(ctx: &Ctx, id: JobId) {
+    if let Err(error) = issue(ctx, id).await {
+        tracing::error!(job.id = %id, %error, "a certificate was not issued");
+    }
+}
+
+async fn find(connection: &impl ConnectionTrait, id: JobId) -> Result<Option<certificate::Model>, Error> {
+    Ok(certificate::Entity::find_by_id(id.0).one(connection).await?)
+}

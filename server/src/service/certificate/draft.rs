@@ -1,0 +1,180 @@
+//! What a certificate says but for its figures: read from the rows, the last of them last, so that each covers those before.
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
+use undertone_api::id::JobId;
+use undertone_api::job::{Charge, Spec, State};
+use undertone_api::signed::certificate::{
+    ArtifactNamed, AuditAsked, Certificate, ChainPiece, Charged, ConsortiumNamed, Issuer, JobCovered, Party, Position,
+    Releases,
+};
+use undertone_api::signed::{Manifest, Receipt, Signed};
+use undertone_privacy::Event;
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+
+use super::price;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word};
+use crate::service::entity::{account, artifact, audit, consortium, job, participant, receipt, worker};
+use crate::service::job::state;
+use crate::service::{consortium as consortia, ledger, log};
+
+/// The draft of a job's certificate; `None` while it is not due. Due is one when the job has finished; when it ended
+/// otherwise, one is due once something was released and every site has closed its part.
+pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate>, Error> {
+    let (connection, ended) = (ctx.db.read(), state::of(job)?);
+    if !matches!(ended, State::Finished | State::Failed | State::Cancelled) {
+        return Ok(None);
+    }
+    let manifest: Manifest = from_json(&job.manifest)?;
+    let mut parties = Vec::new();
+    for part in state::participants(connection, JobId(job.id)).await? {
+        let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
+        parties.push(party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?);
+    }
+    let charged = || parties.iter().filter_map(|party| party.charged.as_ref());
+    let released = charged().any(|charged| charged.releases.committed + charged.releases.in_the_clear > 0);
+    if ended != State::Finished && !(released && charged().all(|charged| charged.releases.settled)) {
+        return Ok(None);
+    }
+    let consortium = consortium::Entity::find_by_id(job.consortium_id).one(connection).await?;
+    let consortium = consortium.ok_or_else(|| Error::not_found("consortium"))?;
+    let overlap = consortia::in_force(connection, [consortium.id]).await?.remove(&consortium.id).unwrap_or_default();
+    let files = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.id));
+    let files = files.order_by_asc(artifact::Column::Name).all(connection).await?;
+    // After everything that it is to cover.
+    let head = log::newest(connection).await?;
+    Ok(Some(Certificate {
+        issued_at: ctx.now(),
+        issuer: Issuer {
+            address: ctx.addresses.http.clone(),
+            public_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            evaluator: EVALUATOR_VERSION.to_owned(),
+        },
+        consortium: ConsortiumNamed { id: consortium.id.into(), name: consortium.name },
+        job: covered(job, ended),
+        parties,
+        overlap,
+        together: Vec::new(),
+        artifacts: files
+            .into_iter()
+            .map(|file| ArtifactNamed { name: file.name, size: file.size as u64, digest: file.digest })
+            .collect(),
+        head: head.map(|head| Signed { payload: head.payload, signature: head.signature }),
+    }))
+}
+
+fn covered(job: &job::Model, state: State) -> JobCovered {
+    JobCovered {
+        id: job.id.into(),
+        title: job.title.clone(),
+        kind: job.kind.clone(),
+        state,
+        proposed_by: job.proposed_by.clone(),
+        rounds_done: job.rounds_done as u32,
+        rounds: job.rounds as u32,
+        manifest: job.digest.clone(),
+        started_at: job.started_at,
+        finished_at: job.finished_at,
+    }
+}
+
+async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> Result<Party, Error> {
+    let worker = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await?;
+    let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
+    let mut party = Party {
+        organization: part.organization_id.into(),
+        organization_name: part.organization_name.clone(),
+        dataset: part.dataset_id.into(),
+        dataset_name: part.dataset_name.clone(),
+        lineage: part.lineage_id.into(),
+        visibility: from_word(&part.visibility)?,
+        purpose: from_word(&part.purpose)?,
+        worker: part.worker_id.into(),
+        site_key: worker.map(|worker| worker.public_key).ok_or_else(|| Error::not_found("worker"))?,
+        units,
+        charged: None,
+    };
+    if let Some(charge) = charge {
+        party.charged = charged(ctx, &part, &party, &charge, spec).await?;
+    }
+    Ok(party)
+}
+
+/// What a part paid; `None` when nothing was ever reserved for it.
+async fn charged(
+    ctx: &Ctx,
+    part: &participant::Model,
+    party: &Party,
+    charge: &Charge,
+    spec: &Spec,
+) -> Result<Option<Charged>, Error> {
+    let connection = ctx.db.read();
+    // Settled first, then the receipts: what is settled gets no more of them.
+    let Some(reservation) = ledger::of(connection, part.job_id, part.dataset_id).await? else { return Ok(None) };
+    let receipts = receipt::Entity::find()
+        .filter(receipt::Column::WorkerId.eq(part.worker_id))
+        .filter(receipt::Column::JobId.eq(part.job_id))
+        .filter(receipt::Column::DatasetId.eq(part.dataset_id))
+        .order_by_asc(receipt::Column::Sequence)
+        .all(connection)
+        .await?;
+    let mut paid: HashMap<bool, u64> = HashMap::new();
+    let mut in_the_clear = 0;
+    for row in &receipts {
+        let document: Receipt = from_json(&row.payload)?;
+        *paid.entry(document.event == charge.event).or_default() += 1;
+        in_the_clear += u64::from(document.event == Event::NonPrivate);
+    }
+    let (committed, reserved) = (paid.remove(&true).unwrap_or(0), reservation.releases as u64);
+    let releases = Releases {
+        reserved,
+        committed,
+        settled: reservation.settled,
+        counted: price::counted(reservation.settled, committed, reserved),
+        in_the_clear,
+    };
+    let pieces: Vec<_> = receipts.into_iter().map(|row| (row.sequence as u64, row.digest)).collect();
+    let audit = match spec.audited(&price::known_of(party)) {
+        None => None,
+        Some(_) => {
+            let stated = audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?;
+            let statement = stated.map(|row| Signed { payload: row.payload, signature: row.signature });
+            Some(AuditAsked { statement })
+        }
+    };
+    // After the receipts, so that the account's position covers them.
+    let account = account::Entity::find_by_id(reservation.account_id).one(connection).await?;
+    let account = account.ok_or_else(|| Error::not_found("account"))?;
+    Ok(Some(Charged {
+        unit: charge.unit,
+        adjacency: charge.adjacency,
+        mechanism: price::mechanism(charge, spec.clip(party.dataset)),
+        releases,
+        renyi: None,
+        tight: None,
+        account: position(account)?,
+        receipts: ChainPiece::of(&pieces),
+        audit,
+    }))
+}
+
+fn position(row: account::Model) -> Result<Position, Error> {
+    let balance: Balance = from_json(&row.balance)?;
+    let summary = balance.summary();
+    Ok(Position {
+        account: row.id.into(),
+        limit: summary.limit.map(f64::from),
+        delta: summary.delta.map(f64::from),
+        spent: summary.spent_epsilon,
+        committed: summary.committed_epsilon,
+        in_the_clear: row.in_the_clear as u64,
+        balance,
+        entries: row.entries as u64,
+        head: row.head,
+    })
+}

@@ -1,0 +1,144 @@
+//! The figures of a certificate, computed from what else it says: by the server when it is made, and again by whoever checks
+//! it. Pure.
+
+use std::collections::BTreeMap;
+
+use time::OffsetDateTime;
+use undertone_api::dataset::{Dataset, SizeClass};
+use undertone_api::id::OrganizationId;
+use undertone_api::job::Charge;
+use undertone_api::signed::Certificate;
+use undertone_api::signed::certificate::{Charged, Figure, Mechanism, Party, Sampling, Together};
+use undertone_privacy::curve::{Curve, CurveError};
+use undertone_privacy::ledger::across;
+use undertone_privacy::mechanism::{self, PriceError};
+use undertone_privacy::pld::Plan;
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, OrderGrid, PrivacyUnit, UnitError, convert};
+
+/// Why a figure cannot be computed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FigureError {
+    /// The event has no price.
+    #[error(transparent)]
+    Price(#[from] PriceError),
+    /// A number is out of range.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// Curves do not add.
+    #[error(transparent)]
+    Curve(#[from] CurveError),
+}
+
+/// How many releases count: those paid once the site has closed its part, everything reserved before.
+pub(super) fn counted(settled: bool, committed: u64, reserved: u64) -> u64 {
+    if settled { committed } else { committed.max(reserved) }
+}
+
+/// What made each release: the event's noise is relative to the clip, which is the sensitivity by construction.
+pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
+    let multiplier = match &charge.event {
+        Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
+            Some(noise_multiplier.get())
+        }
+        _ => None,
+    };
+    let changes = if charge.adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
+    Mechanism {
+        event: charge.event.clone(),
+        sampling: Sampling::of(&charge.event),
+        clip,
+        sensitivity: clip.map(|clip| clip * changes),
+        noise: clip.zip(multiplier).map(|(clip, z)| clip * z),
+    }
+}
+
+/// As much of a dataset as decides what a job does with it.
+pub(super) fn known_of(party: &Party) -> Dataset {
+    Dataset {
+        id: party.dataset,
+        lineage: party.lineage,
+        organization: party.organization,
+        organization_name: party.organization_name.clone(),
+        worker: party.worker,
+        name: party.dataset_name.clone(),
+        visibility: party.visibility,
+        inputs: 0,
+        classes: 0,
+        records: SizeClass(party.units),
+        speakers: SizeClass(party.units),
+        test_records: 0,
+        accounts: Vec::new(),
+        created_at: OffsetDateTime::UNIX_EPOCH,
+    }
+}
+
+/// The certificate with every figure computed anew from its releases.
+///
+/// # Errors
+/// [`FigureError`] when an event has no price or a number is out of range.
+pub(super) fn filled(mut certificate: Certificate) -> Result<Certificate, FigureError> {
+    for charged in certificate.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
+        let delta = charged.account.delta.map(Delta::new).transpose()?;
+        charged.renyi = delta.map(|delta| renyi(charged, delta)).transpose()?;
+        charged.tight = delta.and_then(|delta| tight(charged, delta));
+    }
+    certificate.together = together(&certificate)?;
+    Ok(certificate)
+}
+
+/// The Rényi curve of the counted releases on the fine grid of reports.
+fn curve(charged: &Charged) -> Result<Curve, PriceError> {
+    let one = mechanism::curve(&charged.mechanism.event, charged.adjacency, &OrderGrid::reporting())?;
+    Ok(one.times(charged.releases.counted))
+}
+
+fn renyi(charged: &Charged, delta: Delta) -> Result<Figure, PriceError> {
+    let epsilon = convert::epsilon(&curve(charged)?, delta).map(Epsilon::get);
+    Ok(Figure::renyi(epsilon, delta.get()))
+}
+
+/// The tight number; `None` where no distribution is known or none fits on a grid: the Rényi number stands alone then.
+fn tight(charged: &Charged, delta: Delta) -> Option<Figure> {
+    let mut plan = Plan::new();
+    plan.add(&charged.mechanism.event, charged.adjacency, charged.releases.counted);
+    let epsilon = plan.epsilon(delta).ok()?.map(Epsilon::get);
+    Some(Figure::tight(epsilon, delta.get()))
+}
+
+/// What the consortium may say, for each unit and adjacency. Two datasets of one organization may always hold one person.
+fn together(certificate: &Certificate) -> Result<Vec<Together>, FigureError> {
+    let mut kinds: BTreeMap<(PrivacyUnit, Adjacency), Vec<(OrganizationId, &Charged)>> = BTreeMap::new();
+    for party in &certificate.parties {
+        if let Some(charged) = &party.charged {
+            kinds.entry((charged.unit, charged.adjacency)).or_default().push((party.organization, charged));
+        }
+    }
+    let rule = certificate.overlap.overlap;
+    let of = |((unit, adjacency), parts): (_, Vec<(OrganizationId, &Charged)>)| {
+        let mut curves: BTreeMap<OrganizationId, Curve> = BTreeMap::new();
+        let mut least: Option<f64> = None;
+        for (organization, charged) in &parts {
+            let more = curve(charged)?;
+            let sum = match curves.get(organization) {
+                Some(before) => before.add(&more)?,
+                None => more,
+            };
+            curves.insert(*organization, sum);
+            least = [least, charged.account.delta].into_iter().flatten().reduce(f64::min);
+        }
+        let losses: Vec<Curve> = curves.values().cloned().collect();
+        let figure = match least.map(Delta::new).transpose()? {
+            Some(delta) => Some(Figure::renyi(across(rule, &losses, delta)?.map(Epsilon::get), delta.get())),
+            None => None,
+        };
+        Ok(Together {
+            unit,
+            adjacency,
+            organizations: curves.into_keys().collect(),
+            most: rule.most(losses.len()) as u64,
+            figure,
+            in_the_clear: parts.iter().map(|(_, charged)| charged.releases.in_the_clear).sum(),
+        })
+    };
+    kinds.into_iter().map(of).collect()
+}

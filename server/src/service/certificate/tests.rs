@@ -1,0 +1,210 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+mod forged;
+
+use sea_orm::ConnectionTrait as _;
+use sha2::{Digest as _, Sha256};
+use undertone_api::consortium::NewOverlap;
+use undertone_api::job::dp_sgd::Report as DpSgdReport;
+use undertone_api::job::{Job, Report, State};
+use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::problem::Code;
+use undertone_api::signed::certificate::{Method, ValidFor};
+use undertone_privacy::ledger::Overlap;
+
+use super::verify::{Finding, Known, Point, verify};
+use super::{file, get};
+use crate::auth::Actor;
+use crate::service::finish::{Outcome, finish};
+use crate::service::lease;
+use crate::service::model;
+use crate::service::offer::{self, Asking};
+use crate::service::world::World;
+use crate::testing::on_both;
+
+/// What the model holds.
+pub(super) const MODEL: &[u8] = b"what was learned";
+
+fn report() -> Option<Report> {
+    Some(Report::DpSgd(DpSgdReport { arms: Vec::new(), parameters: 7 }))
+}
+
+/// Two private sites and a public one run `rounds` rounds, the lead stores a model, and nobody has ended their part.
+async fn at_the_end(world: &mut World, rounds: u32) -> (Job, [String; 3]) {
+    let job = world.queued(rounds).await;
+    let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+    for round in 1..=rounds {
+        for (site, lease) in leases.iter().enumerate() {
+            world.submit(&job, site, lease, round, &[1.0]).await.unwrap();
+        }
+    }
+    let header = model::Header {
+        lease: leases[0].clone(),
+        name: "model.safetensors".to_owned(),
+        size: MODEL.len() as u64,
+        digest: hex::encode(Sha256::digest(MODEL)),
+    };
+    let mut incoming = model::begin(&world.ctx, world.sites[0].worker, header).await.unwrap();
+    incoming.write(MODEL).await.unwrap();
+    incoming.accept(&world.ctx).await.unwrap();
+    (job, leases)
+}
+
+async fn end(world: &World, site: usize, lease: &str) {
+    let outcome = Outcome::Done(if site == 0 { report() } else { None });
+    finish(&world.ctx, world.sites[site].worker, lease, &outcome, &[]).await.unwrap();
+}
+
+/// The same, and all have ended.
+pub(crate) async fn finished(world: &mut World, rounds: u32) -> Job {
+    let (job, leases) = at_the_end(world, rounds).await;
+    for site in [1, 2, 0] {
+        end(world, site, &leases[site]).await;
+    }
+    world.job(job.summary.id).await
+}
+
+/// Somebody who runs the consortium.
+fn admin(world: &World) -> Actor {
+    let mut actor = world.sites[1].steward.clone();
+    actor.member.grants.push(Grant { scope: Scope::Consortium(world.consortium), role: Role::ConsortiumAdmin });
+    actor
+}
+
+pub(super) fn known(world: &World) -> Known {
+    Known {
+        server_key: Some(world.ctx.signer.verifying_key()),
+        site_keys: world.sites.iter().map(|site| hex::encode(site.key.verifying_key().to_bytes())).collect(),
+        model: Some((MODEL.len() as u64, hex::encode(Sha256::digest(MODEL)))),
+    }
+}
+
+on_both! {
+    async fn a_finished_job_s_certificate_holds_at_every_point_offline(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = finished(&mut world, 3).await;
+        let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        // As it lies on a disk.
+        let file = serde_json::from_str(&serde_json::to_string(&file).unwrap()).unwrap();
+        let verdict = verify(&file, &known(&world));
+        assert!(verdict.holds(), "{verdict}");
+        for point in Point::ALL {
+            assert!(matches!(verdict.finding(point), Some(Finding::Holds(_))), "{}\n{verdict}", point.name());
+        }
+        let alone = verify(&file, &Known::default());
+        assert!(alone.holds() && matches!(alone.finding(Point::Sites), Some(Finding::Unchecked(_))), "{alone}");
+    }
+
+    async fn a_certificate_says_what_each_number_is_and_may_be_used_for(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = finished(&mut world, 3).await;
+        let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        assert_eq!(certificate.parties[0].charged, None, "public data pay nothing");
+        let charged = certificate.parties[1].charged.as_ref().unwrap();
+        let (renyi, tight) = (charged.renyi.unwrap(), charged.tight.unwrap());
+        assert_eq!((renyi.method, renyi.valid_for), (Method::Renyi, ValidFor::Budgets));
+        assert_eq!((tight.method, tight.valid_for), (Method::PrivacyLossDistribution, ValidFor::ThisJobAlone));
+        assert!(0.0 < tight.epsilon.unwrap() && tight.epsilon < renyi.epsilon, "{tight:?} {renyi:?}");
+        assert_eq!(renyi.epsilon, job.participants[1].epsilon_spent, "the job's page says the same");
+        assert_eq!((charged.mechanism.clip, charged.mechanism.sensitivity, charged.mechanism.noise), (Some(1.0), Some(1.0), Some(1.0)));
+        assert_eq!((charged.releases.committed, charged.releases.counted, charged.receipts.count), (3, 3, 3));
+        let account = world.account(1).await;
+        assert_eq!((charged.account.spent.to_bits(), charged.account.limit), (account.spent.to_bits(), Some(50.0)));
+        assert!(charged.audit.is_none(), "not asked");
+    }
+
+    async fn the_rule_decides_the_consortium_s_number_and_a_later_one_changes_no_certificate(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let first = finished(&mut world, 2).await.summary.id;
+        let reader = world.sites[1].steward.clone();
+        let together = |certificate: &undertone_api::signed::Certificate| {
+            let together = &certificate.together[0];
+            (together.most, together.figure.unwrap().epsilon.unwrap())
+        };
+        let before = get(&app.ctx, &reader, first).await.unwrap();
+        let alone = before.parties[1].charged.as_ref().unwrap().renyi.unwrap().epsilon.unwrap();
+        let (most, sum) = together(&before);
+        assert!(most == 2 && sum > alone, "people may be in both: {sum} of {alone}");
+        assert_eq!(before.overlap.attested_by, None);
+
+        let new = NewOverlap { overlap: Overlap::Disjoint, statement: "Different countries.".to_owned() };
+        crate::service::consortium::attest(&app.ctx, &admin(&world), world.consortium, &new).await.unwrap();
+        assert_eq!(get(&app.ctx, &reader, first).await.unwrap(), before);
+        let second = finished(&mut world, 2).await.summary.id;
+        let after = get(&app.ctx, &reader, second).await.unwrap();
+        assert_eq!(together(&after), (1, alone), "nobody is in both");
+        assert_eq!(after.overlap.statement, "Different countries.");
+        let verdict = verify(&file(&app.ctx, &reader, second).await.unwrap(), &known(&world));
+        assert!(verdict.holds(), "{verdict}");
+    }
+
+    async fn of_a_site_that_has_not_closed_its_part_everything_reserved_counts(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut spec = world.spec(1);
+        spec.spare_releases = 2;
+        let job = world.propose(spec).await.unwrap();
+        let job = world.approved(job).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        for (site, lease) in leases.iter().enumerate() {
+            world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
+        }
+        end(&world, 1, &leases[1]).await;
+        end(&world, 0, &leases[0]).await;
+        app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
+        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        assert_eq!(world.job(job.summary.id).await.summary.state, State::Finished);
+        let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        let of = |party: usize| certificate.parties[party].charged.as_ref().unwrap();
+        assert_eq!((of(1).releases.counted, of(1).releases.settled), (1, true));
+        assert_eq!((of(2).releases.counted, of(2).releases.settled), (3, false));
+        assert!(of(2).renyi.unwrap().epsilon > of(1).renyi.unwrap().epsilon);
+        // It comes back with a receipt that the certificate does not know, and the certificate stays what it was.
+        let late = world.sites[2].receipt(&job, 1, 2);
+        finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[late]).await.unwrap();
+        let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        assert_eq!(file.evidence.receipts.len(), 2);
+        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        assert!(verdict.holds(), "{verdict}");
+    }
+
+    async fn there_is_no_certificate_of_what_is_not_over_or_released_nothing(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let (running, leases) = at_the_end(&mut world, 1).await;
+        let reader = world.sites[1].steward.clone();
+        let none = get(&app.ctx, &reader, running.summary.id).await.unwrap_err();
+        assert_eq!(none.code(), Code::WrongState);
+        let gave_up = Outcome::GaveUp("enough".to_owned());
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
+        assert_eq!(get(&app.ctx, &reader, running.summary.id).await.unwrap_err().code(), Code::WrongState);
+        for site in [1, 2] {
+            finish(&app.ctx, world.sites[site].worker, &leases[site], &gave_up, &[]).await.unwrap();
+        }
+        let failed = get(&app.ctx, &reader, running.summary.id).await.unwrap();
+        assert_eq!((failed.job.state, failed.parties[1].charged.as_ref().unwrap().releases.committed), (State::Failed, 1));
+        let untouched = world.queued(1).await.summary.id;
+        crate::service::job::cancel(&app.ctx, &world.sites[0].steward, untouched).await.unwrap();
+        assert_eq!(get(&app.ctx, &reader, untouched).await.unwrap_err().code(), Code::WrongState);
+    }
+
+    async fn a_certificate_is_made_once_and_the_database_keeps_it(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = finished(&mut world, 1).await.summary.id;
+        let reader = world.sites[1].steward.clone();
+        let first = file(&app.ctx, &reader, job).await.unwrap();
+        world.set_budget(&world.sites[1], 70.0).await.unwrap();
+        app.clock.advance(time::Duration::minutes(1));
+        assert_eq!(file(&app.ctx, &reader, job).await.unwrap(), first);
+        for change in ["DELETE FROM certificate", "UPDATE certificate SET payload = ''"] {
+            let refused = app.ctx.db.write("tamper", async |tx| Ok(tx.execute_unprepared(change).await?)).await;
+            let crate::error::Error::Database(error) = refused.unwrap_err() else { panic!("another error") };
+            assert!(error.to_string().contains("append-only"), "{change}: {error}");
+        }
+    }
+
+    async fn a_stranger_learns_nothing_of_a_certificate(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = finished(&mut world, 1).await.summary.id;
+        let other = World::new(&app.ctx, 1, 50.0).await;
+        assert_eq!(get(&app.ctx, &other.sites[0].steward, job).await.unwrap_err().code(), Code::NotFound);
+    }
+}

@@ -1,0 +1,306 @@
+//! Checks a certificate with nothing but the file: what it says follows from documents that the sites and the server signed,
+//! and every figure is computed again. Pure: it runs on any machine and asks nobody.
+//!
+//! Each [`Point`] is checked for itself and named in the [`Verdict`]; a point that cannot be checked says so and is no
+//! success. To check one more thing: a variant of [`Point`], a function that gives its [`Finding`], a forgery in the tests.
+
+mod figures;
+mod proofs;
+mod spent;
+
+use std::fmt;
+
+use ed25519_dalek::VerifyingKey;
+use undertone_api::signed::certificate::Party;
+use undertone_api::signed::{self, Certificate, CertificateFile, Manifest, Receipt, SignedError};
+
+use super::price;
+
+/// What the one who checks knows from elsewhere.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The server's public key, as a worker's enrolment pinned it.
+    pub server_key: Option<VerifyingKey>,
+    /// Public keys of sites, hex: when some are given, every site of the certificate must have one of them.
+    pub site_keys: Vec<String>,
+    /// The model at hand: its size in bytes and its SHA-256, hex.
+    pub model: Option<(u64, String)>,
+}
+
+/// What is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    /// The server signed exactly this.
+    Signature,
+    /// The manifest is the server's, and says what the certificate says of job, parties and charges.
+    Manifest,
+    /// The sites' keys are those that are known.
+    Sites,
+    /// Noise, sampling and clip are those of the manifest.
+    Mechanism,
+    /// Every receipt is signed by its site and pays for what the manifest foresees.
+    Receipts,
+    /// The receipts are unbroken pieces of the sites' chains, and all of those that are named.
+    Chain,
+    /// Releases are counted right.
+    Counts,
+    /// The formulas are those of this program.
+    Accountant,
+    /// Every party's ε follows from its releases.
+    Epsilon,
+    /// The consortium's ε follows from the parties' under the rule.
+    Rule,
+    /// The accounts' positions are consistent, and cover this job.
+    Account,
+    /// Every receipt is charged in the server's log under the certificate's signed head.
+    Log,
+    /// No audit measured more than was claimed.
+    Audit,
+    /// The model at hand is the job's.
+    Model,
+}
+
+impl Point {
+    /// Every point, in the order of checking.
+    pub const ALL: [Self; 14] = [
+        Self::Signature,
+        Self::Manifest,
+        Self::Sites,
+        Self::Mechanism,
+        Self::Receipts,
+        Self::Chain,
+        Self::Counts,
+        Self::Accountant,
+        Self::Epsilon,
+        Self::Rule,
+        Self::Account,
+        Self::Log,
+        Self::Audit,
+        Self::Model,
+    ];
+
+    /// The point in one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Signature => "signature",
+            Self::Manifest => "manifest",
+            Self::Sites => "sites",
+            Self::Mechanism => "mechanism",
+            Self::Receipts => "receipts",
+            Self::Chain => "chain",
+            Self::Counts => "counts",
+            Self::Accountant => "accountant",
+            Self::Epsilon => "epsilon",
+            Self::Rule => "rule",
+            Self::Account => "account",
+            Self::Log => "log",
+            Self::Audit => "audit",
+            Self::Model => "model",
+        }
+    }
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// It holds; what was found.
+    Holds(String),
+    /// It could not be checked; why.
+    Unchecked(String),
+    /// It does not hold; everything that is wrong.
+    Fails(Vec<String>),
+}
+
+impl Finding {
+    /// Holds when nothing is wrong.
+    fn of(wrong: Vec<String>, right: impl FnOnce() -> String) -> Self {
+        if wrong.is_empty() { Self::Holds(right()) } else { Self::Fails(wrong) }
+    }
+}
+
+/// What came of all checks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verdict(Vec<(Point, Finding)>);
+
+impl Verdict {
+    /// Whether nothing is wrong. What could not be checked is not wrong; it is told.
+    pub fn holds(&self) -> bool {
+        !self.0.is_empty() && !self.0.iter().any(|(_, finding)| matches!(finding, Finding::Fails(_)))
+    }
+
+    /// The points that do not hold.
+    pub fn failed(&self) -> Vec<Point> {
+        let fails = |(point, finding): &(Point, Finding)| matches!(finding, Finding::Fails(_)).then_some(*point);
+        self.0.iter().filter_map(fails).collect()
+    }
+
+    /// What came of one check; `None` when an earlier failure left nothing to check.
+    pub fn finding(&self, point: Point) -> Option<&Finding> {
+        self.0.iter().find(|(known, _)| *known == point).map(|(_, finding)| finding)
+    }
+
+    fn say(&mut self, point: Point, finding: Finding) {
+        self.0.push((point, finding));
+    }
+}
+
+/// A line for each point, and one for each thing that is wrong.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (point, finding) in &self.0 {
+            let name = point.name();
+            match finding {
+                Finding::Holds(what) => writeln!(f, "ok      {name:<11}{what}")?,
+                Finding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {why}")?,
+                Finding::Fails(wrong) => {
+                    for what in wrong {
+                        writeln!(f, "FAILED  {name:<11}{what}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A certificate under examination, with its documents opened.
+struct Opened {
+    certificate: Certificate,
+    key: VerifyingKey,
+    manifest: Manifest,
+    /// Every receipt with its digest and the index of its party; only those whose signature holds.
+    receipts: Vec<(usize, String, Receipt)>,
+}
+
+impl Opened {
+    /// The parties that were charged, with their receipts.
+    fn parts(&self) -> impl Iterator<Item = (&Party, Vec<(&str, &Receipt)>)> {
+        self.certificate.parties.iter().enumerate().map(|(index, party)| {
+            let own = self.receipts.iter().filter(move |(of, ..)| *of == index);
+            (party, own.map(|(_, digest, receipt)| (digest.as_str(), receipt)).collect())
+        })
+    }
+}
+
+/// Checks everything that can be checked.
+pub fn verify(file: &CertificateFile, known: &Known) -> Verdict {
+    let mut verdict = Verdict::default();
+    let (certificate, key) = match signature(file, known) {
+        Ok((certificate, key, finding)) => {
+            verdict.say(Point::Signature, finding);
+            (certificate, key)
+        }
+        Err(wrong) => {
+            verdict.say(Point::Signature, Finding::Fails(vec![wrong]));
+            return verdict;
+        }
+    };
+    let manifest: Manifest = match file.evidence.manifest.open(&key) {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            verdict.say(Point::Manifest, Finding::Fails(vec![format!("the manifest: {error}")]));
+            return verdict;
+        }
+    };
+    verdict.say(Point::Manifest, same_job(&certificate, &manifest, &file.evidence.manifest.digest()));
+    verdict.say(Point::Sites, sites(&certificate, known));
+    let (receipts, wrong) = spent::opened(&certificate, &file.evidence.receipts);
+    let opened = Opened { certificate, key, manifest, receipts };
+    verdict.say(Point::Mechanism, figures::mechanism(&opened));
+    verdict.say(Point::Receipts, spent::foreseen(&opened, wrong));
+    verdict.say(Point::Chain, spent::chain(&opened));
+    verdict.say(Point::Counts, spent::counts(&opened));
+    verdict.say(Point::Accountant, figures::accountant(&opened));
+    let (epsilon, rule) = figures::figures(&opened);
+    verdict.say(Point::Epsilon, epsilon);
+    verdict.say(Point::Rule, rule);
+    verdict.say(Point::Account, figures::accounts(&opened));
+    verdict.say(Point::Log, proofs::log(&opened, &file.evidence.receipts));
+    verdict.say(Point::Audit, proofs::audit(&opened));
+    verdict.say(Point::Model, model(&opened.certificate, known));
+    verdict
+}
+
+/// Opens the certificate: with the key that is known, else with the one that it names, which proves less.
+fn signature(file: &CertificateFile, known: &Known) -> Result<(Certificate, VerifyingKey, Finding), String> {
+    let named = serde_json::from_str::<Certificate>(&file.payload)
+        .map_err(|error| SignedError::Payload(error.to_string()))
+        .and_then(|certificate| signed::public_key(&certificate.issuer.public_key));
+    let (key, pinned) = match known.server_key {
+        Some(key) => (key, true),
+        None => (named.map_err(|error| format!("the certificate cannot be read: {error}"))?, false),
+    };
+    let certificate: Certificate = file.signed().open(&key).map_err(|error| format!("the certificate: {error}"))?;
+    let hex = hex::encode(key.to_bytes());
+    if certificate.issuer.public_key != hex {
+        return Err("the certificate names another server key than the one that signed it".to_owned());
+    }
+    let finding = if pinned {
+        Finding::Holds(format!("signed by the server's key {hex}"))
+    } else {
+        Finding::Holds(format!(
+            "signed by the key it names, {hex}: compare it with the one in a worker's enrolment, or give --server-key"
+        ))
+    };
+    Ok((certificate, key, finding))
+}
+
+/// Compares the certificate with the manifest that it names.
+fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> Finding {
+    let mut wrong = Vec::new();
+    let mut expect = |holds: bool, what: &str| {
+        if !holds {
+            wrong.push(what.to_owned());
+        }
+    };
+    let job = &certificate.job;
+    expect(job.manifest == digest, "the certificate names another manifest");
+    expect(job.id == manifest.job && job.title == manifest.title, "the manifest is of another job");
+    expect(job.kind == manifest.spec.kind(), "the manifest is of another kind of job");
+    expect(job.proposed_by == manifest.proposed_by, "the manifest names another proposer");
+    expect(certificate.consortium.id == manifest.consortium, "the manifest is of another consortium");
+    let rounds: u64 = manifest.spec.series(&[]).iter().map(|series| u64::from(series.rounds)).sum();
+    expect(u64::from(job.rounds) == rounds, "the manifest plans another number of rounds");
+    expect(certificate.parties.len() == manifest.participants.len(), "the manifest has another number of parties");
+    for (party, asked) in certificate.parties.iter().zip(&manifest.participants) {
+        let name = &party.dataset_name;
+        let same = (party.dataset, party.lineage, party.organization, party.worker, party.purpose, party.units)
+            == (asked.dataset, asked.lineage, asked.organization, asked.worker, asked.purpose, asked.units)
+            && (&party.dataset_name, &party.organization_name) == (&asked.dataset_name, &asked.organization_name);
+        expect(same, &format!("{name}: the manifest names another dataset, site or size"));
+        let charged = party.charged.as_ref();
+        let says = charged.map(|c| (c.unit, c.adjacency, &c.mechanism.event, c.releases.reserved));
+        let charges = asked.charge.as_ref().map(|c| (c.unit, c.adjacency, &c.event, c.releases));
+        expect(says == charges, &format!("{name}: unit, adjacency, release or reservation is not the manifest's"));
+        expect(
+            manifest.spec.cost(&price::known_of(party)) == asked.charge,
+            &format!("{name}: what the manifest charges does not follow from what it lets the job do"),
+        );
+    }
+    Finding::of(wrong, || format!("{digest}, of {} parties", certificate.parties.len()))
+}
+
+fn sites(certificate: &Certificate, known: &Known) -> Finding {
+    if known.site_keys.is_empty() {
+        return Finding::Unchecked(
+            "the sites' keys are those that the certificate names; compare them with the sites, or give --site-key"
+                .to_owned(),
+        );
+    }
+    let strange = certificate.parties.iter().filter(|party| !known.site_keys.contains(&party.site_key));
+    let wrong: Vec<_> = strange
+        .map(|party| format!("{}: {} is none of the given keys", party.organization_name, party.site_key))
+        .collect();
+    Finding::of(wrong, || "every site has one of the given keys".to_owned())
+}
+
+fn model(certificate: &Certificate, known: &Known) -> Finding {
+    let Some((size, digest)) = &known.model else {
+        return Finding::Unchecked("no model was given: add --model FILE".to_owned());
+    };
+    let found = certificate.artifacts.iter().find(|file| file.size == *size && file.digest == *digest);
+    match found {
+        Some(file) => Finding::Holds(format!("the model is the job's {}", file.name)),
+        None => Finding::Fails(vec![format!("{digest} ({size} bytes) is none of the job's files")]),
+    }
+}

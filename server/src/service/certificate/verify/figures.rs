@@ -1,0 +1,152 @@
+//! The figures: mechanism, ε of each party, ε of the consortium, positions of accounts; all computed again.
+
+use undertone_api::job::Charge;
+use undertone_api::signed::certificate::{Charged, Figure, Party};
+use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
+
+use super::super::price;
+use super::{Finding, Opened};
+
+/// How far two computations of one number may lie apart, relatively: fewer digits than any figure is read with.
+const SAME: f64 = 1e-9;
+
+/// Whether noise, sampling and clip are what the manifest lets the job do.
+pub(super) fn mechanism(opened: &Opened) -> Finding {
+    let mut wrong = Vec::new();
+    for (party, charged) in charged(opened) {
+        let charge = Charge {
+            unit: charged.unit,
+            adjacency: charged.adjacency,
+            event: charged.mechanism.event.clone(),
+            releases: charged.releases.reserved,
+        };
+        let planned = price::mechanism(&charge, opened.manifest.spec.clip(party.dataset));
+        if planned != charged.mechanism {
+            wrong.push(format!(
+                "{}: noise, sampling or clip ({:?}) is not what the manifest says ({:?})",
+                party.dataset_name, charged.mechanism, planned
+            ));
+        }
+    }
+    Finding::of(wrong, || "noise, sampling and clip are those of the manifest".to_owned())
+}
+
+/// Whether the same formulas priced everything.
+pub(super) fn accountant(opened: &Opened) -> Finding {
+    let mut others: Vec<&str> = opened.receipts.iter().map(|(_, _, receipt)| receipt.evaluator.as_str()).collect();
+    others.push(&opened.certificate.issuer.evaluator);
+    others.retain(|version| *version != EVALUATOR_VERSION);
+    others.sort_unstable();
+    others.dedup();
+    if others.is_empty() {
+        return Finding::Holds(format!("formulas {EVALUATOR_VERSION}, as in this program"));
+    }
+    Finding::Unchecked(format!(
+        "this program's formulas are {EVALUATOR_VERSION}, the certificate's {}: figures may differ in their last digits",
+        others.join(", ")
+    ))
+}
+
+/// Whether every ε follows: the parties', and the consortium's under the rule.
+pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
+    let again = match price::filled(opened.certificate.clone()) {
+        Ok(again) => again,
+        Err(error) => {
+            let wrong = vec![format!("the figures cannot be computed: {error}")];
+            return (Finding::Fails(wrong.clone()), Finding::Fails(wrong));
+        }
+    };
+    let mut wrong = Vec::new();
+    let parties = again.parties.iter().filter_map(|party| party.charged.as_ref());
+    let mut told = Vec::new();
+    for ((party, says), computed) in charged(opened).zip(parties) {
+        for (what, says, computed) in [("Rényi", says.renyi, computed.renyi), ("tight", says.tight, computed.tight)] {
+            if !same(says, computed) {
+                wrong.push(format!("{}: the {what} ε is {}, not {}", party.dataset_name, said(computed), said(says)));
+            }
+        }
+        told.push(format!("{} {}", party.dataset_name, said(computed.renyi)));
+    }
+    let epsilon = Finding::of(wrong, || format!("recomputed: {}", told.join(", ")));
+    let (says, computed) = (&opened.certificate.together, &again.together);
+    let mut wrong = Vec::new();
+    if says.len() != computed.len() {
+        wrong.push("the consortium's figures are for other units than the parties were charged for".to_owned());
+    }
+    for (says, computed) in says.iter().zip(computed) {
+        let whole = undertone_api::signed::certificate::Together { figure: says.figure, ..computed.clone() };
+        if *says != whole || !same(says.figure, computed.figure) {
+            wrong.push(format!(
+                "the consortium's ε under the rule is {} of {} parties, not {} of {}",
+                said(computed.figure),
+                computed.most,
+                said(says.figure),
+                says.most
+            ));
+        }
+    }
+    let rule = opened.certificate.overlap.attested_by.as_ref();
+    let rule = rule.map_or_else(|| "people may be anywhere".to_owned(), |by| format!("the rule that {by} declared"));
+    let sums: Vec<_> = computed.iter().map(|together| said(together.figure)).collect();
+    (epsilon, Finding::of(wrong, || format!("{rule}: {}", sums.join(", "))))
+}
+
+/// Whether the accounts' positions follow from their own sums and cover what this job alone cost.
+pub(super) fn accounts(opened: &Opened) -> Finding {
+    let mut wrong = Vec::new();
+    for (party, charged) in charged(opened) {
+        let mut expect = |holds: bool, what: &str| {
+            if !holds {
+                wrong.push(format!("{}: {what}", party.dataset_name));
+            }
+        };
+        let (account, releases) = (&charged.account, charged.releases);
+        let summary = account.balance.summary();
+        let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.abs().max(b.abs());
+        expect(
+            account.limit == summary.limit.map(f64::from) && account.delta == summary.delta.map(f64::from),
+            "limit or δ of the account is not that of its balance",
+        );
+        expect(near(account.spent, summary.spent_epsilon), "the account's spent ε does not follow from its balance");
+        expect(near(account.committed, summary.committed_epsilon), "the account's ε does not follow from its balance");
+        expect(account.limit.is_none_or(|limit| account.committed <= limit), "the account is over its limit");
+        expect(account.in_the_clear >= releases.in_the_clear, "the account has fewer exact releases than this job");
+        if charged.mechanism.event == undertone_privacy::Event::NonPrivate {
+            continue;
+        }
+        let balance = &account.balance;
+        match mechanism::curve(&charged.mechanism.event, charged.adjacency, balance.grid()) {
+            Ok(one) => {
+                let spent = balance.spent().without(&one.times(releases.committed)).is_some();
+                expect(spent, "the account has spent less than this job alone did");
+                let open = if releases.settled { 0 } else { releases.reserved.saturating_sub(releases.committed) };
+                let held = balance.reserved().without(&one.times(open)).is_some();
+                expect(held, "the account holds less in reserve than this job still does");
+            }
+            Err(error) => expect(false, &error.to_string()),
+        }
+    }
+    Finding::of(wrong, || "every account covers this job and is within its limit".to_owned())
+}
+
+fn charged(opened: &Opened) -> impl Iterator<Item = (&Party, &Charged)> {
+    opened.certificate.parties.iter().filter_map(|party| Some((party, party.charged.as_ref()?)))
+}
+
+/// Whether two figures are one, but for the last digits of ε.
+fn same(a: Option<Figure>, b: Option<Figure>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return a == b };
+    let epsilon = match (a.epsilon, b.epsilon) {
+        (Some(a), Some(b)) => (a - b).abs() <= SAME * a.abs().max(b.abs()),
+        (a, b) => a == b,
+    };
+    epsilon && Figure { epsilon: b.epsilon, ..a } == b
+}
+
+fn said(figure: Option<Figure>) -> String {
+    match figure {
+        None => "none".to_owned(),
+        Some(Figure { epsilon: None, delta, .. }) => format!("ε ∞ at δ {delta:e}"),
+        Some(Figure { epsilon: Some(epsilon), delta, .. }) => format!("ε {epsilon} at δ {delta:e}"),
+    }
+}

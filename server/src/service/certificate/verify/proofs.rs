@@ -1,0 +1,139 @@
+//! What else is proved: the receipts' places in the server's log, and what audits measured against the claims.
+
+use std::collections::BTreeMap;
+
+use undertone_api::job::audit::{Assessment, Verdict as Audited};
+use undertone_api::log::from_hex;
+use undertone_api::log::witness::{Answer, Proof};
+use undertone_api::signed::certificate::{Charged, Party, Proven};
+use undertone_api::signed::{self, AuditStatement, Countersignature, Receipt, Signed};
+
+use super::super::price;
+use super::{Finding, Opened};
+
+/// Whether the server's log charges every receipt, under the head that the certificate carries.
+pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
+    let Some(head) = &opened.certificate.head else {
+        return Finding::Unchecked("the certificate carries no head of the server's log".to_owned());
+    };
+    let places: BTreeMap<String, &Proven> = proven.iter().map(|one| (one.receipt.digest(), one)).collect();
+    let (mut wrong, mut size) = (Vec::new(), 0);
+    for (party, receipts) in opened.parts() {
+        let mut own: BTreeMap<u64, (String, Receipt)> = BTreeMap::new();
+        let mut proofs = Vec::new();
+        for (digest, receipt) in receipts {
+            own.insert(receipt.sequence, (digest.to_owned(), receipt.clone()));
+            match places.get(digest).map(|proven| proof(proven, receipt.sequence)) {
+                Some(Ok(proof)) => proofs.push(proof),
+                Some(Err(why)) => wrong.push(format!("{}: {why}", party.dataset_name)),
+                None => {}
+            }
+        }
+        let accounts = proofs.iter().filter_map(|proof| undertone_api::log::Leaf::parse(&proof.leaf).ok());
+        let charged = party.charged.as_ref().map(|charged| charged.account.account.0);
+        if accounts.into_iter().any(|leaf| Some(leaf.account()) != charged) {
+            wrong.push(format!("{}: the log charges another account", party.dataset_name));
+        }
+        match (Answer { head: Some(head.clone()), consistency: Vec::new(), receipts: proofs }).check(
+            &opened.key,
+            None,
+            &own,
+        ) {
+            Ok(witnessed) => size = witnessed.head.map_or(size, |head| head.size),
+            Err(error) => wrong.push(format!("{}: {error}", party.dataset_name)),
+        }
+    }
+    Finding::of(wrong, || format!("every receipt is charged in the server's log of {size} entries"))
+}
+
+fn proof(proven: &Proven, sequence: u64) -> Result<Proof, String> {
+    let missing = || format!("receipt {sequence} comes without its place in the log");
+    let logged = proven.logged.as_ref().ok_or_else(missing)?;
+    // Only its position is read here; the check opens it.
+    let claimed: Countersignature =
+        serde_json::from_str(&logged.countersignature.payload).map_err(|error| error.to_string())?;
+    let inclusion: Option<Vec<_>> = logged.inclusion.iter().map(|hash| from_hex(hash)).collect();
+    Ok(Proof {
+        sequence,
+        countersignature: logged.countersignature.clone(),
+        position: claimed.position,
+        leaf: logged.leaf.clone(),
+        inclusion: inclusion.ok_or_else(|| format!("the proof of receipt {sequence} is not of hashes"))?,
+    })
+}
+
+/// Whether the audits that the manifest promises were made, and none measured more than was claimed.
+pub(super) fn audit(opened: &Opened) -> Finding {
+    let (mut wrong, mut open, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    for party in &opened.certificate.parties {
+        let Some(charged) = &party.charged else { continue };
+        let asked = opened.manifest.spec.audited(&price::known_of(party));
+        match (&asked, &charged.audit) {
+            (None, None) => {}
+            (Some(_), None) => wrong.push(format!("{}: the manifest asks for an audit", party.dataset_name)),
+            (None, Some(_)) => wrong.push(format!("{}: the manifest asks for no audit", party.dataset_name)),
+            (Some(asked), Some(audit)) => match &audit.statement {
+                None => open.push(format!("{} has handed in no statement", party.dataset_name)),
+                Some(statement) => match measured(opened, party, charged, statement) {
+                    Ok((statement, _)) if !statement.finding.answers(asked) => {
+                        wrong.push(format!("{}: the statement is of another audit", party.dataset_name));
+                    }
+                    Ok((_, shown)) => told.push(shown),
+                    Err(why) => wrong.push(format!("{}: {why}", party.dataset_name)),
+                },
+            },
+        }
+    }
+    if wrong.is_empty() && !open.is_empty() {
+        return Finding::Unchecked(open.join(", "));
+    }
+    Finding::of(wrong, || if told.is_empty() { "none was asked for".to_owned() } else { told.join(", ") })
+}
+
+/// A site's statement, when it is the site's, is about this job, and its bound is not above the claim.
+fn measured(
+    opened: &Opened,
+    party: &Party,
+    charged: &Charged,
+    statement: &Signed,
+) -> Result<(AuditStatement, String), String> {
+    let key = signed::public_key(&party.site_key).map_err(|error| error.to_string())?;
+    let statement: AuditStatement = statement.open(&key).map_err(|error| format!("the statement: {error}"))?;
+    let job = &opened.certificate.job;
+    let about = (statement.worker, statement.job, statement.dataset, statement.lineage, &statement.manifest)
+        == (party.worker, job.id, party.dataset, party.lineage, &job.manifest)
+        && (statement.unit, statement.adjacency, &statement.event)
+            == (charged.unit, charged.adjacency, &charged.mechanism.event);
+    if !about {
+        return Err("the statement is about another job, site or release".to_owned());
+    }
+    if statement.releases != charged.releases.committed {
+        return Err(format!(
+            "the statement is about {} releases, {} were paid",
+            statement.releases, charged.releases.committed
+        ));
+    }
+    let says = statement.assessment;
+    let again = Assessment::of(
+        &statement.finding.trials,
+        &statement.event,
+        statement.adjacency,
+        statement.releases,
+        says.delta,
+    )
+    .map_err(|error| error.to_string())?;
+    if !again.agrees(&says) {
+        return Err("the measured bound does not follow from what was guessed".to_owned());
+    }
+    if again.verdict == Audited::Disproved
+        || again.shown > charged.renyi.and_then(|figure| figure.epsilon).unwrap_or(f64::INFINITY)
+    {
+        return Err(format!(
+            "an audit measured ε of at least {}, above the claim of {}",
+            again.blocking.max(again.shown),
+            again.tight
+        ));
+    }
+    let shown = format!("{} at least ε {:.4} of {:.4} claimed", party.dataset_name, again.shown, again.claim);
+    Ok((statement, shown))
+}

@@ -1,0 +1,139 @@
+//! What was spent: receipts by their signatures, as pieces of chains, and counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use undertone_api::id::WorkerId;
+use undertone_api::signed::certificate::{Certificate, ChainPiece, Proven};
+use undertone_api::signed::{self, Receipt};
+use undertone_privacy::Event;
+
+use super::super::price;
+use super::{Finding, Opened};
+
+/// A receipt with the index of its party and its digest.
+type Own = (usize, String, Receipt);
+
+/// Opens the receipts, each with the key of the site whose dataset it names; and what is wrong with those that do not open.
+pub(super) fn opened(certificate: &Certificate, receipts: &[Proven]) -> (Vec<Own>, Vec<String>) {
+    let (mut good, mut wrong) = (Vec::new(), Vec::new());
+    for (number, proven) in (1..).zip(receipts) {
+        match open(certificate, proven) {
+            Ok(own) => good.push(own),
+            Err(why) => wrong.push(format!("receipt {number} of the file: {why}")),
+        }
+    }
+    (good, wrong)
+}
+
+fn open(certificate: &Certificate, proven: &Proven) -> Result<Own, String> {
+    let claimed: Receipt = serde_json::from_str(&proven.receipt.payload).map_err(|error| error.to_string())?;
+    let index = certificate.parties.iter().position(|party| party.dataset == claimed.dataset);
+    let index = index.ok_or("it names a dataset that the certificate does not")?;
+    let key = signed::public_key(&certificate.parties[index].site_key).map_err(|error| error.to_string())?;
+    let receipt = proven.receipt.open(&key).map_err(|error| error.to_string())?;
+    Ok((index, proven.receipt.digest(), receipt))
+}
+
+/// Whether each receipt pays for something that the manifest foresees, under this very manifest.
+pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
+    let (job, spec) = (&opened.certificate.job, &opened.manifest.spec);
+    let series = spec.series(&[]);
+    for (party, receipts) in opened.parts() {
+        let dataset = price::known_of(party);
+        let Some(charged) = &party.charged else {
+            if let Some((_, receipt)) = receipts.first() {
+                wrong.push(format!(
+                    "{}: receipt {} pays for data that pay nothing",
+                    party.dataset_name, receipt.sequence
+                ));
+            }
+            continue;
+        };
+        for (_, receipt) in receipts {
+            let mut expect = |holds: bool, what: &str| {
+                if !holds {
+                    wrong.push(format!("{}: receipt {}: {what}", party.dataset_name, receipt.sequence));
+                }
+            };
+            expect((receipt.job, &receipt.manifest) == (job.id, &job.manifest), "it is of another job or manifest");
+            expect((receipt.worker, receipt.lineage) == (party.worker, party.lineage), "it is another site's");
+            expect((receipt.unit, receipt.adjacency) == (charged.unit, charged.adjacency), "unit or adjacency differ");
+            let release = spec.release(&dataset, &receipt.series);
+            expect(release.as_ref() == Some(&receipt.event), "the release is not the one that the manifest foresees");
+            let planned = series.iter().find(|series| series.name == receipt.series);
+            let within = planned.is_some_and(|series| (1..=series.rounds).contains(&receipt.round));
+            expect(within && receipt.attempt >= 1, "the manifest has no such round");
+        }
+    }
+    Finding::of(wrong, || format!("{} receipts, each signed by its site", opened.receipts.len()))
+}
+
+/// Whether the receipts are the pieces of chains that the certificate names, and link where they touch.
+pub(super) fn chain(opened: &Opened) -> Finding {
+    let (mut wrong, mut gaps) = (Vec::new(), 0);
+    let mut chains: BTreeMap<WorkerId, BTreeMap<u64, (&str, &Receipt)>> = BTreeMap::new();
+    for (party, receipts) in opened.parts() {
+        let mut last = 0;
+        for (digest, receipt) in &receipts {
+            if receipt.sequence <= last {
+                wrong.push(format!("{}: receipt {} does not come after {last}", party.dataset_name, receipt.sequence));
+            }
+            last = receipt.sequence;
+            chains.entry(receipt.worker).or_default().insert(receipt.sequence, (*digest, *receipt));
+        }
+        let Some(charged) = &party.charged else { continue };
+        let pieces: Vec<_> =
+            receipts.iter().map(|(digest, receipt)| (receipt.sequence, (*digest).to_owned())).collect();
+        if ChainPiece::of(&pieces) != charged.receipts {
+            wrong.push(format!(
+                "{}: {} receipts are in the file, the certificate names {} others",
+                party.dataset_name,
+                pieces.len(),
+                charged.receipts.count
+            ));
+        }
+    }
+    for receipts in chains.values() {
+        for ((number, (digest, _)), (next, (_, receipt))) in receipts.iter().zip(receipts.iter().skip(1)) {
+            if *next == number + 1 {
+                if receipt.previous != **digest {
+                    wrong.push(format!("receipt {next} does not follow receipt {number} of its site"));
+                }
+            } else {
+                gaps += 1;
+            }
+        }
+    }
+    let between = if gaps > 0 { format!("; other jobs' receipts lie between at {gaps} places") } else { String::new() };
+    Finding::of(wrong, || format!("every link that can be seen holds{between}"))
+}
+
+/// Whether releases are counted as the receipts say.
+pub(super) fn counts(opened: &Opened) -> Finding {
+    let mut wrong = Vec::new();
+    let mut total = 0;
+    for (party, receipts) in opened.parts() {
+        let Some(charged) = &party.charged else { continue };
+        let says = charged.releases;
+        let of = |event: &Event| receipts.iter().filter(|(_, receipt)| receipt.event == *event).count() as u64;
+        let distinct: BTreeSet<_> =
+            receipts.iter().map(|(_, receipt)| (&receipt.series, receipt.round, receipt.attempt)).collect();
+        let mut expect = |holds: bool, what: String| {
+            if !holds {
+                wrong.push(format!("{}: {what}", party.dataset_name));
+            }
+        };
+        let (paid, exact) = (of(&charged.mechanism.event), of(&Event::NonPrivate));
+        expect(
+            paid == says.committed,
+            format!("{paid} releases have receipts, the certificate says {}", says.committed),
+        );
+        expect(exact == says.in_the_clear, format!("{exact} exact releases have receipts, not {}", says.in_the_clear));
+        expect(says.committed <= says.reserved, "more was paid than was reserved".to_owned());
+        expect(distinct.len() == receipts.len(), "one attempt at a round was paid twice".to_owned());
+        let counted = price::counted(says.settled, says.committed, says.reserved);
+        expect(says.counted == counted, format!("{} releases are counted, {counted} would be right", says.counted));
+        total += paid;
+    }
+    Finding::of(wrong, || format!("{total} releases paid, as the receipts say"))
+}

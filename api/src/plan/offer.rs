@@ -195,9 +195,11 @@ impl Digits {
         let value = value.clamp(1.0 / SamplingRate::DENOMINATOR as f64, 1.0);
         // The logarithm finds the place but for one step to either side.
         let power = (value.log10().floor().max(-10.0) + 10.0) as u32;
-        let first = Self((power * 900).saturating_sub(1));
-        let digits = (0..).map(|step| Self(first.0 + step)).find(|digits| digits.value() >= value * (1.0 - 1e-9));
-        digits.unwrap_or(first)
+        let mut digits = Self((power * 900).saturating_sub(1));
+        while digits.value() < value * (1.0 - 1e-9) {
+            digits.0 += 1;
+        }
+        digits
     }
 
     /// The number itself: the nearest to its three digits.

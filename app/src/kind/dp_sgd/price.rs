@@ -24,7 +24,7 @@ pub enum Verdict {
     /// It pays for the private arm.
     Pays {
         /// What it would pay.
-        payment: Payment,
+        payment: Box<Payment>,
         /// The rounds that would fit into what is left, after the releases in reserve.
         rounds_that_fit: u32,
         /// Expected passes over its data: in the rounds asked, and in the rounds that would fit.
@@ -102,7 +102,7 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<
             rounds_that_fit,
             epochs: (epochs(priced.rounds, rate), epochs(rounds_that_fit, rate)),
             least_noise: least_noise(standing, rate, payment.releases),
-            payment,
+            payment: Box::new(payment),
             curve: priced.curve(purse),
             exact,
         },
@@ -127,7 +127,7 @@ mod tests {
 
     fn paid(verdicts: &[Verdict]) -> Vec<(&super::Payment, u32)> {
         let paid = |verdict| match verdict {
-            &Verdict::Pays { ref payment, rounds_that_fit, .. } => Some((payment, rounds_that_fit)),
+            &Verdict::Pays { ref payment, rounds_that_fit, .. } => Some((payment.as_ref(), rounds_that_fit)),
             _ => None,
         };
         verdicts.iter().filter_map(paid).collect()

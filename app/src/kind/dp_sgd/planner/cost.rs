@@ -75,7 +75,7 @@ fn said(verdict: Verdict) -> AnyView {
         }
         Verdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
         Verdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, .. } => {
-            let Payment { reading, ghost, .. } = payment;
+            let Payment { reading, ghost, .. } = *payment;
             let room = room(rounds_that_fit, epochs.1, least_noise);
             view! {
                 <Gauge reading ghost=Some(ghost)/>

@@ -105,11 +105,13 @@ proptest! {
     }
 
     #[test]
-    fn epsilon_and_delta_keep_each_others_promise(ln_q in -4.0f64..-0.1, z in 0.6f64..4.0, steps in 2u64..500) {
-        let plan = Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove);
-        let got = epsilon(&plan, 1e-5);
+    fn epsilon_and_delta_keep_each_others_promise(
+        ln_q in -7.0f64..-0.1, z in 0.5f64..4.0, steps in 2u64..500, ln_delta in -26.0f64..-2.0
+    ) {
+        let (plan, delta) = (Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove), exp(ln_delta));
+        let got = epsilon(&plan, delta);
         let back = plan.delta(Epsilon::new(got).unwrap()).unwrap();
-        prop_assert!((0.95..=1.05).contains(&(back / 1e-5)) || got <= 0.0, "{} {:e}", got, back);
+        prop_assert!((0.95..=1.05).contains(&(back / delta)) || got <= 0.0, "{} {:e} {:e}", got, delta, back);
     }
 }
 

@@ -153,7 +153,7 @@ fn search(start: f64, at: impl Fn(f64) -> (bool, f64)) -> f64 {
         } else {
             low = theta;
         }
-        if (next - theta).abs() <= 5e-3 * theta || high - low <= 1e-2 * high {
+        if (next - theta).abs() <= 5e-3 * theta || (high.is_finite() && high - low <= 1e-2 * high) {
             break;
         }
         theta = if next > low && next < high {

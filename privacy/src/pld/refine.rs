@@ -17,6 +17,16 @@ pub(super) enum Question {
     Delta(f64),
 }
 
+impl Question {
+    /// Answers below this need no more digits.
+    const fn trifle(self) -> f64 {
+        match self {
+            Self::Epsilon(_) => 1e-6,
+            Self::Delta(_) => 1e-18,
+        }
+    }
+}
+
 /// One direction of the neighbouring relation, on a grid.
 struct Side<'a> {
     losses: Vec<&'a Loss>,
@@ -106,7 +116,7 @@ impl<'a> Side<'a> {
                 continue;
             };
             best = Some(before.min(after));
-            if before - after <= 1e-3 * after.max(1e-6) {
+            if before - after <= 1e-3 * after.max(question.trifle()) {
                 break;
             }
         }

@@ -203,12 +203,12 @@ impl TruncatedLaplace {
         tanh(0.5 * self.rate) * exp(-self.rate * away)
     }
 
-    /// E[η], dummies of one word: η₀ + α^{η₀+1}/(1−α²).
+    /// E\[η\], dummies of one word: η₀ + α^{η₀+1}/(1−α²).
     pub fn mean(self) -> f64 {
         f64::from(self.shift) + self.excess()
     }
 
-    /// Var[η] = 2α/(1−α)² − α^{η₀+1}/(1−α)² − 2η₀c − c², with c = α^{η₀+1}/(1−α²).
+    /// Var\[η\] = 2α/(1−α)² − α^{η₀+1}/(1−α)² − 2η₀c − c², with c = α^{η₀+1}/(1−α²).
     pub fn variance(self) -> f64 {
         let (s, shift, excess) = (self.rate, f64::from(self.shift), self.excess());
         let square = expm1(-s) * expm1(-s);

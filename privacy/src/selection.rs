@@ -67,8 +67,9 @@ impl Runs {
                 let x = -eta * ln_gamma;
                 // η/(γ^{−η} − 1), and 1/ln(1/γ) at η = 0.
                 let ratio = if x == 0.0 { 1.0 } else { x / expm1(x) };
-                let product: f64 = (1..k).map(|l| (f64::from(l) + eta) / (f64::from(l) + 1.0)).product();
-                ratio / -ln_gamma * exp(runs * log1p(-stopping.get())) * product
+                // Π_{0<l<k} (l+η)/(l+1) = Γ(k+η) / (Γ(1+η) k!).
+                let ln_product = lgamma(runs + eta) - lgamma(1.0 + eta) - lgamma(runs + 1.0);
+                ratio / -ln_gamma * exp(runs * log1p(-stopping.get()) + ln_product)
             }
             Self::Poisson { mean } => exp(runs * log(mean.get()) - mean.get() - lgamma(runs + 1.0)),
         }

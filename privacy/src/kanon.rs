@@ -70,20 +70,51 @@ pub enum KanonError {
 /// # Errors
 /// [`KanonError`] unless 0 < `rate` < 1, `k` ≥ 1 and ε ≥ 0; and, when counts are shown, ε ≥ −ln(1 − `rate`).
 pub fn delta(shown: Shown, k: u64, rate: f64, epsilon: f64) -> Result<Delta, KanonError> {
+    let rows = rows(shown, k, rate, epsilon)?;
     let rounded = |ln: f64| libm::exp(ln) * (1.0 + 4.0 * UNIT);
-    let ln = ln_delta(shown, k, rate, epsilon)?;
-    let rows = bound::Rows::new(rate, epsilon);
+    let copies = k as f64;
     let delta = match shown {
         // Where k copies are the worst there is nothing to sum: all are kept, β^k.
-        Shown::CountsTight if rows.is_worst_removed(k as f64) => power(rate, k),
-        Shown::Set if rows.is_worst_removed(k as f64) => power(rate, k).max(rounded(rows.ln_added(k as f64))),
-        Shown::Counts if rows.is_worst_of_its_threshold(k as f64) => {
-            power(rate, k).max(rounded(rows.ln_published(k as f64 + 1.0)))
+        Shown::CountsTight if rows.is_worst_removed(copies) => power(rate, k),
+        Shown::Set if rows.is_worst_removed(copies) => power(rate, k).max(rounded(rows.ln_added(copies))),
+        Shown::Counts if rows.is_worst_of_its_threshold(copies) => {
+            power(rate, k).max(rounded(rows.ln_published(copies + 1.0)))
         }
-        _ => rounded(ln),
+        _ => rounded(ln(shown, &rows, copies)),
     };
     let delta = delta.max(f64::MIN_POSITIVE);
     Delta::new(delta).map_err(|_| KanonError::Unreachable { what: "delta below 1", epsilon, delta })
+}
+
+/// ln of [`delta`], without underflow.
+///
+/// # Errors
+/// As [`delta`].
+pub fn ln_delta(shown: Shown, k: u64, rate: f64, epsilon: f64) -> Result<f64, KanonError> {
+    Ok(ln(shown, &rows(shown, k, rate, epsilon)?, k as f64))
+}
+
+fn ln(shown: Shown, rows: &bound::Rows, copies: f64) -> f64 {
+    match shown {
+        Shown::Counts => rows.ln_published(copies),
+        Shown::CountsTight => rows.ln_removed(copies),
+        Shown::Set => rows.ln_removed(copies).max(rows.ln_added(copies)),
+    }
+}
+
+/// The parameters, if they promise anything.
+fn rows(shown: Shown, k: u64, rate: f64, epsilon: f64) -> Result<bound::Rows, KanonError> {
+    if !(rate > 0.0 && rate < 1.0) {
+        return Err(KanonError::Rate(rate));
+    }
+    if k == 0 {
+        return Err(KanonError::Threshold);
+    }
+    let least = least_epsilon(shown, rate);
+    if !epsilon.is_finite() || epsilon < least {
+        return Err(KanonError::Epsilon { least, epsilon });
+    }
+    Ok(bound::Rows::new(rate, epsilon))
 }
 
 /// β^k, each product rounded up: exact to the last digit where that decides, as for k = 1.
@@ -96,30 +127,6 @@ fn power(rate: f64, k: u64) -> f64 {
 
 /// β^k for more factors than this is below every δ that anybody asks for, unless β is nearly 1; fewer factors only add.
 const MOST_FACTORS: u64 = 100_000;
-
-/// ln of [`delta`], without underflow.
-///
-/// # Errors
-/// As [`delta`].
-pub fn ln_delta(shown: Shown, k: u64, rate: f64, epsilon: f64) -> Result<f64, KanonError> {
-    if !(rate > 0.0 && rate < 1.0) {
-        return Err(KanonError::Rate(rate));
-    }
-    if k == 0 {
-        return Err(KanonError::Threshold);
-    }
-    let least = least_epsilon(shown, rate);
-    if !epsilon.is_finite() || epsilon < least {
-        return Err(KanonError::Epsilon { least, epsilon });
-    }
-    let rows = bound::Rows::new(rate, epsilon);
-    let k = k as f64;
-    Ok(match shown {
-        Shown::Counts => rows.ln_published(k),
-        Shown::CountsTight => rows.ln_removed(k),
-        Shown::Set => rows.ln_removed(k).max(rows.ln_added(k)),
-    })
-}
 
 /// The least ε there is at this rate: −ln(1 − β), the loss of seeing that a row is not there, when counts are shown.
 pub fn least_epsilon(shown: Shown, rate: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! The command line of a site. Turns arguments into calls and results into text; the rules are in `site` and `daemon`.
 //!
 //! Exit codes: 0 done; 1 not done, the message says why and what to do; 2 the arguments are wrong; 3 `ledger verify` found
-//! that the ledger does not hold. To add a command: a variant of `Command`, its file, its line in `act`.
+//! that the ledger does not hold; 4 it holds, and an alarm about the server's log is open. To add a command: a variant of `Command`, its file, its line in `act`.
 
 pub mod data;
 mod enroll;
@@ -111,7 +111,7 @@ fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Enroll { token } => Ok(enroll::run(&folder, token, out)?),
         Command::Run(run) => serve::run(&folder, run),
         Command::Data(data) => Ok(data.run(&folder, clock(), out)?),
-        Command::Ledger(action) => ledger::run(&folder, action, out),
+        Command::Ledger(action) => ledger::run(&folder, action, clock(), out),
         Command::Policy(policy::Action::Show) => policy::show(&folder, out),
         Command::Jobs => jobs::show(&folder, out),
         Command::Approve { job } => jobs::decide(&folder, job, None, clock(), out),

@@ -9,6 +9,7 @@ mod errand;
 mod exchange;
 mod lease;
 mod part;
+mod witness;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -35,6 +36,7 @@ use crate::site::policy::{Policy, PolicyError};
 use crate::site::store::{Store, StoreError};
 
 use lease::Lease;
+use witness::Watch;
 
 pub use desk::{Verdict, consider, judge, told, untold};
 pub use errand::{Errand, Letter};
@@ -88,6 +90,8 @@ pub struct Site {
     gateway: Gateway,
     clock: Clock,
     datasets: Mutex<Vec<Local>>,
+    /// Held while the server is asked about its log: one question at a time.
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl Site {
@@ -103,7 +107,17 @@ impl Site {
         let gateway = Gateway::new(&config.server, config.worker, key.clone())?;
         let identity =
             Identity { worker: config.worker, organization: config.organization, server_key: config.server_key };
-        Ok(Self { folder, identity, key, store, ledger, gateway, clock, datasets: Mutex::default() })
+        Ok(Self {
+            folder,
+            identity,
+            key,
+            store,
+            ledger,
+            gateway,
+            clock,
+            datasets: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+        })
     }
 
     /// The policy as the file stands now.
@@ -161,6 +175,7 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
         slots: Arc::new(Semaphore::new(config.concurrent_runs)),
         stop: stop.clone(),
         known: HashSet::new(),
+        watch: Watch::default(),
         registered: HashMap::new(),
         held: Arc::default(),
         parts: JoinSet::new(),
@@ -186,6 +201,8 @@ struct Daemon {
     stop: CancellationToken,
     /// Digests of the manifests that were considered in this life.
     known: HashSet<String>,
+    /// When the server's log was looked at.
+    watch: Watch,
     /// What the server was told of each dataset in this life.
     registered: HashMap<String, Registration>,
     held: Held,
@@ -231,6 +248,10 @@ impl Daemon {
 
     /// Registers what is new, asks for one offer, and sees to it.
     async fn turn(&mut self) -> Result<(), DaemonError> {
+        if self.watch.is_due((self.site.clock)(), self.site.gateway.sessions()) && witness::ask(&self.site).await {
+            // Signing in may have been part of asking.
+            self.watch.asked((self.site.clock)(), self.site.gateway.sessions());
+        }
         self.register().await?;
         let decided: Vec<String> = self.known.iter().cloned().collect();
         let leases: Vec<String> = {

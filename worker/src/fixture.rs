@@ -107,7 +107,7 @@ pub(crate) fn local(visibility: Visibility) -> Local {
     }
 }
 
-/// The manifest of a job, as an honest server writes it now.
+/// The manifest of a job, as an honest server wrote it some days ago.
 pub(crate) fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
     let participant = |dataset, worker, lineage, units, charge| ManifestParticipant {
         dataset,
@@ -124,7 +124,9 @@ pub(crate) fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         participant(LEAD, WorkerId(Uuid::from_u128(9)), LineageId(Uuid::from_u128(10)), 20, None),
         participant(OURS, WORKER, LINEAGE, 50, charge),
     ];
-    let issued_at = clock::system()();
+    // The same in every process and call of a test run, and less than the 30 days ago that a manifest holds at least.
+    let now = clock::system()().unix_timestamp();
+    let issued_at = OffsetDateTime::from_unix_timestamp(now - now % (20 * 86_400)).expect("a moment of this era");
     Manifest {
         job: JOB,
         consortium: ConsortiumId(Uuid::from_u128(8)),

@@ -11,6 +11,7 @@ mod patience;
 mod pin;
 mod stream;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -21,6 +22,7 @@ use tonic::{Request, Response, Status};
 use undertone_api::dataset::Registration;
 use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
 use undertone_api::job::{Measurement, Report, Spec};
+use undertone_api::log::witness::Answer;
 use undertone_api::problem::Code;
 use undertone_api::signed::{Presence, Signed};
 use undertone_proto::v1;
@@ -91,6 +93,15 @@ pub struct Renewal {
     pub reason: String,
 }
 
+/// The answer to a submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    /// Whether the server had it already.
+    pub repeated: bool,
+    /// The server's signed countersignature of each receipt, in their order.
+    pub countersignatures: Vec<Signed>,
+}
+
 /// What enrolment answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enrolled {
@@ -114,6 +125,7 @@ pub struct Gateway {
     worker: WorkerId,
     key: SiteKey,
     session: Mutex<Option<Session>>,
+    sessions: AtomicU64,
 }
 
 /// A channel that connects when it is first used, and again after every loss.
@@ -178,7 +190,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError::Address`] when the address cannot be used.
     pub fn new(server: &Server, worker: WorkerId, key: SiteKey) -> Result<Self, GatewayError> {
-        Ok(Self { client: client(server)?, worker, key, session: Mutex::new(None) })
+        Ok(Self { client: client(server)?, worker, key, session: Mutex::new(None), sessions: AtomicU64::new(0) })
     }
 
     /// Signs in: answers the server's challenge with the site's key.
@@ -197,6 +209,7 @@ impl Gateway {
         let mut value: tonic::metadata::AsciiMetadataValue =
             value.map_err(|_| GatewayError::Protocol("the session is not a header's value".to_owned()))?;
         value.set_sensitive(true);
+        self.sessions.fetch_add(1, Ordering::SeqCst);
         tracing::info!(worker.id = %self.worker, "signed in");
         Ok(Session(value))
     }
@@ -315,7 +328,7 @@ impl Gateway {
         })
     }
 
-    /// Sends one vector with its receipts. True when the server had it already.
+    /// Sends one vector with its receipts.
     ///
     /// # Errors
     /// [`GatewayError`] with `round_closed` when it comes too late.
@@ -326,7 +339,7 @@ impl Gateway {
         round: u32,
         parcel: &Parcel,
         receipts: &[Signed],
-    ) -> Result<bool, GatewayError> {
+    ) -> Result<Submitted, GatewayError> {
         let header = v1::SubmitHeader {
             lease: lease.to_owned(),
             series: series.to_owned(),
@@ -338,7 +351,8 @@ impl Gateway {
         let make = || stream::submit(header.clone(), parcel.bytes.clone());
         let reply =
             self.call(TRANSFER, make, |mut client, request| async move { client.submit(request).await }).await?;
-        Ok(reply.repeated)
+        let countersignatures = reply.countersignatures.into_iter().map(Signed::from).collect();
+        Ok(Submitted { repeated: reply.repeated, countersignatures })
     }
 
     /// Waits up to `wait` for a round to close; its average, or `None` while it is open.
@@ -406,13 +420,22 @@ impl Gateway {
         self.call(CALL, make, |mut client, request| async move { client.measure(request).await }).await.map(|_| ())
     }
 
-    /// Tells how this participant's part ended, with the receipts that the server does not have.
+    /// Tells how this participant's part ended, with the receipts that the server does not have. Gives its countersignatures
+    /// of them, in their order.
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub async fn finish(&self, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Result<(), GatewayError> {
+    pub async fn finish(
+        &self,
+        lease: &str,
+        outcome: &Outcome,
+        receipts: &[Signed],
+    ) -> Result<Vec<Signed>, GatewayError> {
         let outcome = match outcome {
-            Outcome::Done { report } => v1::finish_request::Outcome::Done(v1::Done { report: report.clone() }),
+            Outcome::Done { report, audit } => v1::finish_request::Outcome::Done(v1::Done {
+                report: report.clone(),
+                audit: audit.clone().map(Into::into),
+            }),
             Outcome::GaveUp { reason } | Outcome::Stopped { reason } => {
                 v1::finish_request::Outcome::GaveUp(v1::GaveUp { reason: reason.clone() })
             }
@@ -422,7 +445,24 @@ impl Gateway {
             outcome: Some(outcome.clone()),
             receipts: receipts.iter().cloned().map(Into::into).collect(),
         };
-        self.call(CALL, make, |mut client, request| async move { client.finish(request).await }).await.map(|_| ())
+        let reply = self.call(CALL, make, |mut client, request| async move { client.finish(request).await }).await?;
+        Ok(reply.countersignatures.into_iter().map(Signed::from).collect())
+    }
+
+    /// Asks for the server's newest signed head, for the proof that it continues the head that is `known` here, and for the
+    /// proofs that these `receipts` are in its log (at most [`MOST_RECEIPTS`](undertone_api::log::witness::MOST_RECEIPTS)).
+    ///
+    /// # Errors
+    /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has not the form of one.
+    pub async fn witness(&self, known: Option<&Signed>, receipts: &[u64]) -> Result<Answer, GatewayError> {
+        let make = || v1::WitnessRequest { known: known.cloned().map(Into::into), receipts: receipts.to_vec() };
+        let reply = self.call(CALL, make, |mut client, request| async move { client.witness(request).await }).await?;
+        Answer::try_from(reply).map_err(|error| GatewayError::Protocol(error.to_string()))
+    }
+
+    /// How often this process has signed in.
+    pub fn sessions(&self) -> u64 {
+        self.sessions.load(Ordering::SeqCst)
     }
 }
 

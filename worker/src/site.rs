@@ -2,9 +2,10 @@
 //!
 //! [`folder`] is where everything lies, [`policy`] the site's own rules, [`keys`] its signature, [`store`] its database.
 //! [`admission`] compares what a server asks for with what the site knows; [`ledger`] pays, [`books`] reads it back;
-//! [`outbox`] keeps what was paid until it has arrived; [`clearance`] is the proof without which nothing can be sent.
+//! [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
 
 pub mod admission;
+pub mod audits;
 pub mod books;
 pub mod clearance;
 pub mod clock;
@@ -17,3 +18,4 @@ pub mod ledger;
 pub mod outbox;
 pub mod policy;
 pub mod store;
+pub mod witness;

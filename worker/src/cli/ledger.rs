@@ -1,7 +1,10 @@
 //! `ledger`: what was spent at this site, for its own eyes, and the proof of it.
 
+mod alarm;
+
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
@@ -21,6 +24,7 @@ use crate::site::keys::SiteKey;
 use crate::site::ledger::{Ledger, verify};
 use crate::site::policy::Policy;
 use crate::site::store::{Store, StoreError};
+use crate::site::witness::{self, evidence};
 use crate::site::{audits, clock, jobs};
 
 /// What was spent, and the proof of it.
@@ -32,8 +36,17 @@ pub(super) enum Action {
         #[arg(long, default_value_t = 20)]
         receipts: usize,
     },
-    /// Verify chains, signatures and sums, offline: every charge is admitted again, row by row.
+    /// Verify chains, signatures and sums, offline: every charge is admitted again, row by row, and all that the server
+    /// has signed is checked again: heads of its log, countersignatures, proofs.
     Verify,
+    /// Write receipts, countersignatures, heads and proofs to a file, for an auditor.
+    Export {
+        /// The file; it must not be there yet.
+        file: PathBuf,
+    },
+    /// What the server's log contradicts. While an alarm is open, nothing leaves this site.
+    #[command(subcommand)]
+    Alarm(alarm::Action),
     /// Let a dataset go on that an audit has stopped, once it is known what was broken, and mended.
     Unfreeze {
         /// The dataset's name.
@@ -50,11 +63,13 @@ pub(super) enum Action {
     },
 }
 
-pub(super) fn run(folder: &Folder, action: &Action, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
     Config::load(folder)?;
     match action {
         Action::Show { receipts } => show(folder, *receipts, out),
         Action::Verify => check(folder, out),
+        Action::Export { file } => export(folder, file, out),
+        Action::Alarm(action) => alarm::run(folder, action, now, out),
         Action::Unfreeze { dataset, reason } => unfreeze(folder, dataset, reason, out),
         Action::Settle { job } => settle(folder, job, out),
     }
@@ -134,6 +149,24 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         let head = ["NO", "AT", "DATASET", "JOB", "ROUND", "ATTEMPT", "RELEASE"];
         write!(out, "\nReceipts: {} of {}\n{}", shown, all.len(), table(&head, &rows))?;
     }
+    answered(&store, all.len(), out)
+}
+
+/// How far the server has answered for the receipts.
+fn answered(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), Failure> {
+    let (countersigned, proved) = store.read(witness::counts)?;
+    if receipts > 0 {
+        writeln!(
+            out,
+            "\nThe server has countersigned {countersigned} of {receipts} receipts; {proved} are proved to be in its log."
+        )?;
+    }
+    if let Some((head, _)) = witness::head(store)? {
+        writeln!(out, "Last head of the server's log: {} entries, {}, {}", head.size, day(head.at), head.root)?;
+    }
+    if let Some(open) = store.read(alarm::open)? {
+        writeln!(out, "\n{}", alarm::words(&open))?;
+    }
     Ok(())
 }
 
@@ -156,7 +189,7 @@ fn unfreeze(folder: &Folder, dataset: &str, reason: &str, out: &mut dyn Write) -
 }
 
 fn check(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
-    let key = SiteKey::load(&folder.key())?;
+    let (config, key) = (Config::load(folder)?, SiteKey::load(&folder.key())?);
     let store = Store::open(&folder.ledger())?;
     let verified =
         store.read(|db| verify(db, &key.public())).map_err(|error| Failure { code: 3, error: error.into() })?;
@@ -168,6 +201,29 @@ fn check(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
     if !verified.head.is_empty() {
         writeln!(out, "Last receipt: {} (note it: a chain that was cut will not show it again)", verified.head)?;
     }
+    let attested = store
+        .read(|db| evidence::verify(db, &config.server_key))
+        .map_err(|error| Failure { code: 3, error: error.into() })?;
+    writeln!(
+        out,
+        "The server answers for {} of {} receipts by its signature, for {} by their place in its log; {} heads of it hold and continue each other.",
+        attested.countersigned, verified.receipts, attested.proved, attested.heads
+    )?;
+    if let Some(head) = &attested.head {
+        writeln!(out, "Last head of the server's log: {} entries, {}", head.size, head.root)?;
+    }
+    match store.read(alarm::open)? {
+        None => Ok(()),
+        Some(open) => Err(Failure { code: 4, error: alarm::words(&open).into() }),
+    }
+}
+
+fn export(folder: &Folder, file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let (config, key) = (Config::load(folder)?, SiteKey::load(&folder.key())?);
+    let text = Store::open(&folder.ledger())?.read(|db| evidence::export(db, &key.public_hex(), &config.server_key))?;
+    let written = std::fs::File::create_new(file).and_then(|mut made| made.write_all(text.as_bytes()));
+    written.map_err(|error| format!("{}: {error}: name a file that is not there yet", file.display()))?;
+    writeln!(out, "{} holds all receipts of this site, and all that the server has signed for them.", file.display())?;
     Ok(())
 }
 

@@ -107,3 +107,42 @@ fn the_policy_is_shown_as_the_worker_understands_it() {
     let (_, said) = run(&folder, &["policy", "show"]).expect_err("it is none");
     assert!(said.contains("nothing may run") && said.contains("because"), "{said}");
 }
+
+/// Writes a row of the site's database as a process of this site does.
+fn write(store: &Store, sql: &str) {
+    store
+        .write(|tx| tx.execute_batch(sql).map_err(|error| StoreError::Row(error.to_string())))
+        .expect("the database is open");
+}
+
+#[test]
+fn an_open_alarm_is_shown_everywhere_until_it_is_cleared_with_a_reason() {
+    let (_dir, folder) = site();
+    assert!(run(&folder, &["ledger", "alarm", "show"]).expect("there is none").contains("never"));
+    let (_, said) = run(&folder, &["ledger", "alarm", "clear", "--reason", "x"]).expect_err("there is none");
+    assert!(said.contains("no alarm"), "{said}");
+    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    write(&store, r#"INSERT INTO alarm (problem, evidence, at) VALUES ('its end is missing', '{"head": 7}', 'today')"#);
+    let (code, said) = run(&folder, &["ledger", "verify"]).expect_err("it is open");
+    assert!(code == 4 && said.contains("its end is missing") && said.contains("clear --reason"), "{code}: {said}");
+    assert!(run(&folder, &["ledger", "show"]).expect("it can be shown").contains("its end is missing"));
+    let shown = run(&folder, &["ledger", "alarm", "show"]).expect("it can be shown");
+    assert!(shown.contains("Open: nothing leaves") && shown.contains("\"head\": 7"), "{shown}");
+    assert!(run(&folder, &["ledger", "alarm", "clear", "--reason", " "]).is_err(), "a reason is needed");
+    run(&folder, &["ledger", "alarm", "clear", "--reason", "restored; the operator wrote"]).expect("it is open");
+    let shown = run(&folder, &["ledger", "alarm", "show"]).expect("it can be shown");
+    assert!(shown.contains("restored; the operator wrote") && !shown.contains("Open"), "{shown}");
+    run(&folder, &["ledger", "verify"]).expect("nothing is wrong any more");
+}
+
+#[test]
+fn an_export_is_written_once_to_a_file_of_its_own() {
+    let (dir, folder) = site();
+    let file = dir.path().join("evidence.json");
+    let name = file.display().to_string();
+    run(&folder, &["ledger", "export", &name]).expect("the folder is writable");
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    let export: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(export["site_key"], SiteKey::load(&folder.key()).expect("it is there").public_hex());
+    assert!(run(&folder, &["ledger", "export", &name]).is_err(), "nothing is overwritten");
+}

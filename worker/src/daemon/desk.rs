@@ -57,6 +57,15 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
         tracing::error!(dataset.id = %dataset, fault, "the server asked for something it may not");
         return Ok(Verdict::Refused(fault));
     }
+    if let Err(alarm) = site.ledger.is_quiet() {
+        return match alarm {
+            LedgerError::Alarm { .. } => Ok(Verdict::Refused(
+                "this site has raised an alarm about the server's log: nothing leaves it until its steward clears that"
+                    .to_owned(),
+            )),
+            error => Err(error),
+        };
+    }
     let policy = match site.policy() {
         Ok(policy) => policy,
         Err(error) => {

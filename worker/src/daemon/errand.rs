@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use undertone_api::job::audit::Finding;
 use undertone_api::signed::Signed;
 
 use super::Site;
@@ -11,6 +12,7 @@ use crate::dp::release::Outgoing;
 use crate::fault;
 use crate::run::{Past, RunError};
 use crate::site::admission::Examined;
+use crate::site::audits::{self, AuditsError, Ground};
 use crate::site::clearance::Clearance;
 use crate::site::folder::create_private;
 use crate::site::gate::{self, GateError};
@@ -144,6 +146,19 @@ impl Errand {
         };
         let (numbers, receipts) = waiting.into_iter().unzip();
         Ok(Letter { parcel, receipts, numbers })
+    }
+
+    /// Makes what the promised audit found the site's word, and freezes the account when it disproves the claim; all on disk
+    /// when this returns. What was stated before stands.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when it is not what was promised, or the disk fails.
+    pub fn state(&self, site: &Site, finding: &Finding) -> Result<Signed, RunError> {
+        let under = self.examined.under().ok_or_else(|| failed(AuditsError::NotPromised))?;
+        let delta = site.ledger.delta(&under).map_err(failed)?.ok_or_else(|| failed(LedgerError::NotReserved))?;
+        let ground = Ground::of(&self.examined, delta).map_err(failed)?;
+        let (signed, _) = audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(failed)?;
+        Ok(signed)
     }
 
     /// Notes that the server has a letter: the vector, or at least that it was paid for.

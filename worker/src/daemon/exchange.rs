@@ -7,16 +7,18 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::DatasetId;
+use undertone_api::job::audit::{Audited, Finding};
 use undertone_api::job::{Measurement, Report};
 use undertone_api::problem::Code;
-use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
 
 use super::Site;
 use super::errand::Errand;
 use super::lease::Lease;
+use super::witness;
 use crate::dp::release::Outgoing;
 use crate::fault;
-use crate::gateway::{GatewayError, Patience, written_report};
+use crate::gateway::{GatewayError, Patience, Submitted, written_report};
 use crate::run::{Average, Exchange, Past, RunError};
 use crate::site::admission::Examined;
 use crate::site::clearance::Clearance;
@@ -32,7 +34,16 @@ pub(super) struct SiteExchange {
     errand: Errand,
     /// The average that came with the answer that a round is closed, until it is asked for.
     fetched: Option<(String, u32, Average)>,
-    report: String,
+    handed: Handed,
+}
+
+/// What a run handed in for its end.
+#[derive(Debug, Default)]
+pub(super) struct Handed {
+    /// The report as JSON; empty when none was.
+    pub(super) report: String,
+    /// What the audit stated; absent when none was.
+    pub(super) audit: Option<Signed>,
 }
 
 /// Why an answer did not come.
@@ -64,12 +75,12 @@ impl SiteExchange {
         examined: Examined,
     ) -> Result<Self, RunError> {
         let errand = Errand::new(&site, examined)?;
-        Ok(Self { handle, site, lease, errand, fetched: None, report: String::new() })
+        Ok(Self { handle, site, lease, errand, fetched: None, handed: Handed::default() })
     }
 
-    /// The report that was handed in, as JSON; empty when none was.
-    pub(super) fn into_report(self) -> String {
-        self.report
+    /// What was handed in.
+    pub(super) fn into_handed(self) -> Handed {
+        self.handed
     }
 
     /// Makes a call under the lease in force until it is answered.
@@ -98,6 +109,7 @@ impl SiteExchange {
 
     /// Figures and files may come from public data only: of private data they would be releases that nobody paid.
     fn must_be_public(&self, what: &str) -> Result<(), RunError> {
+        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         if self.errand.examined().local.visibility == Visibility::Public {
             return Ok(());
         }
@@ -112,22 +124,27 @@ impl SiteExchange {
 
     /// Sends what the outbox holds for a round.
     fn deliver(&self, series: &str, round: u32) -> Result<(), RunError> {
+        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         let letter = self.errand.letter(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
         let (gateway, parcel, receipts) = (&self.site.gateway, &letter.parcel, &letter.receipts);
         let sent =
             self.ask("submit", |token| async move { gateway.submit(&token, series, round, parcel, receipts).await });
         fault::point(fault::AFTER_SEND);
-        match sent {
-            Ok(repeated) => {
+        let countersignatures = match sent {
+            Ok(Submitted { repeated, countersignatures }) => {
                 tracing::debug!(job.id = %self.errand.examined().manifest.job, series, round, repeated, "vector sent");
+                countersignatures
             }
             Err(Unanswered::No(error)) if error.code() == Some(Code::RoundClosed) => {
                 tracing::warn!(job.id = %self.errand.examined().manifest.job, series, round, "the round closed without this vector; it stays paid");
+                Vec::new()
             }
             Err(unanswered) => return Err(unanswered.into()),
-        }
-        self.errand.arrived(&self.site, series, round, &letter)
+        };
+        self.errand.arrived(&self.site, series, round, &letter)?;
+        self.handle.block_on(witness::after(&self.site, &letter.receipts, &countersignatures));
+        Ok(())
     }
 }
 
@@ -230,7 +247,17 @@ impl Exchange for SiteExchange {
 
     fn report(&mut self, report: Report) -> Result<(), RunError> {
         self.must_be_public("a report")?;
-        self.report = written_report(Some(&report)).map_err(failed)?;
+        self.handed.report = written_report(Some(&report)).map_err(failed)?;
+        Ok(())
+    }
+
+    fn audited(&self) -> Option<Audited> {
+        let examined = self.errand.examined();
+        examined.manifest.spec.audited(&examined.dataset)
+    }
+
+    fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
+        self.handed.audit = Some(self.errand.state(&self.site, &finding)?);
         Ok(())
     }
 

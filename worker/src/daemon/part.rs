@@ -10,9 +10,9 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 
-use super::exchange::SiteExchange;
+use super::exchange::{Handed, SiteExchange};
 use super::lease::{End, Lease};
-use super::{Held, Site, desk};
+use super::{Held, Site, desk, witness};
 use crate::fault;
 use crate::gateway::{GatewayError, Patience, Work};
 use crate::run::{self, RunError};
@@ -110,11 +110,11 @@ async fn whole(
     }
     tracing::info!(job.id = %job, job.kind = examined.manifest.spec.kind(), dataset.name = examined.local.name, "run begins");
     let public = examined.local.visibility == Visibility::Public;
-    let (ended, report) = execute(site, *examined, lease).await;
+    let (ended, Handed { report, audit }) = execute(site, *examined, lease).await;
     Ok(match ended {
         Ok(()) => {
             tracing::info!(job.id = %job, dataset.id = %work.dataset, "run done");
-            Some(Outcome::Done { report })
+            Some(Outcome::Done { report, audit })
         }
         Err(RunError::Stopped(_)) => stopped(lease),
         Err(RunError::Refused(reason)) => {
@@ -243,8 +243,8 @@ fn reserve(site: &Site, examined: &Examined) -> Result<Result<(), String>, Ledge
     }
 }
 
-/// Runs the job on a thread of its own; gives what it said and the report it handed in.
-async fn execute(site: &Arc<Site>, examined: Examined, lease: &Arc<Lease>) -> (Result<(), RunError>, String) {
+/// Runs the job on a thread of its own; gives what it said and what it handed in.
+async fn execute(site: &Arc<Site>, examined: Examined, lease: &Arc<Lease>) -> (Result<(), RunError>, Handed) {
     let (done, ended) = oneshot::channel();
     let (site, lease, handle) = (Arc::clone(site), Arc::clone(lease), Handle::current());
     let name = format!("run {}", examined.local.name);
@@ -252,17 +252,17 @@ async fn execute(site: &Arc<Site>, examined: Examined, lease: &Arc<Lease>) -> (R
         let spec = examined.manifest.spec.clone();
         let mut exchange = match SiteExchange::new(handle, site, lease, examined) {
             Ok(exchange) => exchange,
-            Err(error) => return drop(done.send((Err(error), String::new()))),
+            Err(error) => return drop(done.send((Err(error), Handed::default()))),
         };
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
             .unwrap_or_else(|_| Err(RunError::Failed("the run panicked; the log has the place".to_owned())));
         // Nobody listens when the daemon has stopped.
-        drop(done.send((ended, exchange.into_report())));
+        drop(done.send((ended, exchange.into_handed())));
     });
     if let Err(error) = thread {
-        return (Err(RunError::Failed(format!("no thread could be started: {error}"))), String::new());
+        return (Err(RunError::Failed(format!("no thread could be started: {error}"))), Handed::default());
     }
-    ended.await.unwrap_or_else(|_| (Err(RunError::Failed("the run's thread is gone".to_owned())), String::new()))
+    ended.await.unwrap_or_else(|_| (Err(RunError::Failed("the run's thread is gone".to_owned())), Handed::default()))
 }
 
 /// Ends a part: notes the outcome, settles, tells the server with the last receipts, and clears up. True when the server
@@ -286,11 +286,10 @@ async fn ended(
 ) -> Result<bool, LedgerError> {
     close(site, job, dataset, outcome)?;
     let (numbers, receipts) = closing(site)?;
-    let told = finish(site, lease, outcome, &receipts).await;
-    if told {
-        end_is_told(site, job, dataset, &numbers)?;
-    }
-    Ok(told)
+    let Some(countersignatures) = finish(site, lease, outcome, &receipts).await else { return Ok(false) };
+    end_is_told(site, job, dataset, &numbers)?;
+    witness::after(site, &receipts, &countersignatures).await;
+    Ok(true)
 }
 
 /// Closes a part at this site: notes its outcome, and gives back what it reserved and never paid out.
@@ -329,7 +328,8 @@ pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]
     Ok(())
 }
 
-async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> bool {
+/// Tells the end of a part; the server's countersignatures when it knows.
+async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Option<Vec<Signed>> {
     let told = match (tell(site, lease, outcome, receipts).await, outcome) {
         (Err(error), Outcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
             tracing::error!(error = %error, "the server does not take the end of the run");
@@ -339,15 +339,15 @@ async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]
         (told, _) => told,
     };
     match told {
-        Ok(()) => true,
+        Ok(countersignatures) => Some(countersignatures),
         Err(error) => {
             tracing::warn!(error = %error, "the end of a run could not be told");
-            false
+            None
         }
     }
 }
 
-async fn tell(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Result<(), GatewayError> {
+async fn tell(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Result<Vec<Signed>, GatewayError> {
     let stop = tokio_util::sync::CancellationToken::new();
     let told = Patience::default().keep_trying("finish", &stop, || site.gateway.finish(lease, outcome, receipts)).await;
     told.unwrap_or_else(|| Err(GatewayError::Unreachable("nobody waits any more".to_owned())))

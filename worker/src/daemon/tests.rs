@@ -1,7 +1,11 @@
 //! The daemon against a server on the real wire.
 
 #[cfg(unix)]
+mod audit;
+#[cfg(unix)]
 mod fault;
+mod liar;
+mod log;
 
 use std::sync::Arc;
 

@@ -147,8 +147,8 @@ async fn a_vector_comes_back_from_the_average_bit_for_bit() {
     let (_dir, gateway) = gateway(&server).await;
     let (sent, wait) = (parcel(), Duration::from_secs(1));
     assert_eq!(gateway.average("lease", "private", 1, wait).await.expect("it answers"), None);
-    assert!(!gateway.submit("lease", "private", 1, &sent, &[]).await.expect("it is taken"));
-    assert!(gateway.submit("lease", "private", 1, &sent, &[]).await.expect("it is taken again"));
+    assert!(!gateway.submit("lease", "private", 1, &sent, &[]).await.expect("it is taken").repeated);
+    assert!(gateway.submit("lease", "private", 1, &sent, &[]).await.expect("it is taken again").repeated);
     let average = gateway.average("lease", "private", 1, wait).await.expect("it answers").expect("it is there");
     let bits: Vec<u8> = average.mean.iter().flat_map(|value| value.to_le_bytes()).collect();
     assert_eq!((bits, average.contributors), (sent.bytes.clone(), 1));

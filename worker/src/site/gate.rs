@@ -68,6 +68,7 @@ pub fn clear(
     if !examined.rounds(series).is_some_and(|rounds| (1..=rounds).contains(&round)) {
         return Err(GateError::NoRound { series: series.to_owned(), round });
     }
+    ledger.is_quiet()?;
     if let Some(until) = examined.not_after().filter(|until| *until < now) {
         return Err(GateError::Expired(until));
     }

@@ -77,6 +77,9 @@ pub enum Outcome {
     Done {
         /// The report; empty from all but the lead.
         report: String,
+        /// What the audit stated, when the manifest promised one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audit: Option<Signed>,
     },
     /// Given up for good.
     GaveUp {

@@ -5,83 +5,35 @@
 //! that memory never knows less than the disk. The server has no say here: it may ask for less than the manifest, never
 //! for more.
 
+mod error;
 mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
 use undertone_api::job::Charge;
-use undertone_api::signed::{Receipt, Signed, SignedError};
-use undertone_privacy::Event;
-use undertone_privacy::ledger::{Account, LedgerError as RuleError};
-use undertone_privacy::mechanism::{EVALUATOR_VERSION, PriceError};
+use undertone_api::signed::{Receipt, Signed};
+use undertone_privacy::ledger::Account;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::{Delta, Event};
 
-use super::books::{AccountKey, Book, Books, BooksError, Entry, Head, Published, Reserved, reservation_id};
+use super::audits::{self, Frozen};
+use super::books::{AccountKey, Book, Books, Entry, Head, Published, Reserved, reservation_id};
 use super::clearance::Spent;
 use super::clock::Clock;
 use super::folder::Lock;
 use super::keys::SiteKey;
 use super::policy::{Limit, is_exact};
 use super::store::{Store, StoreError, sql};
+use super::witness::alarm;
 use crate::fault;
 
+pub use error::LedgerError;
 pub use verify::{Verified, verify};
-
-/// Why the ledger refuses, or cannot go on. Nothing may leave the site then.
-#[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// The rules refuse.
-    #[error(transparent)]
-    Rule(Box<RuleError>),
-    /// The event has no price.
-    #[error(transparent)]
-    Price(#[from] PriceError),
-    /// The limit can admit nothing.
-    #[error("the site's budget admits nothing: {0}")]
-    Hopeless(#[from] undertone_privacy::ledger::BudgetError),
-    /// Something is reserved for the job already, and it is something else.
-    #[error("the job reserved {found} releases under another manifest: a job's cost never changes")]
-    Changed {
-        /// What was reserved.
-        found: u64,
-    },
-    /// The job was settled.
-    #[error("the job is over at this site and its reservation is settled: propose a new job")]
-    Settled,
-    /// Nothing is reserved for the job.
-    #[error("nothing is reserved for the job on this account")]
-    NotReserved,
-    /// Another release than the reserved one.
-    #[error("the job reserved {reserved:?}, and asks to release {asked:?}")]
-    OtherEvent {
-        /// What was reserved.
-        reserved: Box<Event>,
-        /// What was asked for.
-        asked: Box<Event>,
-    },
-    /// Exact results of data that are not open.
-    #[error("exact results leave only a dataset that the site's policy marks as open")]
-    NotOpen,
-    /// The rows do not add up.
-    #[error(transparent)]
-    Books(#[from] BooksError),
-    /// The database fails.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A receipt could not be signed.
-    #[error("a receipt could not be signed")]
-    Signing(#[from] SignedError),
-}
-
-impl From<RuleError> for LedgerError {
-    fn from(error: RuleError) -> Self {
-        Self::Rule(Box::new(error))
-    }
-}
 
 /// Under what a release is made: one job's part on one dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,15 +98,24 @@ impl Ledger {
         Ok(Self { store, key, worker, clock, state: Mutex::new(State { books, stale: false }), _lock: lock })
     }
 
+    /// Whether anything may leave at all: no alarm about the server is open.
+    ///
+    /// # Errors
+    /// [`LedgerError::Alarm`] when one is.
+    pub fn is_quiet(&self) -> Result<(), LedgerError> {
+        self.store.read(quiet)
+    }
+
     /// Would the ledger admit this now? Changes nothing.
     ///
     /// # Errors
     /// As [`Ledger::reserve`].
     pub fn check(&self, under: &Under, limit: &Limit) -> Result<(), LedgerError> {
+        self.is_quiet()?;
         let state = self.fresh()?;
         match state.books.accounts.get(&under.account()).and_then(|book| standing(book, under)) {
             Some(standing) => standing,
-            None => draft(&state.books, under, limit).map(|_| ()),
+            None => self.thawed(under).and_then(|()| draft(&state.books, under, limit).map(|_| ())),
         }
     }
 
@@ -165,11 +126,13 @@ impl Ledger {
     /// [`LedgerError::Rule`] with the figures when the limit does not admit it, [`LedgerError::Settled`] and
     /// [`LedgerError::Changed`] for a job that was here before. Nothing has changed then.
     pub fn reserve(&self, under: &Under, limit: &Limit) -> Result<(), LedgerError> {
+        self.is_quiet()?;
         let mut state = self.fresh()?;
         let key = under.account();
         if let Some(standing) = state.books.accounts.get(&key).and_then(|book| standing(book, under)) {
             return standing;
         }
+        self.thawed(under)?;
         let account = draft(&state.books, under, limit)?;
         let entry = Entry {
             budget: account.balance().budget().copied(),
@@ -204,6 +167,7 @@ impl Ledger {
             let (reserved, asked) = (Box::new(reserved.event.clone()), Box::new(event.clone()));
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
+        self.thawed(under)?;
         let mut account = book.account.clone();
         account.commit(reservation_id(under.job))?;
         let entry = self.entry(EntryKind::Commit, under, 1);
@@ -211,6 +175,7 @@ impl Ledger {
         fault::point(fault::BEFORE_COMMIT);
         let last = state.books.receipts.clone();
         let (head, receipts, signed) = self.append(&mut state, |head, tx| {
+            quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, series, round, at)?;
             let entry = Entry { receipt: Some(receipts.sequence), ..entry };
             Ok((insert_entry(tx, head, &entry)?, receipts, signed))
@@ -249,10 +214,12 @@ impl Ledger {
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
         let mut state = self.fresh()?;
+        self.thawed(under)?;
         let at = (self.clock)();
         let (last, head) = (state.books.receipts.clone(), state.books.published.clone());
         fault::point(fault::BEFORE_COMMIT);
         let (published, receipts, signed) = self.append(&mut state, |_, tx| {
+            quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, series, round, at)?;
             let row = Published {
                 lineage: under.lineage,
@@ -329,12 +296,32 @@ impl Ledger {
         Ok(left)
     }
 
+    /// δ of the account that a job is charged to; `None` when it has no budget.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the books must be read again and cannot be.
+    pub fn delta(&self, under: &Under) -> Result<Option<Delta>, LedgerError> {
+        let state = self.fresh()?;
+        let budget =
+            state.books.accounts.get(&under.account()).and_then(|book| book.account.balance().budget().copied());
+        Ok(budget.map(|budget| budget.delta()))
+    }
+
     /// The books as they stand.
     ///
     /// # Errors
     /// [`LedgerError`] when they must be read again and cannot be.
     pub fn books(&self) -> Result<Books, LedgerError> {
         Ok(self.fresh()?.books.clone())
+    }
+
+    /// Nothing is admitted and nothing paid while an audit's finding stands. Read anew each time: it is cleared from another
+    /// process.
+    fn thawed(&self, under: &Under) -> Result<(), LedgerError> {
+        match audits::frozen(&self.store, under.lineage)? {
+            None => Ok(()),
+            Some(Frozen { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
+        }
     }
 
     fn fresh(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
@@ -422,6 +409,14 @@ impl Ledger {
         )
         .map_err(StoreError::sqlite("write a receipt"))?;
         Ok((head, signed))
+    }
+}
+
+/// That no alarm is open; asked in the transaction that pays, so that nothing slips past one that another process raises.
+fn quiet(db: &Connection) -> Result<(), LedgerError> {
+    match alarm::open(db)? {
+        None => Ok(()),
+        Some(open) => Err(LedgerError::Alarm { id: open.id, problem: open.problem }),
     }
 }
 

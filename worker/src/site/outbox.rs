@@ -214,7 +214,9 @@ pub fn receipts_to_send(store: &Store, up_to: u64, paying: Option<u64>) -> Resul
         let mut statement = db
             .prepare(
                 "SELECT sequence, payload, signature FROM receipt
-                 WHERE sequence <= ?1 AND (sequence = ?2 OR sequence NOT IN (SELECT receipt FROM acknowledged))
+                 WHERE sequence <= ?1 AND (sequence = ?2 OR sequence NOT IN (SELECT receipt FROM acknowledged)
+                     OR sequence IN (SELECT receipt FROM lacking WHERE epoch = (SELECT COUNT(*) FROM cleared)
+                         EXCEPT SELECT receipt FROM proof WHERE epoch = (SELECT COUNT(*) FROM cleared)))
                  ORDER BY sequence",
             )
             .map_err(StoreError::sqlite("read receipts"))?;

@@ -3,8 +3,8 @@
 //! Durability. `journal_mode=WAL` with `synchronous=FULL` makes SQLite sync the write-ahead log at every commit, before
 //! the commit returns, and sync the folder when the log is created; this room also syncs the folder after it has made the
 //! file. So a transaction that has returned survives a killed process and a loss of power, as far as the disk keeps its
-//! word; `fullfsync` makes macOS keep it. Tables of record refuse `UPDATE` and `DELETE` by trigger. To add a table: its
-//! statement in `store/schema.sql`, with the triggers if it is one of record.
+//! word; `fullfsync` makes macOS keep it. Tables of record refuse `UPDATE` and `DELETE` by trigger. To add a table: a file
+//! with its statement in `store/`, with the triggers if it is one of record, and its line in `STEPS`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,8 +63,11 @@ pub(super) fn sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// The tables, step by step: a database of an older worker takes the steps it lacks. Steps are only ever added at the end.
+const STEPS: &[&str] =
+    &[include_str!("store/schema.sql"), include_str!("store/witness.sql"), include_str!("store/audit.sql")];
 /// Version of the tables.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = STEPS.len() as i64;
 
 /// The open database. Shared by threads; one of them at a time is inside.
 #[derive(Debug)]
@@ -101,7 +104,13 @@ impl Store {
             let tx = db
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(StoreError::sqlite("begin a transaction"))?;
-            tx.execute_batch(include_str!("store/schema.sql")).map_err(StoreError::sqlite("make its tables"))?;
+            // Read again under the lock: another process may have been here first.
+            let found: i64 = tx
+                .pragma_query_value(None, "user_version", |row| row.get(0))
+                .map_err(StoreError::sqlite("read its version"))?;
+            for step in STEPS.iter().skip(usize::try_from(found).unwrap_or_default()) {
+                tx.execute_batch(step).map_err(StoreError::sqlite("make its tables"))?;
+            }
             tx.pragma_update(None, "user_version", SCHEMA).map_err(StoreError::sqlite("note its version"))?;
             tx.commit().map_err(StoreError::sqlite("make its tables"))?;
         }
@@ -170,7 +179,7 @@ fn restrict(_path: &Path) -> Result<(), FolderError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SCHEMA, Store, StoreError};
+    use super::{SCHEMA, STEPS, Store, StoreError};
 
     #[test]
     fn every_commit_is_synced() {
@@ -198,6 +207,12 @@ mod tests {
             ("published", "(sequence, payload, hash) VALUES (1, '{}', 'h')", "payload = 'x'"),
             ("acknowledged", "(receipt) VALUES (1)", "receipt = 2"),
             ("lineage", "(name, lineage) VALUES ('a', 'b')", "lineage = 'c'"),
+            ("statement", "(job, dataset, payload, signature) VALUES ('a', 'b', '{}', 's')", "payload = 'x'"),
+            (
+                "freeze",
+                "(id, lineage, frozen, job, reason, by, at) VALUES (1, 'a', 1, 'b', 'c', 'd', 'e')",
+                "frozen = 0",
+            ),
             (
                 "manifest",
                 "(job, dataset, digest, payload, signature, seen_at) VALUES ('a', 'b', 'c', 'd', 'e', 'f')",
@@ -208,12 +223,75 @@ mod tests {
                 "(job, dataset, manifest, approve, by, reason, at) VALUES ('a', 'b', 'c', 0, 'e', '', 'f')",
                 "approve = 1",
             ),
+            ("alarm", "(problem, evidence, at) VALUES ('a', '{}', 'c')", "problem = 'x'"),
+            ("cleared", "(alarm, reason, receipts, at) VALUES (1, 'b', 0, 'd')", "reason = 'x'"),
+            (
+                "head",
+                "(epoch, size, payload, signature, consistency, seen_at) VALUES (0, 1, '{}', 's', '', 'f')",
+                "payload = 'x'",
+            ),
+            (
+                "countersignature",
+                "(epoch, receipt, payload, signature, seen_at) VALUES (0, 1, '{}', 's', 'f')",
+                "payload = 'x'",
+            ),
+            ("proof", "(epoch, receipt, head, position, leaf, inclusion) VALUES (0, 1, 1, 0, '{}', '')", "leaf = 'x'"),
+            ("lacking", "(epoch, receipt) VALUES (1, 1)", "receipt = 2"),
         ] {
             run(&format!("INSERT INTO {table} {row}")).expect(table);
             assert!(run(&format!("UPDATE {table} SET {change}")).is_err(), "{table}");
             assert!(run(&format!("DELETE FROM {table}")).is_err(), "{table}");
+            // Rows that the database numbers itself do not collide.
+            let numbered = matches!(table, "decision" | "alarm");
             // REPLACE deletes before it inserts; recursive triggers make that fire too.
-            assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || table == "decision", "{table}");
+            assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || numbered, "{table}");
+        }
+    }
+
+    #[test]
+    fn a_database_of_an_older_worker_takes_the_steps_it_lacks() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("ledger.db");
+        let old = rusqlite::Connection::open(&path).expect("the folder is writable");
+        old.execute_batch(super::STEPS[0]).expect("the first tables");
+        old.execute_batch("INSERT INTO lineage (name, lineage) VALUES ('a', 'b')").expect("a row");
+        old.pragma_update(None, "user_version", 1).expect("its version");
+        drop(old);
+        let store = Store::open(&path).expect("it is brought up to date");
+        let count = |table: &str| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            store.read(|db| db.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_err(StoreError::sqlite("read")))
+        };
+        assert_eq!(count("lineage").expect("kept"), 1);
+        assert_eq!(count("freeze").expect("made"), 0);
+        assert!(Store::open(&path).is_ok(), "a second time there is nothing to do");
+    }
+
+    #[test]
+    fn a_database_of_every_earlier_version_is_brought_up_to_this_one_with_its_rows() {
+        for version in 0..STEPS.len() {
+            let dir = tempfile::tempdir().expect("a temporary folder");
+            let path = dir.path().join("ledger.db");
+            let old = rusqlite::Connection::open(&path).expect("the folder is writable");
+            for step in &STEPS[..version] {
+                old.execute_batch(step).expect("it was good when it landed");
+            }
+            old.pragma_update(None, "user_version", version as i64).expect("it is ours");
+            if version > 0 {
+                old.execute("INSERT INTO acknowledged (receipt) VALUES (7)", []).expect("it has its tables");
+            }
+            drop(old);
+            for _ in 0..2 {
+                let store = Store::open(&path).expect("it can be brought up");
+                let read = |sql: &str| {
+                    store.read(|db| {
+                        db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(StoreError::sqlite("read"))
+                    })
+                };
+                assert_eq!(read("SELECT COUNT(*) FROM acknowledged").expect("it is there"), i64::from(version > 0));
+                assert_eq!(read("SELECT COUNT(*) FROM proof").expect("it is there"), 0);
+                assert_eq!(read("PRAGMA user_version").expect("it is there"), SCHEMA);
+            }
         }
     }
 

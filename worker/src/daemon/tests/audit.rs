@@ -1,0 +1,72 @@
+//! An audited part at a real site: what it states travels with its end, and a disproved claim closes the site's own gate.
+
+use undertone_api::job::audit::{Family, Finding, Guessed, Trial, Verdict};
+use undertone_api::job::dp_sgd::Audit;
+use undertone_api::signed::AuditStatement;
+
+use super::*;
+use crate::cli;
+use crate::site::audits;
+
+const TRIAL: Trial = Trial { family: Family::Direction, canaries: 500, guesses: 200 };
+
+fn audited() -> Spec {
+    Spec::DpSgd(undertone_api::job::dp_sgd::Spec {
+        audit: Some(Audit { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 }),
+        ..dp_sgd()
+    })
+}
+
+fn finding(correct: u32) -> Finding {
+    Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() }
+}
+
+/// Whether a command at the site's terminal does what it should.
+fn terminal(place: &Place, args: &[&str]) -> bool {
+    let site = place.dir.path().display().to_string();
+    let all = ["undertone-worker", "--site", &site].into_iter().chain(args.iter().copied());
+    let code = cli::main(all.map(std::ffi::OsString::from));
+    format!("{code:?}") == format!("{:?}", std::process::ExitCode::SUCCESS)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal_clears_it() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    let site = place.site();
+    let manifest = honest(audited(), Visibility::Private);
+    let mut exchange = exchange(&site, &manifest, Visibility::Private);
+    let key = site.key.public();
+    let exchange = beside(move || {
+        assert_eq!(exchange.audited().expect("the manifest promises it").trials, [TRIAL]);
+        for round in 1..=10 {
+            // Paid and never made: the ledger counts it all the same.
+            drop(exchange.clear("private", round).expect("it is reserved"));
+        }
+        let other = Finding { trials: Vec::new(), attacks: Vec::new() };
+        assert!(matches!(exchange.audit(other), Err(RunError::Failed(_))), "not what was promised");
+        exchange.audit(finding(200)).expect("the disk has room");
+        assert!(matches!(exchange.clear("private", 1), Err(RunError::Refused(text)) if text.contains("frozen")));
+        exchange
+    })
+    .await;
+    let handed = exchange.into_handed().audit.expect("it travels with the end of the part");
+    let statement: AuditStatement = handed.open(&key).expect("the site signed it");
+    assert_eq!((statement.releases, statement.assessment.verdict), (10, Verdict::Disproved));
+    assert_eq!(statement.manifest, sign(&manifest).digest());
+    drop(site);
+
+    let mut next = honest(spec(), Visibility::Private);
+    next.job = undertone_api::id::JobId(uuid::Uuid::from_u128(700));
+    let proposal = v1::Proposal { manifest: Some(sign(&next).into()), dataset_id: OURS.to_string() };
+    offer(&server, Offer::Proposal(proposal));
+    run_until(&place, &server, |state| !state.decisions.is_empty()).await;
+    let decision = decided(&server, &place);
+    assert!(!decision.approve && decision.reason.contains("frozen"), "{}", decision.reason);
+
+    assert!(!terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", " "]));
+    let store = Store::open(&place.folder().ledger()).expect("it is there");
+    assert!(audits::frozen(&store, LINEAGE).expect("it is open").is_some(), "a reason is needed");
+    assert!(terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", "mended"]));
+    assert_eq!(audits::frozen(&store, LINEAGE).expect("it is open"), None);
+}

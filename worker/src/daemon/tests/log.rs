@@ -1,0 +1,150 @@
+//! The server's log, seen from the running site: every receipt is proved to be in it, and a log that was tampered with gets
+//! nothing more.
+
+use super::*;
+use crate::gateway::fake::log::{Log, stranger};
+use crate::site::witness::{alarm, counts};
+
+/// Publishes one vector of a round.
+fn publish(exchange: &mut SiteExchange, round: u32) -> Result<(), RunError> {
+    let clearance = exchange.clear("open", round)?;
+    let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
+    exchange.send("open", round, vector)
+}
+
+fn alarm_of(site: &Site) -> Option<String> {
+    site.store.read(alarm::open).expect("it is open").map(|alarm| alarm.problem)
+}
+
+async fn opened() -> (Running, Place, Arc<Site>, SiteExchange) {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = place.site();
+    let exchange = exchange(&site, &open_job(), Visibility::Open);
+    (server, place, site, exchange)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_submission_is_countersigned_and_proved_before_the_next() {
+    let (server, _place, site, mut exchange) = opened().await;
+    let state = Arc::clone(&server.state);
+    state.lock().expect("nobody panicked").log.push(stranger(1));
+    let before = Arc::clone(&site);
+    beside(move || {
+        for round in 1..=3 {
+            publish(&mut exchange, round).expect("the server takes it");
+            let so_far = u64::from(round);
+            assert_eq!(before.store.read(counts).expect("it is open"), (so_far, so_far));
+        }
+    })
+    .await;
+    assert_eq!(server.state.lock().expect("nobody panicked").asked, 3);
+    assert_eq!(alarm_of(&site), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_show_its_log_is_asked_again_and_owes_the_proofs() {
+    let (server, _place, site, mut exchange) = opened().await;
+    let (state, before) = (Arc::clone(&server.state), Arc::clone(&site));
+    state.lock().expect("nobody panicked").hides = true;
+    beside(move || {
+        publish(&mut exchange, 1).expect("the server takes it");
+        assert_eq!(before.store.read(counts).expect("it is open"), (1, 0));
+        state.lock().expect("nobody panicked").hides = false;
+        publish(&mut exchange, 2).expect("the server takes it");
+        assert_eq!(before.store.read(counts).expect("it is open"), (2, 2), "what it owed is proved");
+    })
+    .await;
+    assert_eq!(alarm_of(&site), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_set_back_gets_nothing_more_until_a_steward_says_so() {
+    let (server, _place, site, mut exchange) = opened().await;
+    let (state, before) = (Arc::clone(&server.state), Arc::clone(&site));
+    beside(move || {
+        publish(&mut exchange, 1).expect("the server takes it");
+        let older = state.lock().expect("nobody panicked").log.clone();
+        publish(&mut exchange, 2).expect("the server takes it");
+        // An older copy of its database, which goes on from there.
+        state.lock().expect("nobody panicked").log = older;
+        publish(&mut exchange, 3).expect("it is on its way before the contradiction is seen");
+        let problem = alarm_of(&before).expect("two logs of one size");
+        assert!(problem.contains("does not begin with the 2 that this site has seen"), "{problem}");
+
+        let refused = |answer: Result<(), RunError>| {
+            assert!(matches!(&answer, Err(RunError::Refused(reason)) if reason.contains("alarm")), "{answer:?}");
+        };
+        let paid = before.ledger.books().expect("it is open").receipts;
+        refused(publish(&mut exchange, 4));
+        refused(exchange.resend("open", 3));
+        refused(exchange.put("model", vec![1]));
+        assert_eq!(before.ledger.books().expect("it is open").receipts, paid, "nothing was paid");
+        let vectors = state.lock().expect("nobody panicked").vectors.len();
+        assert_eq!(vectors, 3);
+
+        alarm::clear(&before.store, "restored from a backup", (before.clock)()).expect("it is open");
+        publish(&mut exchange, 4).expect("the steward said so");
+        assert_eq!(alarm_of(&before), None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_countersignature_stops_the_site_at_once() {
+    let (server, _place, site, mut exchange) = opened().await;
+    let (state, before) = (Arc::clone(&server.state), Arc::clone(&site));
+    beside(move || {
+        publish(&mut exchange, 1).expect("the server takes it");
+        {
+            // The server answers for the second receipt with its word for the first.
+            let mut state = state.lock().expect("nobody panicked");
+            let first = state.log.countersigned[&1].clone();
+            state.log.countersigned.insert(2, first);
+        }
+        publish(&mut exchange, 2).expect("it is on its way before the contradiction is seen");
+        let problem = alarm_of(&before).expect("it is for another receipt");
+        assert!(problem.contains("for another receipt"), "{problem}");
+        assert!(matches!(publish(&mut exchange, 3), Err(RunError::Refused(_))));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_asked_for_at_sign_in_and_a_site_with_an_alarm_refuses_what_is_proposed() {
+    let (server, place, site, mut exchange) = opened().await;
+    beside(move || publish(&mut exchange, 1).expect("the server takes it")).await;
+    drop(site);
+    {
+        let mut state = server.state.lock().expect("nobody panicked");
+        state.log = Log::default();
+        let proposal = sign(&honest(spec(), Visibility::Open));
+        let proposal = v1::Proposal { manifest: Some(proposal.into()), dataset_id: OURS.to_string() };
+        state.offers.push(Offer::Proposal(proposal));
+    }
+    run_until(&place, &server, |state| !state.decisions.is_empty()).await;
+    let told = decided(&server, &place);
+    assert!(!told.approve && told.reason.contains("raised an alarm"), "{}", told.reason);
+    let site = place.site();
+    assert!(alarm_of(&site).expect("its log is empty now").contains("0 entries where it had 1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_whose_countersignature_was_lost_in_a_crash_is_asked_for_at_the_next_sign_in() {
+    let (server, place, site, mut exchange) = opened().await;
+    let state = Arc::clone(&server.state);
+    beside(move || {
+        // The answer to the submission says nothing, and the log is not shown: as if the process had died in between.
+        state.lock().expect("nobody panicked").hides = true;
+        publish(&mut exchange, 1).expect("the server takes it");
+        state.lock().expect("nobody panicked").hides = false;
+    })
+    .await;
+    assert_eq!(site.store.read(counts).expect("it is open"), (1, 0));
+    drop(site);
+    let signed = sign(&honest(spec(), Visibility::Open));
+    offer(&server, Offer::Proposal(v1::Proposal { manifest: Some(signed.into()), dataset_id: OURS.to_string() }));
+    run_until(&place, &server, |state| state.asked > 0 && !state.offers.iter().any(|_| true)).await;
+    let site = place.site();
+    assert_eq!(site.store.read(counts).expect("it is open"), (1, 1));
+}

@@ -1,0 +1,83 @@
+//! Why the site's ledger says no.
+
+use undertone_api::signed::SignedError;
+use undertone_privacy::Event;
+use undertone_privacy::ledger::LedgerError as RuleError;
+use undertone_privacy::mechanism::PriceError;
+
+use crate::site::books::BooksError;
+use crate::site::store::StoreError;
+
+/// Why the ledger refuses, or cannot go on. Nothing may leave the site then.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The rules refuse.
+    #[error(transparent)]
+    Rule(Box<RuleError>),
+    /// The event has no price.
+    #[error(transparent)]
+    Price(#[from] PriceError),
+    /// The limit can admit nothing.
+    #[error("the site's budget admits nothing: {0}")]
+    Hopeless(#[from] undertone_privacy::ledger::BudgetError),
+    /// Something is reserved for the job already, and it is something else.
+    #[error("the job reserved {found} releases under another manifest: a job's cost never changes")]
+    Changed {
+        /// What was reserved.
+        found: u64,
+    },
+    /// The job was settled.
+    #[error("the job is over at this site and its reservation is settled: propose a new job")]
+    Settled,
+    /// An audit has stopped the account.
+    #[error(
+        "the account is frozen since {at}: {reason} (job {job}); it is cleared at this site's terminal, with `ledger unfreeze`"
+    )]
+    Frozen {
+        /// The job whose audit did it.
+        job: String,
+        /// Why.
+        reason: String,
+        /// Since when.
+        at: String,
+    },
+    /// Nothing is reserved for the job.
+    #[error("nothing is reserved for the job on this account")]
+    NotReserved,
+    /// Another release than the reserved one.
+    #[error("the job reserved {reserved:?}, and asks to release {asked:?}")]
+    OtherEvent {
+        /// What was reserved.
+        reserved: Box<Event>,
+        /// What was asked for.
+        asked: Box<Event>,
+    },
+    /// Exact results of data that are not open.
+    #[error("exact results leave only a dataset that the site's policy marks as open")]
+    NotOpen,
+    /// The server has contradicted itself.
+    #[error(
+        "alarm {id} is open at this site ({problem}): nothing leaves until somebody at its terminal has looked at it (`undertone-worker ledger alarm show`)"
+    )]
+    Alarm {
+        /// Its number.
+        id: i64,
+        /// What the server contradicts.
+        problem: String,
+    },
+    /// The rows do not add up.
+    #[error(transparent)]
+    Books(#[from] BooksError),
+    /// The database fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A receipt could not be signed.
+    #[error("a receipt could not be signed")]
+    Signing(#[from] SignedError),
+}
+
+impl From<RuleError> for LedgerError {
+    fn from(error: RuleError) -> Self {
+        Self::Rule(Box::new(error))
+    }
+}

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
-    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, RuntimeErr,
-    SqliteTransactionMode, TransactionOptions, TransactionTrait,
+    AccessMode, ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    IsolationLevel, RuntimeErr, SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
 use sea_orm_migration::MigratorTrait as _;
 use tokio::runtime::Handle;
@@ -51,6 +51,19 @@ impl Db {
         Ok(Self { writer, reader })
     }
 
+    /// Connects for looking only: the database must be there, and nothing can be written to it.
+    ///
+    /// # Errors
+    /// As [`Db::connect`].
+    pub async fn inspect(url: &str) -> Result<Self, DbErr> {
+        let mut options = options(url, true);
+        options.map_sqlx_sqlite_opts(|sqlite| {
+            sqlite.create_if_missing(false).busy_timeout(PATIENCE).pragma("query_only", "ON")
+        });
+        let reader = Database::connect(options).await?;
+        Ok(Self { writer: reader.clone(), reader })
+    }
+
     /// Brings the tables up to date.
     ///
     /// # Errors
@@ -63,6 +76,22 @@ impl Db {
     /// that decides on what it reads belongs into [`Db::write`].
     pub const fn read(&self) -> &DatabaseConnection {
         &self.reader
+    }
+
+    /// One state of all tables, for reading many statements that must agree, however long it takes and whoever writes
+    /// meanwhile. Ends when it is rolled back or dropped.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn snapshot(&self) -> Result<Tx, DbErr> {
+        let postgres = self.reader.get_database_backend() == DbBackend::Postgres;
+        let options = TransactionOptions {
+            isolation_level: postgres.then_some(IsolationLevel::RepeatableRead),
+            access_mode: postgres.then_some(AccessMode::ReadOnly),
+            sqlite_transaction_mode: Some(SqliteTransactionMode::Deferred),
+        };
+        #[expect(clippy::disallowed_methods, reason = "the one place that opens a transaction; it reads only")]
+        self.reader.begin_with_options(options).await
     }
 
     /// Runs `work` as the one writer and commits what it did, or rolls it back when it fails. When the database asks

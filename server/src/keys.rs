@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use ed25519_dalek::SigningKey;
+use ed25519_dalek::{SigningKey, VerifyingKey};
 
 use crate::ctx::Random;
 
@@ -19,6 +19,16 @@ pub fn signing_key(data_dir: &Path, random: &Random) -> io::Result<SigningKey> {
     Ok(SigningKey::from_bytes(&read_or_make(&data_dir.join("signing.key"), random)?))
 }
 
+/// The public half of the key that signs manifests, heads and countersignatures; `None` when the data folder has none, and none
+/// is made.
+///
+/// # Errors
+/// When the file cannot be read, or is not 32 bytes of hex.
+pub fn verifying_key(data_dir: &Path) -> io::Result<Option<VerifyingKey>> {
+    let path = data_dir.join("signing.key");
+    Ok(read(&path)?.map(|key| SigningKey::from_bytes(&key).verifying_key()))
+}
+
 /// The key of the access tokens: `token.key` in the data folder. Removing the file ends every access token.
 ///
 /// # Errors
@@ -28,15 +38,20 @@ pub fn token_key(data_dir: &Path, random: &Random) -> io::Result<TokenKey> {
 }
 
 fn read_or_make(path: &Path, random: &Random) -> io::Result<[u8; 32]> {
+    if let Some(key) = read(path)? {
+        return Ok(key);
+    }
+    let key = random.bytes();
+    write_secret(path, hex::encode(key).as_bytes())?;
+    Ok(key)
+}
+
+fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
     match std::fs::read_to_string(path) {
-        Ok(text) => hex::decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+        Ok(text) => hex::decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).map(Some).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key: 64 hex digits", path.display()))
         }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let key = random.bytes();
-            write_secret(path, hex::encode(key).as_bytes())?;
-            Ok(key)
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -59,7 +74,7 @@ pub(crate) fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::signing_key;
+    use super::{signing_key, verifying_key};
     use crate::ctx::Random;
 
     #[test]
@@ -74,6 +89,14 @@ mod tests {
             let mode = std::fs::metadata(dir.path().join("signing.key")).expect("there").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn looking_for_a_key_makes_none() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        assert_eq!(verifying_key(dir.path()).expect("looked"), None);
+        let made = signing_key(dir.path(), &Random::seeded(1)).expect("made");
+        assert_eq!(verifying_key(dir.path()).expect("looked"), Some(made.verifying_key()));
     }
 
     #[test]

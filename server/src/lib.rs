@@ -20,6 +20,7 @@ pub mod telemetry;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tls;
+pub mod verify;
 
 mod app;
 

@@ -6,7 +6,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use undertone_server::ctx::{Clock, Random};
 use undertone_server::service::setup;
+use undertone_server::verify::command;
 use undertone_server::{Config, Ctx, build, telemetry};
+
+/// Exit status of an examination that found something: 1 is for what could not be done.
+const UNSOUND: u8 = 2;
 
 /// The server of an Undertone consortium.
 #[derive(Parser)]
@@ -27,12 +31,35 @@ enum Command {
     Demo(undertone_server::demo::Options),
     /// Bring the database up to date and stop.
     Migrate,
+    /// What concerns certificates.
+    #[command(subcommand)]
+    Certificate(Certificate),
+    /// Examine the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
+    Verify(command::Options),
+    /// What concerns the ledger.
+    #[command(subcommand)]
+    Ledger(Ledger),
+}
+
+#[derive(Subcommand)]
+enum Ledger {
+    /// Write everything that somebody elsewhere needs to verify the ledger into a file.
+    Export {
+        /// The bundle: JSON lines.
+        file: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+enum Certificate {
+    /// Check a certificate's file: signatures, receipts, counts, every figure. Needs no server, database or network.
+    Verify(undertone_server::service::certificate::command::Options),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("undertone-server: {error}");
             ExitCode::FAILURE
@@ -40,10 +67,10 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let built_in = match &arguments.command {
         Command::Demo(_) => undertone_server::demo::built_in(),
-        Command::Serve | Command::Migrate => Config::default(),
+        Command::Serve | Command::Migrate | Command::Certificate(_) | Command::Verify(_) | Command::Ledger(_) => Config::default(),
     };
     let config = built_in.overlaid(arguments.config.as_deref())?;
     telemetry::start(&config.log)?;
@@ -58,14 +85,36 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
             app.serve().await?;
         }
         Command::Demo(options) => undertone_server::demo::run(options, config, stop_when_told).await?,
+        Command::Certificate(Certificate::Verify(options)) => {
+            let verdict = undertone_server::service::certificate::command::run(&options)?;
+            print!("{verdict}");
+            if !verdict.holds() {
+                return Err("the certificate does not hold".into());
+            }
+        }
         Command::Migrate => {
             let db = undertone_server::db::Db::connect(&config.database()).await?;
             db.migrate().await?;
             db.close().await?;
             println!("The database is up to date.");
         }
+        Command::Verify(options) => {
+            let report = command::verify(&config, &options).await?;
+            println!("{report}");
+            if !report.holds() {
+                return Ok(ExitCode::from(UNSOUND));
+            }
+        }
+        Command::Ledger(Ledger::Export { file }) => {
+            let changed = command::export(&config, &file).await?;
+            println!("The ledger is in {}.", file.display());
+            if changed > 0 {
+                eprintln!("{changed} rows are not those that were written: run `undertone-server verify`");
+                return Ok(ExitCode::from(UNSOUND));
+            }
+        }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Stops the server when the terminal (or whatever started it) says so.

@@ -3,12 +3,12 @@
 
 mod code;
 mod entity;
-mod log;
 mod receipt;
 
 pub mod approval;
 pub mod audit;
 pub mod budget;
+pub mod bundle;
 pub mod certificate;
 pub mod consortium;
 pub mod dataset;
@@ -18,6 +18,7 @@ pub mod invitation;
 pub mod job;
 pub mod lease;
 pub mod ledger;
+pub mod log;
 pub mod measurement;
 pub mod member;
 pub mod model;

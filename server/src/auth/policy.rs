@@ -77,6 +77,10 @@ operations! {
     ClearFreeze: DataSteward;
     /// Read a dataset's ledger, row by row.
     ReadLedger: ConsortiumAdmin | DataSteward | Auditor;
+    /// Read the signed heads of the server's log: one number and one hash over everybody's entries.
+    ReadLog: SignedIn;
+    /// Take the ledgers of a consortium away in a file, as far as one may read them, with the proof that they are whole.
+    ExportLedger: ConsortiumAdmin | DataSteward | Auditor;
     /// Ask what a job would cost and whether the budgets admit it.
     PlanJob: ConsortiumAdmin | DataSteward | Researcher;
     /// Propose a job to the owners of its datasets.

@@ -7,6 +7,7 @@
 //! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in [`leaf`].
 
 pub(crate) mod leaf;
+mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,8 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{log_head, log_leaf};
+
+pub use read::{consistency, head, heads};
 
 /// Hex digits of a hash.
 const HEX: usize = 64;

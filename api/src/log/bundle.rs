@@ -1,0 +1,136 @@
+//! A ledger in a file: everything that somebody without the server and its database needs to check it, line by line.
+//!
+//! One JSON object a line, in this order: [`Line::Bundle`] first; the sites' keys and the jobs' manifests; then the log, leaf by
+//! leaf, each commit followed by its [`Line::Receipt`] and each leaf that a head ends with by its [`Line::Head`]; then what the
+//! server claims to follow from it (accounts and reservations); [`Line::End`] last, so that a file that was cut is no bundle.
+//! Rows that the reader may not see are there by their hash, so that the tree is whole for everybody.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_privacy::ledger::{Balance, Cost};
+use uuid::Uuid;
+
+use crate::id::{ConsortiumId, OrganizationId, WorkerId};
+use crate::signed::Signed;
+
+/// What a bundle calls itself.
+pub const FORMAT: &str = "undertone-ledger";
+/// The version of the format that this code writes and reads.
+pub const VERSION: u32 = 1;
+
+/// What a bundle is a bundle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Everything that the server keeps: no leaf is withheld.
+    Whole,
+    /// The accounts of a consortium's organizations that the reader may read, and of its jobs the manifests.
+    Consortium(ConsortiumId),
+}
+
+/// A line of a bundle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "line", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Line {
+    /// What this is.
+    Bundle {
+        /// [`FORMAT`].
+        format: String,
+        /// [`VERSION`].
+        version: u32,
+        /// Ed25519 public key of the server, hex: signs manifests, heads and countersignatures. Compare it with the one in a
+        /// site's configuration; a bundle cannot vouch for itself.
+        server_key: String,
+        /// Version of the code that prices events at the server.
+        evaluator: String,
+        /// Of what.
+        scope: Scope,
+        /// When it was written.
+        #[serde(with = "time::serde::rfc3339")]
+        #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+        exported_at: OffsetDateTime,
+    },
+    /// A site's key.
+    Worker {
+        /// The worker.
+        worker: WorkerId,
+        /// Whose it is.
+        organization: OrganizationId,
+        /// Its Ed25519 public key, hex: signs receipts.
+        public_key: String,
+    },
+    /// What was allowed to run: a signed [`crate::signed::Manifest`].
+    Manifest {
+        /// The document.
+        manifest: Signed,
+    },
+    /// A leaf of the log.
+    Leaf {
+        /// Its position, from 0.
+        position: u64,
+        /// The text that is hashed: a [`super::Leaf`].
+        content: String,
+    },
+    /// A leaf that the reader may not see.
+    Withheld {
+        /// Its position, from 0.
+        position: u64,
+        /// Its leaf hash, hex.
+        hash: String,
+    },
+    /// The receipt of the commit before it.
+    Receipt {
+        /// A signed [`crate::signed::Receipt`].
+        receipt: Signed,
+        /// A signed [`crate::signed::Countersignature`].
+        countersignature: Signed,
+    },
+    /// A signed [`crate::signed::Head`] over all leaves before it.
+    Head {
+        /// The document.
+        head: Signed,
+    },
+    /// What the server says that an account's rows come to.
+    Account {
+        /// The account.
+        account: Uuid,
+        /// What is spent and reserved, in units of 2⁻⁶⁴ nat at every order.
+        #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+        balance: Box<Balance>,
+        /// Releases that left in the clear.
+        in_the_clear: u64,
+        /// Number of its rows.
+        entries: u64,
+        /// Hash of the last of them, hex.
+        head: String,
+    },
+    /// What the server says that a reservation's rows come to.
+    Reservation {
+        /// The account.
+        account: Uuid,
+        /// The job.
+        job: Uuid,
+        /// The dataset in it.
+        dataset: Uuid,
+        /// The release, as JSON text.
+        event: String,
+        /// What each costs on the account's orders.
+        #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+        per_release: Box<Cost>,
+        /// How many were reserved.
+        releases: u64,
+        /// How many were paid.
+        committed: u64,
+        /// Whether the rest was given back.
+        settled: bool,
+    },
+    /// The end.
+    End {
+        /// Lines before this one.
+        lines: u64,
+        /// SHA-256 of their bytes with their line ends, hex.
+        digest: String,
+    },
+}

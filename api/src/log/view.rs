@@ -1,0 +1,47 @@
+//! The log as the REST face shows it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Hash;
+use crate::signed::{Head, Signed};
+
+/// A signed head with what it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SignedHead {
+    /// What it says.
+    pub head: Head,
+    /// The document as it was signed.
+    pub signed: Signed,
+    /// Ed25519 public key of the server, hex.
+    pub server_key: String,
+}
+
+/// The proof that one head continues another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Consistency {
+    /// Size of the smaller tree.
+    pub from: u64,
+    /// Size of the larger tree.
+    pub to: u64,
+    /// RFC 9162 consistency proof: hashes in hex.
+    pub proof: Vec<String>,
+}
+
+impl Consistency {
+    /// A proof as it is shown.
+    pub fn new(from: u64, to: u64, proof: &[Hash]) -> Self {
+        Self { from, to, proof: proof.iter().map(hex::encode).collect() }
+    }
+}
+
+/// Which proof is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+pub struct ConsistencyQuery {
+    /// Size of the smaller tree: at least 1.
+    pub from: u64,
+    /// Size of the larger tree: at most that of the newest head.
+    pub to: u64,
+}

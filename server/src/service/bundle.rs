@@ -1,0 +1,315 @@
+//! The ledger as it stands in the tables, line by line: for a bundle that leaves the house, and for the examination of the
+//! database itself. Reads one consistent state and writes nothing.
+//!
+//! [`page`] reads what a stretch of the log consists of, [`stray`] finds rows that the log does not know. What a row says is
+//! judged in [`crate::verify`]; here only that a row is the one that was written.
+
+mod page;
+mod stray;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+
+use ed25519_dalek::VerifyingKey;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
+use time::OffsetDateTime;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use undertone_api::id::ConsortiumId;
+use undertone_api::log::Frontier;
+use undertone_api::log::bundle::{FORMAT, Line, Scope, VERSION};
+use undertone_api::signed::Signed;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use uuid::Uuid;
+
+use self::page::Page;
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::{Db, Tx};
+use crate::error::Error;
+use crate::service::code::from_json;
+use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
+use crate::verify::file::Bytes;
+use crate::verify::{Examiner, Pins, Report};
+
+/// Rows of a table read at once.
+const PAGE: u64 = 400;
+/// Lines on their way to somebody who reads slowly.
+const AHEAD: usize = 256;
+
+/// Where lines go.
+trait Sink: Send {
+    /// The next line.
+    fn line(&mut self, line: Line) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// A row that is not the one that was written.
+    fn found(&mut self, place: String, what: &str);
+}
+
+/// What of the ledger is read.
+struct Reach {
+    scope: Scope,
+    /// The organizations whose accounts are disclosed; absent for all.
+    organizations: Option<BTreeSet<Uuid>>,
+}
+
+impl Reach {
+    fn discloses(&self, organization: Uuid) -> bool {
+        self.organizations.as_ref().is_none_or(|all| all.contains(&organization))
+    }
+}
+
+/// Examines the whole database.
+///
+/// # Errors
+/// When the database does not answer. What does not hold is in the report.
+pub async fn examine(db: &Db, server_key: &VerifyingKey, pins: Pins, now: OffsetDateTime) -> Result<Report, Error> {
+    let tx = db.snapshot().await?;
+    let report = examine_state(&tx, server_key, pins, now).await?;
+    tx.rollback().await?;
+    Ok(report)
+}
+
+async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: OffsetDateTime) -> Result<Report, Error> {
+    struct Examination(Examiner);
+    impl Sink for Examination {
+        async fn line(&mut self, line: Line) -> Result<(), Error> {
+            match &line {
+                // What is wrong with it was told when its row was read.
+                Line::Withheld { position, hash } => self.0.missing(*position, hash),
+                line => self.0.line(line),
+            }
+            Ok(())
+        }
+        fn found(&mut self, place: String, what: &str) {
+            self.0.found(place, what);
+        }
+    }
+    let mut sink = Examination(Examiner::new(pins));
+    let reach = Reach { scope: Scope::Whole, organizations: None };
+    lines(tx, server_key, &reach, now, &mut sink).await?;
+    stray::find(tx, &mut sink).await?;
+    Ok(sink.0.finish())
+}
+
+/// Hands the bytes of a bundle of everything to `to`, piece by piece, and gives the number of rows that are not those that were
+/// written: they are in the bundle as withheld, so that whoever examines it sees them.
+///
+/// # Errors
+/// When the database does not answer, or `to` fails.
+pub async fn export(
+    db: &Db,
+    server_key: &VerifyingKey,
+    now: OffsetDateTime,
+    to: impl FnMut(&[u8]) -> std::io::Result<()> + Send,
+) -> Result<u64, Error> {
+    struct Writer<W> {
+        to: W,
+        bytes: Bytes,
+        found: u64,
+    }
+    impl<W: FnMut(&[u8]) -> std::io::Result<()> + Send> Sink for Writer<W> {
+        async fn line(&mut self, line: Line) -> Result<(), Error> {
+            let bytes = self.bytes.of(&line).map_err(|error| Error::internal("writing a bundle", error))?;
+            (self.to)(&bytes).map_err(|error| Error::internal("writing a bundle", error))
+        }
+        fn found(&mut self, _: String, _: &str) {
+            self.found += 1;
+        }
+    }
+    let tx = db.snapshot().await?;
+    let mut writer = Writer { to, bytes: Bytes::default(), found: 0 };
+    let reach = Reach { scope: Scope::Whole, organizations: None };
+    lines(&tx, server_key, &reach, now, &mut writer).await?;
+    tx.rollback().await?;
+    let Writer { mut to, bytes, found } = writer;
+    let end = bytes.end().map_err(|error| Error::internal("writing a bundle", error))?;
+    to(&end).map_err(|error| Error::internal("writing a bundle", error))?;
+    Ok(found)
+}
+
+/// The bytes of a consortium's bundle: the whole tree, and of its leaves those of the accounts that the actor may read.
+///
+/// # Errors
+/// 404 and 403 as usual.
+pub async fn of_consortium(
+    ctx: &Ctx,
+    actor: &Actor,
+    id: ConsortiumId,
+) -> Result<BoxStream<'static, Result<Vec<u8>, std::io::Error>>, Error> {
+    policy::check(actor, Operation::ExportLedger, Place::Consortium(id))?;
+    let members =
+        membership::Entity::find().filter(membership::Column::ConsortiumId.eq(id.0)).all(ctx.db.read()).await?;
+    let readable = members.into_iter().map(|row| row.organization_id).filter(|organization| {
+        policy::allows(actor, Operation::ReadLedger, Place::Organization((*organization).into()))
+    });
+    let reach = Reach { scope: Scope::Consortium(id), organizations: Some(readable.collect()) };
+    let (to, from) = mpsc::channel(AHEAD);
+    let ctx = ctx.clone();
+    tokio::spawn(async move {
+        if let Err(error) = send(&ctx, &reach, &to).await {
+            // Without its end the bundle is none, so whoever reads it knows.
+            let problem = error.into_problem();
+            let _ = to.send(Err(std::io::Error::other(problem.detail))).await;
+        }
+    });
+    Ok(ReceiverStream::new(from).boxed())
+}
+
+type Channel = mpsc::Sender<Result<Vec<u8>, std::io::Error>>;
+
+async fn send(ctx: &Ctx, reach: &Reach, to: &Channel) -> Result<(), Error> {
+    struct Stream<'a>(&'a Channel, Bytes);
+    impl Stream<'_> {
+        async fn send(&self, bytes: Vec<u8>) -> Result<(), Error> {
+            self.0.send(Ok(bytes)).await.map_err(|error| Error::internal("sending a bundle", error.to_string()))
+        }
+    }
+    impl Sink for Stream<'_> {
+        async fn line(&mut self, line: Line) -> Result<(), Error> {
+            let bytes = self.1.of(&line).map_err(|error| Error::internal("writing a bundle", error))?;
+            self.send(bytes).await
+        }
+        fn found(&mut self, place: String, what: &str) {
+            tracing::error!(ledger.place = place, ledger.finding = what, "a row is not the one that was written");
+        }
+    }
+    let tx = ctx.db.snapshot().await?;
+    let mut stream = Stream(to, Bytes::default());
+    lines(&tx, &ctx.signer.verifying_key(), reach, ctx.now(), &mut stream).await?;
+    tx.rollback().await?;
+    let Stream(to, bytes) = stream;
+    let end = bytes.end().map_err(|error| Error::internal("writing a bundle", error))?;
+    to.send(Ok(end)).await.map_err(|error| Error::internal("sending a bundle", error.to_string()))
+}
+
+/// All lines but the last.
+async fn lines(
+    tx: &Tx,
+    server_key: &VerifyingKey,
+    reach: &Reach,
+    now: OffsetDateTime,
+    sink: &mut impl Sink,
+) -> Result<(), Error> {
+    sink.line(Line::Bundle {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        server_key: hex::encode(server_key.as_bytes()),
+        evaluator: EVALUATOR_VERSION.to_owned(),
+        scope: reach.scope,
+        exported_at: now,
+    })
+    .await?;
+    for row in worker::Entity::find().order_by_asc(worker::Column::Id).all(tx).await? {
+        if reach.discloses(row.organization_id) {
+            let (worker, organization) = (row.id.into(), row.organization_id.into());
+            sink.line(Line::Worker { worker, organization, public_key: row.public_key }).await?;
+        }
+    }
+    manifests(tx, reach, sink).await?;
+    log(tx, reach, sink).await?;
+    claims(tx, reach, sink).await
+}
+
+async fn manifests(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> {
+    let mut after = Uuid::nil();
+    loop {
+        let mut rows = job::Entity::find().filter(job::Column::Id.gt(after));
+        if let Scope::Consortium(id) = reach.scope {
+            rows = rows.filter(job::Column::ConsortiumId.eq(id.0));
+        }
+        let rows = rows.order_by_asc(job::Column::Id).limit(PAGE).all(tx).await?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = last.id;
+        for row in rows {
+            let manifest = Signed { payload: row.manifest, signature: row.signature };
+            if manifest.digest() != row.digest {
+                sink.found(format!("job {}", row.id), "its manifest is not the one that its digest names");
+            }
+            sink.line(Line::Manifest { manifest }).await?;
+        }
+    }
+}
+
+async fn log(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> {
+    let (mut next, mut frontier) = (0, Frontier::default());
+    loop {
+        let rows = log_leaf::Entity::find()
+            .filter(log_leaf::Column::Position.gte(next))
+            .order_by_asc(log_leaf::Column::Position)
+            .limit(PAGE)
+            .all(tx)
+            .await?;
+        let Some(last) = rows.last() else { break };
+        next = last.position + 1;
+        let page = Page::read(tx, &rows).await?;
+        for row in &rows {
+            for line in page.lines(row, reach, &mut frontier, sink) {
+                sink.line(line).await?;
+            }
+        }
+    }
+    let beyond = log_head::Entity::find().filter(log_head::Column::Size.gt(next)).order_by_asc(log_head::Column::Size);
+    if let Some(head) = beyond.one(tx).await? {
+        let place = format!("position {next}");
+        sink.found(
+            place,
+            &format!("a signed head covers {} leaves, but the log ends here: its end is missing", head.size),
+        );
+    }
+    Ok(())
+}
+
+async fn claims(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> {
+    let mut disclosed = BTreeSet::new();
+    let mut after = Uuid::nil();
+    loop {
+        let rows = account::Entity::find().filter(account::Column::Id.gt(after)).order_by_asc(account::Column::Id);
+        let rows = rows.limit(PAGE).all(tx).await?;
+        let Some(last) = rows.last() else { break };
+        after = last.id;
+        for row in rows.into_iter().filter(|row| reach.discloses(row.organization_id)) {
+            disclosed.insert(row.id);
+            let Ok(balance) = from_json(&row.balance) else {
+                sink.found(format!("account {}", row.id), "its balance cannot be read");
+                continue;
+            };
+            sink.line(Line::Account {
+                account: row.id,
+                balance: Box::new(balance),
+                in_the_clear: row.in_the_clear as u64,
+                entries: row.entries as u64,
+                head: row.head,
+            })
+            .await?;
+        }
+    }
+    let mut after = Uuid::nil();
+    loop {
+        let rows = reservation::Entity::find().filter(reservation::Column::Id.gt(after));
+        let rows = rows.order_by_asc(reservation::Column::Id).limit(PAGE).all(tx).await?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = last.id;
+        for row in rows.into_iter().filter(|row| disclosed.contains(&row.account_id)) {
+            let Ok(per_release) = from_json(&row.per_release) else {
+                sink.found(format!("reservation {}", row.id), "its price cannot be read");
+                continue;
+            };
+            sink.line(Line::Reservation {
+                account: row.account_id,
+                job: row.job_id,
+                dataset: row.dataset_id,
+                event: row.event,
+                per_release: Box::new(per_release),
+                releases: row.releases as u64,
+                committed: row.committed as u64,
+                settled: row.settled,
+            })
+            .await?;
+        }
+    }
+}

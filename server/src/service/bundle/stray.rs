@@ -1,0 +1,102 @@
+//! Rows that the log does not know: put into a table behind the server's back, or left there when their place was removed.
+
+use sea_orm::{ConnectionTrait as _, DbErr, QueryResult, Statement};
+use uuid::Uuid;
+
+use super::Sink;
+use crate::db::Tx;
+use crate::error::Error;
+
+/// Most rows of each kind that are named.
+const NAMED: usize = 20;
+
+/// A question whose answer should be empty.
+struct Question {
+    sql: &'static str,
+    /// Columns that name the row: ids first, then numbers.
+    ids: &'static [&'static str],
+    numbers: &'static [&'static str],
+    name: &'static str,
+    what: &'static str,
+}
+
+const QUESTIONS: [Question; 7] = [
+    Question {
+        sql: "SELECT e.account_id, e.sequence FROM ledger_entry e WHERE NOT EXISTS (SELECT 1 FROM log_leaf l \
+              WHERE l.account_id = e.account_id AND l.sequence = e.sequence) ORDER BY e.account_id, e.sequence",
+        ids: &["account_id"],
+        numbers: &["sequence"],
+        name: "ledger row: account, row",
+        what: "it is not in the log",
+    },
+    Question {
+        sql: "SELECT a.id FROM account a WHERE NOT EXISTS (SELECT 1 FROM log_leaf l WHERE l.account_id = a.id \
+              AND l.kind = 'account') ORDER BY a.id",
+        ids: &["id"],
+        numbers: &[],
+        name: "account",
+        what: "it is not in the log",
+    },
+    Question {
+        sql: "SELECT b.account_id, b.id FROM budget b WHERE NOT EXISTS (SELECT 1 FROM log_leaf l \
+              WHERE l.account_id = b.account_id AND l.budget_id = b.id) ORDER BY b.id",
+        ids: &["account_id", "id"],
+        numbers: &[],
+        name: "limit: account, limit",
+        what: "it is not in the log",
+    },
+    Question {
+        sql: "SELECT r.worker_id, r.sequence FROM receipt r WHERE NOT EXISTS (SELECT 1 FROM ledger_entry e \
+              WHERE e.receipt = r.digest) ORDER BY r.worker_id, r.sequence",
+        ids: &["worker_id"],
+        numbers: &["sequence"],
+        name: "receipt: worker, number",
+        what: "no ledger row charges it",
+    },
+    Question {
+        sql: "SELECT r.worker_id, r.sequence FROM receipt r WHERE NOT EXISTS (SELECT 1 FROM countersignature c \
+              WHERE c.worker_id = r.worker_id AND c.sequence = r.sequence) ORDER BY r.worker_id, r.sequence",
+        ids: &["worker_id"],
+        numbers: &["sequence"],
+        name: "receipt: worker, number",
+        what: "it is not countersigned",
+    },
+    Question {
+        sql: "SELECT c.worker_id, c.sequence FROM countersignature c WHERE NOT EXISTS (SELECT 1 FROM receipt r \
+              WHERE r.worker_id = c.worker_id AND r.sequence = c.sequence) ORDER BY c.worker_id, c.sequence",
+        ids: &["worker_id"],
+        numbers: &["sequence"],
+        name: "countersignature: worker, number",
+        what: "its receipt is missing",
+    },
+    Question {
+        sql: "SELECT p.job_id, p.dataset_id FROM participant p JOIN reservation r ON r.job_id = p.job_id \
+              AND r.dataset_id = p.dataset_id WHERE r.committed <> p.releases ORDER BY p.job_id, p.dataset_id",
+        ids: &["job_id", "dataset_id"],
+        numbers: &[],
+        name: "participant: job, dataset",
+        what: "its count of releases is not what was paid",
+    },
+];
+
+/// Asks every question, and tells each row that answers.
+pub(super) async fn find(tx: &Tx, sink: &mut impl Sink) -> Result<(), Error> {
+    for question in QUESTIONS {
+        let sql = format!("{} LIMIT {NAMED}", question.sql);
+        for row in tx.query_all_raw(Statement::from_string(tx.get_database_backend(), sql)).await? {
+            sink.found(format!("{} {}", question.name, named(&row, &question)?), question.what);
+        }
+    }
+    Ok(())
+}
+
+fn named(row: &QueryResult, question: &Question) -> Result<String, DbErr> {
+    let mut words = Vec::new();
+    for id in question.ids {
+        words.push(row.try_get::<Uuid>("", id)?.to_string());
+    }
+    for number in question.numbers {
+        words.push(row.try_get::<i64>("", number)?.to_string());
+    }
+    Ok(words.join(", "))
+}

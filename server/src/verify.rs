@@ -1,0 +1,343 @@
+//! The examination of a ledger: everything that it claims is computed again from what it says, line by line. Knows no table
+//! and no file system, so that a database and a bundle on another machine are judged by the same code.
+//!
+//! [`Examiner`] keeps the tree and the signatures, [`account`] replays each account, [`receipt`] follows each site's chain,
+//! [`file`] reads a bundle. Nothing here repairs anything, and nothing is believed because of where it stands.
+
+mod account;
+pub mod command;
+pub mod file;
+mod manifest;
+mod receipt;
+pub mod report;
+
+use std::collections::BTreeMap;
+
+use ed25519_dalek::VerifyingKey;
+use undertone_api::log::bundle::{FORMAT, Line, Scope, VERSION};
+use undertone_api::log::{Frontier, Hash, Leaf, from_hex, leaf_hash};
+use undertone_api::signed::{Head, Signed, key_id, public_key};
+use uuid::Uuid;
+
+use account::Account;
+use manifest::Manifests;
+use receipt::Sites;
+pub use report::{Finding, Report};
+
+/// SHA-256 of nothing, hex: what the first row and the first receipt of a chain name as the one before them.
+const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// What the one who examines knows from elsewhere.
+#[derive(Debug, Clone, Default)]
+pub struct Pins {
+    /// The server's key, from a site's configuration.
+    pub server_key: Option<VerifyingKey>,
+    /// A head that a site kept.
+    pub head: Option<Signed>,
+}
+
+/// An examination under way.
+#[derive(Debug)]
+pub struct Examiner {
+    pins: Pins,
+    report: Report,
+    server_key: Option<VerifyingKey>,
+    scope: Option<Scope>,
+    kept: Option<Head>,
+    frontier: Frontier,
+    /// Whether leaf and head no longer agree, which is told once.
+    diverged: bool,
+    /// Number of leaves that signed heads cover.
+    covered: u64,
+    /// The commit whose receipt must come next.
+    unpaid: Option<(u64, Leaf)>,
+    manifests: Manifests,
+    sites: Sites,
+    accounts: BTreeMap<Uuid, Account>,
+}
+
+impl Examiner {
+    /// Begins an examination.
+    pub fn new(pins: Pins) -> Self {
+        Self {
+            pins,
+            report: Report::default(),
+            server_key: None,
+            scope: None,
+            kept: None,
+            frontier: Frontier::default(),
+            diverged: false,
+            covered: 0,
+            unpaid: None,
+            manifests: Manifests::default(),
+            sites: Sites::default(),
+            accounts: BTreeMap::new(),
+        }
+    }
+
+    /// Records what was found by other means.
+    pub fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
+        self.report.findings.push(Finding { place: place.into(), what: what.into() });
+    }
+
+    /// Examines the next line.
+    pub fn line(&mut self, line: &Line) {
+        if !matches!(line, Line::Receipt { .. }) {
+            self.unpaid_commit();
+        }
+        match line {
+            Line::Bundle { format, version, server_key, scope, .. } => {
+                self.begin(format, *version, server_key, *scope);
+            }
+            Line::Worker { worker, public_key, .. } => {
+                if let Err(what) = self.sites.enrol(*worker, public_key) {
+                    self.found(format!("worker {worker}"), what);
+                }
+            }
+            Line::Manifest { manifest } => {
+                let Some(key) = self.key() else { return };
+                match self.manifests.take(manifest, &key) {
+                    Ok(()) => self.report.manifests += 1,
+                    Err(what) => self.found(format!("manifest {}", manifest.digest()), what),
+                }
+            }
+            Line::Leaf { position, content } => self.leaf(*position, content),
+            Line::Withheld { position, hash } => self.withheld(*position, hash),
+            Line::Receipt { receipt, countersignature } => self.receipt(receipt, countersignature),
+            Line::Head { head } => self.head(head),
+            Line::Account { account, balance, in_the_clear, entries, head } => {
+                let claim = account::Claim { balance, in_the_clear: *in_the_clear, entries: *entries, head };
+                let what = match self.accounts.get_mut(account) {
+                    Some(replayed) => replayed.compare(&claim),
+                    None => Err("no leaf of the log says that it began".to_owned()),
+                };
+                if let Err(what) = what {
+                    self.found(format!("account {account}"), what);
+                }
+            }
+            Line::Reservation { account, job, dataset, event, per_release, releases, committed, settled } => {
+                let claim = account::Part::claimed(event, per_release, *releases, *committed, *settled);
+                let what = match self.accounts.get_mut(account) {
+                    Some(replayed) => replayed.compare_part((*job, *dataset), &claim),
+                    None => Err("it is on an account that no leaf of the log speaks of".to_owned()),
+                };
+                if let Err(what) = what {
+                    self.found(format!("reservation of job {job}, dataset {dataset}"), what);
+                }
+            }
+            Line::End { .. } => {}
+        }
+    }
+
+    /// Ends the examination: what should have come and did not.
+    pub fn finish(mut self) -> Report {
+        self.unpaid_commit();
+        let (size, covered) = (self.frontier.size(), self.covered);
+        if self.server_key.is_none() {
+            self.found("the beginning", "nothing says whose ledger this is");
+        }
+        if covered < size && !self.diverged {
+            self.found(
+                format!("position {covered}"),
+                format!("no signed head covers it and the {} after it", size - covered - 1),
+            );
+        }
+        if let Some(kept) = self.kept.take().filter(|kept| kept.size > size) {
+            self.found(
+                format!("position {size}"),
+                format!(
+                    "the log ends here, but a site keeps a signed head of {} leaves: its end is missing, or this is an older copy",
+                    kept.size
+                ),
+            );
+        }
+        let mut missing = Vec::new();
+        for (id, account) in &self.accounts {
+            missing.extend(account.unclaimed().map(|what| (*id, what)));
+            self.report.accounts += 1;
+        }
+        for (id, what) in missing {
+            self.found(format!("account {id}"), what);
+        }
+        self.report.leaves = size;
+        self.report.root = hex::encode(self.frontier.root());
+        self.report
+    }
+
+    fn begin(&mut self, format: &str, version: u32, server_key: &str, scope: Scope) {
+        if (format, version) != (FORMAT, VERSION) {
+            self.found("the beginning", format!("this is {format} version {version}, not {FORMAT} version {VERSION}"));
+        }
+        let Ok(key) = public_key(server_key) else {
+            self.found("the beginning", "the server's key is not an Ed25519 public key");
+            return;
+        };
+        if self.pins.server_key.is_some_and(|pinned| pinned != key) {
+            self.found("the beginning", "this is another server's ledger: its key is not the one that was given");
+        }
+        // Signatures are judged by the key that is known from elsewhere, if one is.
+        let key = self.pins.server_key.unwrap_or(key);
+        self.server_key = Some(key);
+        self.report.server_key = hex::encode(key.as_bytes());
+        self.scope = Some(scope);
+        if let Some(signed) = self.pins.head.take() {
+            match signed.open::<Head>(&key) {
+                Ok(head) => self.kept = Some(head),
+                Err(error) => self.found("the head that was given", error.to_string()),
+            }
+        }
+    }
+
+    fn key(&mut self) -> Option<VerifyingKey> {
+        if self.server_key.is_none() && self.report.findings.is_empty() {
+            self.found("the beginning", "the first line does not say whose ledger this is");
+        }
+        self.server_key
+    }
+
+    fn leaf(&mut self, position: u64, content: &str) {
+        if !self.grow(position, leaf_hash(content.as_bytes())) {
+            return;
+        }
+        let leaf = match Leaf::parse(content) {
+            Ok(leaf) => leaf,
+            Err(error) => return self.found(format!("position {position}"), error.to_string()),
+        };
+        let (place, replayed) = match &leaf {
+            Leaf::Account(began) => {
+                let place = format!("account {}", began.account);
+                if self.accounts.contains_key(&began.account) {
+                    return self.found(place, format!("it begins a second time at position {position}"));
+                }
+                let account = Account::new(began);
+                (place, account.map(|account| self.accounts.insert(began.account, account)).map(|_| ()))
+            }
+            Leaf::Limit(limit) => {
+                let place = format!("limit {} of account {}", limit.budget, limit.account);
+                (place, self.account(limit.account).and_then(|account| account.limit(limit)))
+            }
+            Leaf::Entry(entry) => {
+                let place = format!("row {} of account {}", entry.sequence, entry.account);
+                let party = self.manifests.party(entry.job, entry.dataset).cloned();
+                if party.is_none() && self.scope == Some(Scope::Whole) {
+                    self.found(
+                        &place,
+                        format!("no signed manifest gives dataset {} a part in job {}", entry.dataset, entry.job),
+                    );
+                }
+                let replayed = self.account(entry.account).and_then(|account| account.entry(entry, party.as_ref()));
+                self.report.entries += 1;
+                (place, replayed)
+            }
+        };
+        if let Err(what) = replayed {
+            self.found(format!("{place} (position {position})"), what);
+        }
+        if matches!(&leaf, Leaf::Entry(entry) if entry.kind == "commit") {
+            self.unpaid = Some((position, leaf));
+        }
+    }
+
+    fn account(&mut self, id: Uuid) -> Result<&mut Account, String> {
+        self.accounts.get_mut(&id).ok_or_else(|| "no leaf before it says that its account began".to_owned())
+    }
+
+    fn withheld(&mut self, position: u64, hash: &str) {
+        if self.scope == Some(Scope::Whole) {
+            self.found(format!("position {position}"), "what it says is missing or was changed; only its hash is left");
+        }
+        self.missing(position, hash);
+    }
+
+    /// Takes a leaf of which there is only the hash.
+    pub fn missing(&mut self, position: u64, hash: &str) {
+        self.unpaid_commit();
+        match from_hex(hash) {
+            Some(hash) => {
+                self.grow(position, hash);
+                self.report.withheld += 1;
+            }
+            None => self.found(format!("position {position}"), "its hash is not 64 hex digits"),
+        }
+    }
+
+    /// Appends to the tree; false when the leaf is not the next one.
+    fn grow(&mut self, position: u64, hash: Hash) -> bool {
+        let expected = self.frontier.size();
+        if position != expected {
+            if !self.diverged {
+                self.found(
+                    format!("position {expected}"),
+                    format!("the next leaf is number {position}: some are missing or twice"),
+                );
+            }
+            self.diverged = true;
+            return false;
+        }
+        self.frontier.push(hash);
+        if let Some(kept) = self.kept.take_if(|kept| kept.size == expected + 1) {
+            if hex::encode(self.frontier.root()) == kept.root {
+                self.report.kept = Some(kept.size);
+            } else {
+                self.found(
+                    format!("the first {} leaves", kept.size),
+                    "they are not what a site saw: the log was changed, or told differently to different sites",
+                );
+            }
+        }
+        true
+    }
+
+    fn head(&mut self, signed: &Signed) {
+        let Some(key) = self.key() else { return };
+        let size = self.frontier.size();
+        let place = format!("the head after position {}", size.saturating_sub(1));
+        let head: Head = match signed.open(&key) {
+            Ok(head) => head,
+            Err(error) => return self.found(place, error.to_string()),
+        };
+        self.report.heads += 1;
+        if head.server != key_id(&key) {
+            self.found(&place, "it is of another server's log");
+        }
+        if self.diverged {
+            return;
+        }
+        if head.size != size {
+            self.found(place, format!("it is signed over {} leaves where there are {size}", head.size));
+            self.diverged = true;
+        } else if head.root == hex::encode(self.frontier.root()) {
+            self.covered = size;
+        } else {
+            let from = self.covered;
+            self.found(
+                place,
+                format!("it does not cover what stands at positions {from} to {}: something was changed", size - 1),
+            );
+            self.diverged = true;
+        }
+    }
+
+    fn receipt(&mut self, receipt: &Signed, countersignature: &Signed) {
+        let Some(key) = self.key() else { return };
+        let Some((position, leaf)) = self.unpaid.take() else {
+            return self.found(format!("receipt {}", receipt.digest()), "it follows no commit");
+        };
+        let account = self.accounts.get(&leaf.account());
+        let judged = self.sites.take(receipt, countersignature, &key, (position, &leaf), account, &self.manifests);
+        match judged {
+            Ok(()) => self.report.receipts += 1,
+            Err(Finding { place, what }) => self.found(place, what),
+        }
+    }
+
+    fn unpaid_commit(&mut self) {
+        if let Some((position, leaf)) = self.unpaid.take() {
+            let Leaf::Entry(entry) = leaf else { return };
+            self.found(
+                format!("row {} of account {} (position {position})", entry.sequence, entry.account),
+                "the receipt that pays for it, or its countersignature, is missing",
+            );
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! One account, replayed from its leaves: every event priced again, every reservation admitted again by the limit that was in
+//! force, every commit and settlement followed. What the server claims is then compared with it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use undertone_api::budget::EntryKind;
+use undertone_api::log::leaf;
+use undertone_api::signed::Receipt;
+use undertone_privacy::curve::Curve;
+use undertone_privacy::ledger::{Balance, Budget, Cost, LedgerError, Reservation, ReservationId};
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
+use uuid::Uuid;
+
+use super::NOTHING;
+use super::manifest::Party;
+
+/// An account as far as it was replayed.
+#[derive(Debug)]
+pub(super) struct Account {
+    organization: Uuid,
+    lineage: Uuid,
+    unit: PrivacyUnit,
+    adjacency: Adjacency,
+    balance: Balance,
+    in_the_clear: u64,
+    entries: u64,
+    head: String,
+    parts: BTreeMap<(Uuid, Uuid), Part>,
+    prices: HashMap<String, Cost>,
+    /// Whether a row did not follow: what comes after it cannot be judged.
+    broken: bool,
+    claimed: bool,
+}
+
+/// What a job may still be charged.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Part {
+    event: String,
+    per_release: Option<Cost>,
+    releases: u64,
+    committed: u64,
+    settled: bool,
+    claimed: bool,
+}
+
+impl Part {
+    /// A part as the server claims it.
+    pub(super) fn claimed(event: &str, cost: &Cost, releases: u64, committed: u64, settled: bool) -> Self {
+        let per_release = Some(cost.clone());
+        Self { event: event.to_owned(), per_release, releases, committed, settled, claimed: true }
+    }
+}
+
+/// What the server says that an account comes to.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    pub(super) balance: &'a Balance,
+    pub(super) in_the_clear: u64,
+    pub(super) entries: u64,
+    pub(super) head: &'a str,
+}
+
+fn read<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("its {what} cannot be read: {error}"))
+}
+
+fn word<T: serde::de::DeserializeOwned>(word: &str, what: &str) -> Result<T, String> {
+    serde_json::from_value(word.into()).map_err(|error| format!("its {what} cannot be read: {error}"))
+}
+
+impl Account {
+    /// A new account.
+    pub(super) fn new(began: &leaf::Account) -> Result<Self, String> {
+        Ok(Self {
+            organization: began.organization,
+            lineage: began.lineage,
+            unit: word(&began.unit, "unit")?,
+            adjacency: word(&began.adjacency, "adjacency")?,
+            balance: Balance::new(None),
+            in_the_clear: 0,
+            entries: 0,
+            head: NOTHING.to_owned(),
+            parts: BTreeMap::new(),
+            prices: HashMap::new(),
+            broken: false,
+            claimed: false,
+        })
+    }
+
+    /// Whether a receipt is for this account's people.
+    pub(super) fn is_for(&self, receipt: &Receipt) -> bool {
+        (receipt.lineage.0, receipt.unit, receipt.adjacency) == (self.lineage, self.unit, self.adjacency)
+    }
+
+    /// A steward's decision.
+    pub(super) fn limit(&mut self, limit: &leaf::Limit) -> Result<(), String> {
+        let budget: Budget = read(&limit.limits, "limit")?;
+        let epsilon = Epsilon::new(limit.epsilon).map_err(|error| error.to_string())?;
+        let delta = Delta::new(limit.delta).map_err(|error| error.to_string())?;
+        let again = Budget::new(epsilon, delta, budget.grid()).map_err(|error| error.to_string())?;
+        if again != budget {
+            return Err(format!("its limits are not those that ε {} at δ {} come to", limit.epsilon, limit.delta));
+        }
+        self.balance.set_budget(budget).map_err(|error| error.to_string())?;
+        self.prices.clear();
+        let nothing = Curve::zero(self.balance.grid());
+        if let Err(LedgerError::Refused(refusal)) = self.balance.check(&nothing, 1) {
+            return Err(format!("it is below what was spent and reserved by then: {refusal}"));
+        }
+        Ok(())
+    }
+
+    /// The next row.
+    pub(super) fn entry(&mut self, entry: &leaf::Entry, party: Option<&Party>) -> Result<(), String> {
+        if self.broken {
+            return Ok(());
+        }
+        let followed = self.follow(entry, party);
+        self.broken = followed.is_err();
+        followed
+    }
+
+    fn follow(&mut self, entry: &leaf::Entry, party: Option<&Party>) -> Result<(), String> {
+        if entry.sequence != self.entries as i64 + 1 || entry.previous != self.head {
+            return Err(format!("it does not follow row {}: the account's chain is broken", self.entries));
+        }
+        (self.entries, self.head) = (self.entries + 1, entry.hash());
+        if entry.evaluator != EVALUATOR_VERSION {
+            return Err(format!(
+                "it was priced by {}, this program prices by {EVALUATOR_VERSION}: examine it with the version that it names",
+                entry.evaluator
+            ));
+        }
+        let event: Event = read(&entry.event, "event")?;
+        let count = u64::try_from(entry.count).map_err(|_| "its count is negative".to_owned())?;
+        match word(&entry.kind, "kind")? {
+            EntryKind::Reserve => self.reserve(entry, &event, count, party),
+            EntryKind::Commit => self.commit(entry, &event, count),
+            EntryKind::Settle => self.settle(entry, count),
+        }
+    }
+
+    fn reserve(&mut self, entry: &leaf::Entry, event: &Event, count: u64, party: Option<&Party>) -> Result<(), String> {
+        let key = (entry.job, entry.dataset);
+        if self.parts.contains_key(&key) {
+            return Err("it reserves a second time for one dataset of a job".to_owned());
+        }
+        if let Some(party) = party {
+            let charged = party.charge.as_ref().is_some_and(|charge| {
+                (charge.unit, charge.adjacency, &charge.event, charge.releases)
+                    == (self.unit, self.adjacency, event, count)
+            });
+            if !charged || (party.organization, party.lineage) != (self.organization, self.lineage) {
+                return Err("it reserves something else than the signed manifest charges this dataset".to_owned());
+            }
+        }
+        let per_release = if *event == Event::NonPrivate {
+            None
+        } else {
+            let cost = self.price(&entry.event, event)?;
+            self.balance
+                .reserve(ReservationId(u128::from(self.entries)), &cost, count)
+                .map_err(|error| format!("the limit in force did not admit it: {error}"))?;
+            Some(cost)
+        };
+        let event = entry.event.clone();
+        let part = Part { event, per_release, releases: count, committed: 0, settled: false, claimed: false };
+        self.parts.insert(key, part);
+        Ok(())
+    }
+
+    fn price(&mut self, text: &str, event: &Event) -> Result<Cost, String> {
+        if let Some(known) = self.prices.get(text) {
+            return Ok(known.clone());
+        }
+        let cost = self.balance.price(event, self.adjacency).map_err(|error| error.to_string())?;
+        self.prices.insert(text.to_owned(), cost.clone());
+        Ok(cost)
+    }
+
+    fn commit(&mut self, entry: &leaf::Entry, event: &Event, count: u64) -> Result<(), String> {
+        if count != 1 || entry.receipt.is_none() {
+            return Err("a commit is one release that one receipt pays for".to_owned());
+        }
+        let Some(part) = self.parts.get_mut(&(entry.job, entry.dataset)).filter(|part| !part.settled) else {
+            return Err("nothing is reserved for it".to_owned());
+        };
+        if *event == Event::NonPrivate {
+            self.in_the_clear += 1;
+            part.committed += u64::from(part.per_release.is_none());
+            return Ok(());
+        }
+        let Some(cost) = part.per_release.clone().filter(|_| part.event == entry.event) else {
+            return Err("it commits another release than was reserved".to_owned());
+        };
+        let mut reservation = Reservation::from_parts(ReservationId(0), cost, part.releases, part.committed, false)
+            .map_err(|error| error.to_string())?;
+        self.balance.commit(&mut reservation).map_err(|error| error.to_string())?;
+        part.committed += 1;
+        Ok(())
+    }
+
+    fn settle(&mut self, entry: &leaf::Entry, count: u64) -> Result<(), String> {
+        let Some(part) = self.parts.get_mut(&(entry.job, entry.dataset)).filter(|part| !part.settled) else {
+            return Err("nothing is left to settle".to_owned());
+        };
+        let open = match part.per_release.clone() {
+            None => part.releases.saturating_sub(part.committed),
+            Some(cost) => {
+                let reservation = Reservation::from_parts(ReservationId(0), cost, part.releases, part.committed, false);
+                let mut reservation = reservation.map_err(|error| error.to_string())?;
+                self.balance.settle(&mut reservation).map_err(|error| error.to_string())?
+            }
+        };
+        part.settled = true;
+        if open == count { Ok(()) } else { Err(format!("it gives back {count} releases where {open} were left")) }
+    }
+
+    /// Compares what the server claims with what the rows come to.
+    pub(super) fn compare(&mut self, claim: &Claim<'_>) -> Result<(), String> {
+        self.claimed = true;
+        if self.broken {
+            return Ok(());
+        }
+        if *claim.balance != self.balance {
+            return Err("its balance is not what its rows come to".to_owned());
+        }
+        if claim.in_the_clear != self.in_the_clear {
+            return Err(format!(
+                "{} releases in the clear are claimed, its rows have {}",
+                claim.in_the_clear, self.in_the_clear
+            ));
+        }
+        if (claim.entries, claim.head) != (self.entries, &*self.head) {
+            return Err(format!(
+                "it claims {} rows and their hash; there are {} and another",
+                claim.entries, self.entries
+            ));
+        }
+        Ok(())
+    }
+
+    /// Compares a reservation as the server claims it with its rows.
+    pub(super) fn compare_part(&mut self, key: (Uuid, Uuid), claim: &Part) -> Result<(), String> {
+        let Some(part) = self.parts.get_mut(&key) else {
+            return if self.broken { Ok(()) } else { Err("no row of the account reserves it".to_owned()) };
+        };
+        part.claimed = true;
+        if self.broken {
+            return Ok(());
+        }
+        if part.per_release.is_some() && part.per_release != claim.per_release {
+            return Err("a release of it is not priced as its event costs".to_owned());
+        }
+        let sums = |part: &Part| (part.event.clone(), part.releases, part.committed, part.settled);
+        if sums(part) == sums(claim) { Ok(()) } else { Err("its counts are not what its rows come to".to_owned()) }
+    }
+
+    /// What the rows come to and the server does not claim.
+    pub(super) fn unclaimed(&self) -> Option<String> {
+        if !self.claimed {
+            return Some("its row is missing".to_owned());
+        }
+        let (job, dataset) = self.parts.iter().find(|(_, part)| !part.claimed).map(|(key, _)| key)?;
+        (!self.broken).then(|| format!("the reservation of job {job}, dataset {dataset} is missing"))
+    }
+}

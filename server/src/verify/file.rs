@@ -1,0 +1,104 @@
+//! A bundle as a file: written line by line with its end, and read back.
+
+use std::io::{self, BufRead, Write};
+
+use sha2::{Digest as _, Sha256};
+use undertone_api::log::bundle::Line;
+
+use super::{Examiner, Pins, Report};
+
+/// Longest line that is read, in bytes. A manifest or receipt is a few KiB.
+const LONGEST: u64 = 4 << 20;
+
+/// Turns lines into the bytes of a bundle.
+#[derive(Debug, Default)]
+pub struct Bytes {
+    lines: u64,
+    digest: Sha256,
+}
+
+impl Bytes {
+    /// The bytes of the next line.
+    ///
+    /// # Errors
+    /// When the line has no JSON form.
+    pub fn of(&mut self, line: &Line) -> Result<Vec<u8>, serde_json::Error> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        self.lines += 1;
+        self.digest.update(&bytes);
+        Ok(bytes)
+    }
+
+    /// The bytes of the last line.
+    ///
+    /// # Errors
+    /// When the line has no JSON form.
+    pub fn end(self) -> Result<Vec<u8>, serde_json::Error> {
+        let Self { lines, digest } = self;
+        let mut bytes = serde_json::to_vec(&Line::End { lines, digest: hex::encode(digest.finalize()) })?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
+
+/// Writes lines as a bundle, for those who have them all.
+///
+/// # Errors
+/// When the disk says no.
+pub fn write(mut to: impl Write, lines: &[Line]) -> io::Result<()> {
+    let mut bytes = Bytes::default();
+    for line in lines {
+        to.write_all(&bytes.of(line)?)?;
+    }
+    to.write_all(&bytes.end()?)
+}
+
+/// Examines a bundle.
+///
+/// # Errors
+/// When it cannot be read; what it says wrongly is in the report.
+pub fn examine(mut from: impl BufRead, pins: Pins) -> io::Result<Report> {
+    let mut examiner = Examiner::new(pins);
+    let mut before = Bytes::default();
+    let mut buffer = Vec::new();
+    let mut ended = false;
+    loop {
+        buffer.clear();
+        let read = io::Read::take(&mut from, LONGEST).read_until(b'\n', &mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        let number = before.lines + 1;
+        if ended {
+            examiner.found(format!("line {number}"), "it stands after the end");
+            break;
+        }
+        let line: Line = match serde_json::from_slice(&buffer) {
+            Ok(line) if buffer.ends_with(b"\n") => line,
+            Ok(_) => {
+                examiner.found(format!("line {number}"), "it has no end: the file was cut");
+                break;
+            }
+            Err(error) => {
+                examiner.found(format!("line {number}"), format!("it cannot be read: {error}"));
+                break;
+            }
+        };
+        if let Line::End { lines, digest } = &line {
+            let now = hex::encode(before.digest.clone().finalize());
+            if (*lines, digest) != (before.lines, &now) {
+                examiner.found(format!("line {number}"), "the lines before it are not those that were written");
+            }
+            ended = true;
+        } else {
+            before.lines += 1;
+            before.digest.update(&buffer);
+        }
+        examiner.line(&line);
+    }
+    if !ended {
+        examiner.found("the end", "it is missing: the file was cut");
+    }
+    Ok(examiner.finish())
+}

@@ -96,6 +96,12 @@ impl Account {
         self.balance.settle(reservation)
     }
 
+    /// Puts a balance and the one reservation that changed with it in the place of what was.
+    pub(super) fn replace(&mut self, balance: Balance, reservation: Reservation) {
+        self.balance = balance;
+        self.reservations.insert(reservation.id(), reservation);
+    }
+
     /// What may still be reserved.
     pub fn headroom(&self) -> Headroom {
         self.balance.headroom()

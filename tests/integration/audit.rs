@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use support::stage::{Database, Staged};
-use undertone_api::job::State;
+use support::stage::{Database, Stage, Staged};
 use undertone_api::job::audit::Verdict;
 use undertone_api::job::dp_sgd::Audit;
+use undertone_api::job::{Job, Report, State};
 use undertone_api::problem::Code;
 
 use crate::scene;
@@ -53,6 +53,27 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
     assert_eq!(researcher.content(model.id).await?.len() as u64, model.size);
     let frozen = researcher.clear_freeze(stage.dataset(scene::PRIVATE[0]).await?.id, "nothing is broken here").await;
     let code = frozen.err().and_then(|error| error.problem().map(|problem| problem.code));
-    assert!(matches!(code, Some(Code::Forbidden | Code::NotFound)), "not for the researcher of another owner: {code:?}");
+    assert!(
+        matches!(code, Some(Code::Forbidden | Code::NotFound)),
+        "not for the researcher of another owner: {code:?}"
+    );
+    it_costs_little(&mut stage, &over).await
+}
+
+/// The same job without an audit, beside it.
+async fn it_costs_little(stage: &mut Stage, audited: &Job) -> Staged<()> {
+    let plan = scene::small_job(stage, ROUNDS, 300).await?;
+    let plain = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(stage, plain).await?;
+    let plain = stage.finish(plain, JOB).await?;
+    let cost = |job: &Job| -> Option<(f64, f64)> {
+        let Report::DpSgd(report) = job.report.as_ref()?;
+        let private = report.arms.last()?;
+        Some((private.seconds / f64::from(ROUNDS), private.tests.first()?.accuracy))
+    };
+    let (with, without) = (cost(audited).ok_or("a report")?, cost(&plain).ok_or("a report")?);
+    eprintln!("a round: {:.3} s with an audit, {:.3} s without", with.0, without.0);
+    eprintln!("accuracy: {:.3} with an audit, {:.3} without", with.1, without.1);
+    assert!(with.1 > without.1 - 0.1, "{with:?} {without:?}");
     Ok(())
 }

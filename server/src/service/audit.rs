@@ -106,10 +106,7 @@ pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Sig
     let part = part.ok_or_else(|| Error::not_found("job"))?;
     // Before anything is computed: what is priced is what was signed, not what somebody sends.
     is_of(&state::row(ctx.db.read(), held.job).await?, &part, &statement)?;
-    let delta = match delta(ctx.db.read(), &part).await? {
-        Some(delta) => delta,
-        None => statement.assessment.delta,
-    };
+    let delta = delta(ctx.db.read(), &part).await?.unwrap_or(statement.assessment.delta);
     if !(statement.assessment.delta.get() > 0.0 && statement.assessment.delta.get() <= MOST_DELTA) {
         return Err(wrong(format!("delta: greater than 0 and at most {MOST_DELTA}")));
     }

@@ -46,7 +46,8 @@ pub async fn finish(
 /// As [`finish`], with what the audit of the participant's releases stated.
 ///
 /// # Errors
-/// As [`finish`], and what [`audit::judge`] and [`audit::accept`] say of the statement.
+/// As [`finish`]; `bad_signature` and `validation_failed` for a statement that is not this worker's, is about anything else,
+/// or does not add up.
 pub async fn finish_audited(
     ctx: &Ctx,
     worker: WorkerId,

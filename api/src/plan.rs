@@ -14,6 +14,7 @@ mod party;
 mod price;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,7 @@ pub use curve::EpsilonCurve;
 pub use offer::{Knob, Offered, offers};
 pub use party::{epochs, epsilon_alone};
 pub use price::{After, Books, Bottleneck, Key, Payer, Priced, Purse, Rounded};
+pub use together::Together;
 
 /// A job to be planned; it is not proposed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +60,9 @@ pub struct Plan {
     /// sampling rates, as far as each exists. None when the plan is admitted, or when an account has no budget.
     #[serde(default)]
     pub offers: Vec<Offer>,
+    /// What the job would cost a person who may be in several organizations' data; absent when nobody pays.
+    #[serde(default)]
+    pub together: Option<Together>,
 }
 
 /// What the budgets buy with a plan's own noise and sampling rates.

@@ -228,12 +228,19 @@ async fn planner_with(field: &str, value: &str) -> String {
 #[tokio::test]
 async fn a_plan_says_what_it_leaves_who_decides_and_what_rounds_cost() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let said = ["Fits every budget.", " decides: its budget admits ", "passes over the data", "% of the budget: ", " is the least."];
+    let said = [
+        "Fits every budget.",
+        " decides: its budget admits ",
+        "passes over the data",
+        "% of the budget: ",
+        " is the least.",
+    ];
     for said in said {
         assert!(page.contains(said), "{said}");
     }
     assert!(page.contains("ε of ward-a against rounds; this plan, rounds 40: budget "), "the chart can be heard");
     assert!(page.contains("Tight, by itself") && page.contains("Rényi bound, by itself"));
+    assert!(page.contains("up to 2 of the organizations that pay"), "the consortium's rule is applied");
     assert!(!page.contains("The nearest plans that fit"), "nothing has to be changed");
 }
 

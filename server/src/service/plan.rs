@@ -7,7 +7,7 @@ mod tests;
 
 use undertone_api::dataset::Dataset;
 use undertone_api::job::{Charge, Spec};
-use undertone_api::plan::{self, Books, Buys, Key, NewPlan, Plan, PlanParty};
+use undertone_api::plan::{self, Books, Buys, Key, NewPlan, Plan, PlanParty, Together};
 use undertone_privacy::{Delta, pld};
 
 use crate::auth::{Actor, Operation, Place, policy};
@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::ledger::{self, Ask, account};
-use crate::service::{dataset, job};
+use crate::service::{consortium, dataset, job};
 
 /// What a job would come to.
 ///
@@ -46,8 +46,11 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
         }
     }
     let buys = priced.as_ref().and_then(Buys::of);
+    let rule =
+        consortium::in_force(ctx.db.read(), [new.consortium.0]).await?.remove(&new.consortium.0).unwrap_or_default();
+    let together = Together::of(rule.overlap, &charges(&new.job.spec, &datasets), &books);
     let admitted = violations.is_empty() && refusals.is_empty();
-    Ok(Plan { admitted, violations, parties, refusals, buys, offers })
+    Ok(Plan { admitted, violations, parties, refusals, buys, offers, together })
 }
 
 /// Every dataset of a job that is charged, with its charge.

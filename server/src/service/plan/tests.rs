@@ -92,6 +92,12 @@ on_both! {
             assert!(0.5 * alone < tight && tight < alone, "{tight} of {alone}");
             assert!(alone < party.would_be.unwrap());
         }
+        // Three organizations that one person may be in, until somebody vouches that nobody is in two.
+        let plan = planned(&world, world.spec(20)).await;
+        let together = plan.together.unwrap();
+        assert_eq!((together.organizations, together.most), (3, 3));
+        let alone = plan.parties.iter().filter_map(|party| party.epsilon).fold(0.0, f64::max);
+        assert!(together.epsilon.unwrap() > alone);
         let mut wrong = world.spec(20);
         wrong.tests.clear();
         let wrong = planned(&world, wrong).await;

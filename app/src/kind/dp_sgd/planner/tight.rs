@@ -49,6 +49,17 @@ fn said(planned: &Planned) -> String {
     if rows.peek().is_none() {
         return String::new();
     }
+    let together = planned.together.as_ref().filter(|together| together.organizations > 1).map(|together| {
+        let whom = match together.most {
+            1 => "A person is in the data of one organization at most".to_owned(),
+            most => format!("A person may be in the data of up to {} of the organizations that pay", words::count(most)),
+        };
+        format!(
+            "{whom}, by what the consortium has declared: this job costs them at most ε {} at δ {}, by the Rényi bound.",
+            together.epsilon.map_or_else(|| "∞".to_owned(), words::epsilon),
+            words::delta(together.delta)
+        )
+    });
     let number = |epsilon: Option<f64>| epsilon.map_or_else(|| "∞".to_owned(), words::epsilon);
     let rows = rows.map(|party| {
         view! {
@@ -71,6 +82,7 @@ fn said(planned: &Planned) -> String {
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
+        {together.map(|together| view! { <p>{together}</p> })}
         <p class="hint">"The tight number comes from the privacy-loss distribution of a job whose numbers are fixed before its first release. It is for reports; what a budget admits is decided by the last column alone."</p>
     }
     .to_html()

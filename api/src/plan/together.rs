@@ -1,0 +1,53 @@
+//! What a job would cost a person who may be in several organizations' data.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::curve::{Curve, OrderGrid};
+use undertone_privacy::ledger::{Balance, Budget, Overlap, across};
+use undertone_privacy::{Delta, mechanism};
+
+use super::{Books, Key};
+use crate::dataset::Dataset;
+use crate::id::OrganizationId;
+use crate::job::Charge;
+
+/// A job under the consortium's rule about people who may be in several organizations' data. A report: every account admits by
+/// its own budget alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Together {
+    /// The rule in force.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]
+    pub overlap: Overlap,
+    /// Organizations that pay.
+    pub organizations: u64,
+    /// The most of them that may have one person.
+    pub most: u64,
+    /// ε of the job by itself for such a person, at δ, by the Rényi bound, rounded up; absent when it is infinite.
+    pub epsilon: Option<f64>,
+    /// δ: the least of the budgets'.
+    pub delta: f64,
+}
+
+impl Together {
+    /// Puts the charges of a job together; `None` when no budget names a δ, or a charge has no price. Two datasets of one
+    /// organization may always hold one person.
+    pub fn of(rule: Overlap, charges: &[(&Dataset, Charge)], books: &Books) -> Option<Self> {
+        let mut parties: Vec<(OrganizationId, Curve)> = Vec::new();
+        let mut least: Option<Delta> = None;
+        for (dataset, charge) in charges {
+            let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting()).ok()?;
+            let curve = one.times(charge.releases);
+            match parties.iter_mut().find(|(organization, _)| *organization == dataset.organization) {
+                Some((_, sum)) => *sum = sum.add(&curve).ok()?,
+                None => parties.push((dataset.organization, curve)),
+            }
+            let budget = books.balance(Key::of(dataset, charge)).and_then(Balance::budget);
+            least = [least, budget.map(Budget::delta)].into_iter().flatten().reduce(|a, b| if b < a { b } else { a });
+        }
+        let curves: Vec<Curve> = parties.into_iter().map(|(_, curve)| curve).collect();
+        let delta = least?;
+        let epsilon = across(rule, &curves, delta).ok()?.map(f64::from);
+        let most = rule.most(curves.len()) as u64;
+        Some(Self { overlap: rule, organizations: curves.len() as u64, most, epsilon, delta: delta.get() })
+    }
+}

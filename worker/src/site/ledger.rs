@@ -17,8 +17,8 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
 use undertone_api::job::Charge;
 use undertone_api::signed::{Receipt, Signed};
-use undertone_privacy::ledger::Account;
-use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::ledger::{Account, Draft};
+use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 use undertone_privacy::{Delta, Event};
 
 use super::audits::{self, Frozen};
@@ -133,21 +133,21 @@ impl Ledger {
             return standing;
         }
         self.thawed(under)?;
-        let account = draft(&state.books, under, limit)?;
-        let entry = Entry {
-            budget: account.balance().budget().copied(),
-            ..self.entry(EntryKind::Reserve, under, under.charge.releases)
-        };
+        let draft = draft(&state.books, under, limit)?;
+        let budget = draft.balance().budget().copied();
+        let entry = Entry { budget, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
         let Charge { event, releases, .. } = under.charge.clone();
         let reserved = Reserved { event, releases, manifest: under.manifest.clone(), dataset: under.dataset };
-        let (mut jobs, first, last) = match state.books.accounts.remove(&key) {
-            Some(book) => (book.jobs, book.first, book.last),
-            None => (std::collections::BTreeMap::new(), None, None),
-        };
-        jobs.insert(under.job, reserved);
-        state.books.accounts.insert(key, Book { account, jobs, first, last });
+        let book = state.books.accounts.entry(key).or_insert_with(|| Book {
+            account: Account::new(budget),
+            jobs: std::collections::BTreeMap::new(),
+            first: None,
+            last: None,
+        });
+        book.account.adopt(draft);
+        book.jobs.insert(under.job, reserved);
         Ok(())
     }
 
@@ -168,8 +168,7 @@ impl Ledger {
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
         self.thawed(under)?;
-        let mut account = book.account.clone();
-        account.commit(reservation_id(under.job))?;
+        let draft = book.account.draft_commit(reservation_id(under.job))?;
         let entry = self.entry(EntryKind::Commit, under, 1);
         let at = entry.at;
         fault::point(fault::BEFORE_COMMIT);
@@ -185,7 +184,7 @@ impl Ledger {
         let receipt = receipts.sequence;
         state.books.receipts = receipts;
         if let Some(book) = state.books.accounts.get_mut(&key) {
-            book.account = account;
+            book.account.adopt(draft);
             book.first = book.first.or(Some(at));
             book.last = Some(at);
         }
@@ -273,8 +272,7 @@ impl Ledger {
         {
             return Ok(0);
         }
-        let mut account = book.account.clone();
-        let left = account.settle(reservation_id(job))?;
+        let (draft, left) = book.account.draft_settle(reservation_id(job))?;
         let entry = Entry {
             kind: EntryKind::Settle,
             account: key,
@@ -291,7 +289,7 @@ impl Ledger {
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
         if let Some(book) = state.books.accounts.get_mut(&key) {
-            book.account = account;
+            book.account.adopt(draft);
         }
         Ok(left)
     }
@@ -443,16 +441,16 @@ fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
     })
 }
 
-/// The account as it would be with the job reserved, under the present limit; the orders it keeps never change.
-fn draft(books: &Books, under: &Under, limit: &Limit) -> Result<Account, LedgerError> {
+/// The step that would reserve for the job, under the present limit; the orders that an account keeps never change.
+fn draft(books: &Books, under: &Under, limit: &Limit) -> Result<Draft, LedgerError> {
     let standing = books.accounts.get(&under.account()).map(|book| &book.account);
     let grid = standing.and_then(|account| account.balance().budget()).map(undertone_privacy::ledger::Budget::grid);
     let budget = limit.budget(grid)?;
-    let mut account = standing.cloned().unwrap_or_else(|| Account::new(Some(budget)));
-    account.set_budget(budget)?;
-    let cost = account.price(&under.charge.event, under.charge.adjacency)?;
-    account.reserve(reservation_id(under.job), &cost, under.charge.releases)?;
-    Ok(account)
+    let fresh = Account::new(Some(budget));
+    // An account that stands keeps the orders of its budget, and so does this one.
+    let cost = mechanism::curve(&under.charge.event, under.charge.adjacency, &budget.grid().orders())?;
+    let account = standing.unwrap_or(&fresh);
+    Ok(account.draft_reserve(budget, reservation_id(under.job), &cost, under.charge.releases)?)
 }
 
 fn insert_entry(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> Result<Head, LedgerError> {

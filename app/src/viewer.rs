@@ -22,6 +22,11 @@ pub(crate) fn admits(member: &Member, consortium: ConsortiumId) -> bool {
     member.operator || holds(member, Scope::Consortium(consortium), Role::ConsortiumAdmin)
 }
 
+/// May declare in how many organizations of a consortium one person may be.
+pub(crate) fn attests(member: &Member, consortium: ConsortiumId) -> bool {
+    holds(member, Scope::Consortium(consortium), Role::ConsortiumAdmin)
+}
+
 /// May plan and propose jobs somewhere.
 pub(crate) fn researches(member: &Member) -> bool {
     member.grants.iter().any(|grant| grant.role == Role::Researcher)

@@ -70,7 +70,9 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let built_in = match &arguments.command {
         Command::Demo(_) => undertone_server::demo::built_in(),
-        Command::Serve | Command::Migrate | Command::Certificate(_) | Command::Verify(_) | Command::Ledger(_) => Config::default(),
+        Command::Serve | Command::Migrate | Command::Certificate(_) | Command::Verify(_) | Command::Ledger(_) => {
+            Config::default()
+        }
     };
     let config = built_in.overlaid(arguments.config.as_deref())?;
     telemetry::start(&config.log)?;
@@ -89,7 +91,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             let verdict = undertone_server::service::certificate::command::run(&options)?;
             print!("{verdict}");
             if !verdict.holds() {
-                return Err("the certificate does not hold".into());
+                return Ok(ExitCode::from(UNSOUND));
             }
         }
         Command::Migrate => {

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use support::stage::{Database, Stage, Staged};
+use support::workspace;
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{Report, State};
+use undertone_api::signed::Certificate;
 use undertone_privacy::PrivacyUnit;
 
 use crate::scene;
@@ -40,7 +42,8 @@ async fn train(database: Database) -> Staged<()> {
     assert_eq!(report.arms.len(), 2, "public and private: {report:?}");
     assert!(report.arms.iter().all(|arm| arm.tests.len() == 1 && arm.tests[0].frames > 100), "{report:?}");
     both_ledgers_agree(&stage, &job).await?;
-    the_model_can_be_taken_away(&stage, &job).await
+    the_model_can_be_taken_away(&stage, &job).await?;
+    the_certificate_is_checked_offline_by_the_command(&stage, &job).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,5 +98,44 @@ async fn the_model_can_be_taken_away(stage: &Stage, job: &undertone_api::job::Jo
     let parameters: usize = tensors.tensors().iter().map(|(_, tensor)| tensor.shape().iter().product::<usize>()).sum();
     let Some(Report::DpSgd(report)) = &job.report else { return Err("a finished job has its report".into()) };
     assert!(parameters as u64 >= report.parameters, "{parameters} in the file, {} reported", report.parameters);
+    Ok(())
+}
+
+/// The file is all the command gets: no server, no database, no network.
+async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+    let file = stage.sites[1].client.certificate(job.summary.id).await?;
+    let certificate: Certificate = serde_json::from_str(&file.payload)?;
+    assert_eq!(file.evidence.receipts.len(), scene::PRIVATE.len() * ROUNDS as usize);
+    let charged = certificate.parties.iter().filter_map(|party| party.charged.as_ref());
+    for (charged, part) in charged.zip(job.participants.iter().filter(|part| part.charge.is_some())) {
+        assert_eq!(charged.renyi.and_then(|figure| figure.epsilon), part.epsilon_spent, "the job's page says the same");
+    }
+    let folder = tempfile::tempdir()?;
+    let (path, model) = (folder.path().join("certificate.json"), folder.path().join("model.safetensors"));
+    std::fs::write(&path, serde_json::to_vec(&file)?)?;
+    let artifacts = stage.sites[1].client.artifacts(job.summary.id).await?;
+    let artifact = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
+    std::fs::write(&model, stage.sites[1].client.content(artifact.id).await?)?;
+    let organizations = stage.operator.organizations(stage.consortium).await?.items;
+    let workers = organizations.iter().flat_map(|organization| &organization.workers);
+    let keys: Vec<&str> = workers.map(|worker| worker.public_key.as_str()).collect();
+    let verify = |model: &std::path::Path| -> Staged<(bool, String)> {
+        let mut command = std::process::Command::new(workspace::program("undertone-server")?);
+        command.args(["certificate", "verify"]).arg(&path).arg("--model").arg(model);
+        command.args(["--server-key", &certificate.issuer.public_key]);
+        command.args(keys.iter().flat_map(|key| ["--site-key", *key]));
+        let output = command.current_dir(folder.path()).output()?;
+        Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    };
+    let (holds, said) = verify(&model)?;
+    assert!(holds && !said.contains("FAILED") && !said.contains("not checked"), "{said}");
+    assert!(said.contains("every receipt is charged in the server's log"), "{said}");
+    let (holds, said) = verify(&path)?;
+    assert!(!holds && said.contains("FAILED  model"), "another file passes for the model: {said}");
+    let mut forged = file.clone();
+    forged.evidence.receipts.pop();
+    std::fs::write(&path, serde_json::to_vec(&forged)?)?;
+    let (holds, said) = verify(&model)?;
+    assert!(!holds && said.contains("FAILED  chain"), "a receipt is missing: {said}");
     Ok(())
 }

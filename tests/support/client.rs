@@ -18,6 +18,7 @@ use undertone_api::organization::{Invitation, NewInvitation, Organization};
 use undertone_api::page::Page;
 use undertone_api::problem::Problem;
 use undertone_api::session::{Session, SignIn};
+use undertone_api::signed::CertificateFile;
 use undertone_api::worker::{Enrolment, NewEnrolment};
 
 /// What can go wrong with a call.
@@ -196,6 +197,14 @@ impl Client {
     /// [`CallError`].
     pub async fn progress(&self, job: JobId) -> Called<Progress> {
         self.get(&format!("/jobs/{job}/progress")).await
+    }
+
+    /// A job's certificate with its evidence.
+    ///
+    /// # Errors
+    /// [`CallError`] when there is none.
+    pub async fn certificate(&self, job: JobId) -> Called<CertificateFile> {
+        self.get(&format!("/jobs/{job}/certificate")).await
     }
 
     /// A job's files.

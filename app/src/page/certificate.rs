@@ -5,13 +5,12 @@ mod party;
 pub(super) use party::change;
 
 use leptos::prelude::*;
-use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
 use undertone_api::signed::certificate::Together;
 use undertone_api::signed::{Certificate, Head};
 
 use super::overlap;
-use crate::component::said::{StateMark, When};
+use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
@@ -22,15 +21,15 @@ pub(crate) fn certificate() -> AnyView {
         let id: JobId = desk.id("job")?;
         let certificate = desk.backend.certificate(id).await?;
         let file = desk.backend.certificate_file(id);
-        Ok(Sheet::new("Certificate", sheet(&certificate, consortium, &file, desk.now)))
+        Ok(Sheet::new("Certificate", sheet(&certificate, consortium, &file)))
     })
 }
 
-fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str, now: OffsetDateTime) -> AnyView {
+fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> AnyView {
     let job = &certificate.job;
     let charged = certificate.parties.iter().any(|party| party.charged.is_some());
     let sums = certificate.together.iter().map(|together| sum(certificate, together)).collect_view();
-    let parties = certificate.parties.iter().map(|party| party::section(party)).collect_view();
+    let parties = certificate.parties.iter().map(party::section).collect_view();
     view! {
         <p class="lead"><a href=path::job(consortium, job.id)>{job.title.clone()}</a>", a job of "{certificate.consortium.name.clone()}". "
             <StateMark state=job.state/></p>
@@ -38,12 +37,12 @@ fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str, now: O
             <section class="panel answer"><h2>"What it cost"</h2>
                 {if charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: nobody's privacy was spent."</p> }.into_any() }}
                 {charged.then(|| view! {
-                    <p>{overlap::sentence(certificate.overlap.overlap)}" "{overlap::author(&certificate.overlap, now)}</p>
+                    <p>{overlap::sentence(certificate.overlap.overlap)}" "{overlap::author(&certificate.overlap, None)}</p>
                 })}
                 <dl class="facts">
                     <div><dt>"Issued"</dt><dd>{words::exact(certificate.issued_at)}" by "{certificate.issuer.address.clone()}</dd></div>
                     <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
-                    {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd><When at now/></dd></div> })}
+                    {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd>{words::exact(at)}</dd></div> })}
                     <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div>
                 </dl>
                 <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
@@ -69,7 +68,7 @@ fn sum(certificate: &Certificate, together: &Together) -> AnyView {
         Some(figure) => match figure.epsilon {
             Some(epsilon) => view! {
                 <p class="headline">"At most "<abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(epsilon)}</strong>" at "
-                    <abbr title=words::DELTA>"δ"</abbr>" "{words::delta(figure.delta)}" for any one "{unit}</p>
+                    <abbr title=words::DELTA>"δ"</abbr>{format!(" {} for any one {unit}", words::delta(figure.delta))}</p>
             }
             .into_any(),
             None => view! { <p class="headline bad-text">{format!("No finite ε holds for a {unit}")}</p> }.into_any(),

@@ -31,12 +31,16 @@ pub(super) fn sentence(overlap: Overlap) -> String {
     }
 }
 
-/// Whose word the rule is.
-pub(super) fn author(rule: &OverlapRule, now: OffsetDateTime) -> AnyView {
+/// Whose word the rule is; the moment as seen from `now`, or in full for what is kept.
+pub(super) fn author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> AnyView {
     match (&rule.attested_by, rule.attested_at) {
         (Some(by), Some(at)) => {
             let statement = (!rule.statement.is_empty()).then(|| format!(" “{}”", rule.statement));
-            view! { <span>"Declared by "{by.clone()}" "<When at now/>"."{statement}</span> }.into_any()
+            let when = match now {
+                Some(now) => view! { <When at now/> }.into_any(),
+                None => view! { "on "{words::exact(at)} }.into_any(),
+            };
+            view! { <span>"Declared by "{by.clone()}" "{when}"."{statement}</span> }.into_any()
         }
         _ => view! { <span>"Nobody has declared otherwise; this is what holds then."</span> }.into_any(),
     }
@@ -51,7 +55,7 @@ pub(super) fn section(
     now: OffsetDateTime,
 ) -> AnyView {
     let before = history.iter().skip(1).map(|rule| {
-        view! { <li>{sentence(rule.overlap)}" "{author(rule, now)}</li> }
+        view! { <li>{sentence(rule.overlap)}" "{author(rule, Some(now))}</li> }
     });
     let before = (history.len() > 1).then(|| {
         view! {
@@ -63,7 +67,7 @@ pub(super) fn section(
     view! {
         <section class="panel" id="overlap"><h2>"People in several organizations"</h2>
             <p>{sentence(rule.overlap)}</p>
-            <p class="hint">{author(rule, now)}" Every certificate says this rule and who declared it."</p>
+            <p class="hint">{author(rule, Some(now))}" Every certificate says this rule and who declared it."</p>
             {before}
             {admin.then(|| form(consortium, rule.overlap))}
         </section>

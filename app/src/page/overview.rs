@@ -68,7 +68,7 @@ pub(crate) fn overview() -> AnyView {
             consortium.id,
             &consortium.overlap,
             &history,
-            viewer::admits(member, consortium.id),
+            viewer::attests(member, consortium.id),
             desk.now,
         );
         Ok(Sheet::new(

@@ -28,7 +28,8 @@ pub(super) async fn file(
 
 /// The JSON Schema of a certificate's file
 #[utoipa::path(get, path = "/schemas/certificate.json", tag = "jobs",
-    responses((status = 200, body = Object, content_type = "application/schema+json")))]
+    responses((status = 200, body = Object, content_type = "application/schema+json"),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn schema() -> Response {
     ([(header::CONTENT_TYPE, "application/schema+json")], schema::certificate().to_string()).into_response()
 }

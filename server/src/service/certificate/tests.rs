@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod audited;
 mod forged;
 
 use sea_orm::ConnectionTrait as _;

@@ -72,7 +72,7 @@ const LIES: [(&str, Point, Lie); 23] = [
 ];
 
 /// The file again, with the certificate signed anew.
-fn signed(mut file: CertificateFile, certificate: &Certificate, key: &SigningKey) -> CertificateFile {
+pub(super) fn signed(mut file: CertificateFile, certificate: &Certificate, key: &SigningKey) -> CertificateFile {
     let Signed { payload, signature } = Signed::new(certificate, key).unwrap();
     (file.payload, file.signature) = (payload, signature);
     file

@@ -16,7 +16,10 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
         "undertone-privacy": env!("CARGO_PKG_VERSION"), "evaluator": EVALUATOR_VERSION,
         "peer": peer.versions, "engine": runtime.block_on(engine.version())?,
     });
-    report.line(json!({ "versions": versions, "compiled": compiled() }))?;
+    // Of the last minute: above the number of cores, all these figures are of a busy machine.
+    let load =
+        std::fs::read_to_string("/proc/loadavg").ok().and_then(|load| load.split(' ').next()?.parse::<f64>().ok());
+    report.line(json!({ "versions": versions, "compiled": compiled(), "load": load }))?;
     let methods: [(&str, &str, fn(&undertone_privacy::Event) -> f64); 2] =
         [("renyi", "renyi_epsilon", renyi), ("loss distribution", "tight_epsilon", tight)];
     for (index, (name, runs)) in compositions().into_iter().enumerate() {

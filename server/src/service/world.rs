@@ -96,6 +96,7 @@ impl World {
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,
             private: Some(rounds_of(rounds)),
+            audit: None,
             weights: Weights::Equal,
             spare_releases: 0,
             checkpoint_every: 10,

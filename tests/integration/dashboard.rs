@@ -94,6 +94,12 @@ async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
     assert!(complaints.iter().all(|complaint| complaint.contains("/ui/propose-dp-sgd")), "{complaints:?}");
     visitor.sound("refused").await?;
 
+    // The nearest plan that fits is one click away, and fits.
+    browser.see(".offers", "The nearest plans that fit").await?;
+    browser.click(".offers li:first-child button").await?;
+    browser.see(".headline-small", "Fits every budget").await?;
+    browser.see(".decides", "decides: its budget admits").await?;
+
     // And one that fits is proposed.
     let over = cost(visitor, "").await?;
     browser.fill(&number, &format!("{first}{TAB}")).await?;

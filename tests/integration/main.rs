@@ -9,3 +9,4 @@ mod demo;
 mod federated;
 mod refusal;
 mod scene;
+mod tampering;

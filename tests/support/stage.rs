@@ -118,6 +118,11 @@ impl Stage {
         format!("http://127.0.0.1:{}", self.http)
     }
 
+    /// Where the server keeps its data.
+    pub fn server_folder(&self) -> PathBuf {
+        self.folder.path().join("server")
+    }
+
     /// The running server.
     ///
     /// # Errors
@@ -136,7 +141,7 @@ impl Stage {
             .arg("serve")
             .env("UNDERTONE_HTTP", format!("127.0.0.1:{}", self.http))
             .env("UNDERTONE_GRPC", format!("127.0.0.1:{}", self.grpc))
-            .env("UNDERTONE_DATA_DIR", self.folder.path().join("server"));
+            .env("UNDERTONE_DATA_DIR", self.server_folder());
         if let Some(url) = self.database.url() {
             command.env("UNDERTONE_DATABASE_URL", url);
         }

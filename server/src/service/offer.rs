@@ -137,7 +137,11 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
     for part in rows {
         let (job, dataset) = (JobId(part.job_id), DatasetId(part.dataset_id));
         let row = state::row(ctx.db.read(), job).await?;
-        if !matches!(state::of(&row)?, State::Queued | State::Running) || !kinds.contains(&row.kind) {
+        let now = state::of(&row)?;
+        // A part of a job that is over and still holds a reservation: its worker died, or lost its lease, before it could say
+        // what never left. It is offered until it has, or the budget would be held for ever.
+        let owes = now.is_over() && part.state == "running" && part.charge.is_some();
+        if !(owes || matches!(now, State::Queued | State::Running)) || !kinds.contains(&row.kind) {
             continue;
         }
         let lease = lease::Entity::find_by_id((job.0, dataset.0)).one(ctx.db.read()).await?;

@@ -202,6 +202,24 @@ on_both! {
         assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
     }
 
+    /// Its worker died, or the answer that held its token was lost: it holds no token that the server knows.
+    async fn a_site_that_lost_its_lease_can_still_settle_when_the_job_is_over(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(3).await;
+        let _lost = world.lease(1).await;
+        cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
+        let lease = world.lease(1).await;
+        assert!(!lease::renew(&app.ctx, world.sites[1].worker, &lease).await.unwrap().go_on);
+        assert!(world.submit(&job, 1, &lease, 1, &[1.0]).await.is_err(), "it may not send");
+        let stopped = Outcome::GaveUp("cancelled".to_owned());
+        finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[]).await.unwrap();
+        let account = world.account(1).await;
+        assert_eq!((account.spent, account.committed), (0.0, 0.0), "nothing left, and nothing is held");
+        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        let untouched = offer::next(&app.ctx, world.sites[2].worker, &Asking::default()).await.unwrap();
+        assert_eq!(untouched, Offer::Nothing, "who never had a lease holds nothing");
+    }
+
     async fn only_the_lead_measures_and_only_what_the_job_names(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;

@@ -8,6 +8,7 @@ mod bundle;
 mod crash;
 mod dp_step;
 mod report;
+mod simulation;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "dp_step",
         what: "frames a second of a private step, beside a plain one of the same model",
         run: dp_step::run,
+    },
+    Measurement {
+        name: "simulation",
+        what: "schedules a second of a consortium in which everything goes wrong, and how many failed",
+        run: simulation::run,
     },
 ];
 

@@ -9,4 +9,5 @@ mod demo;
 mod federated;
 mod refusal;
 mod scene;
+mod simulation;
 mod tampering;

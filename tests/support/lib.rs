@@ -6,5 +6,6 @@ pub mod client;
 pub mod engine;
 pub mod port;
 pub mod process;
+pub mod simulation;
 pub mod stage;
 pub mod workspace;

@@ -31,6 +31,18 @@ impl Database {
         Ok(Some(Self::Postgres { administrator, name }))
     }
 
+    /// Another one with the same content, for as long as nobody is connected to this one. SQLite's is a file that its owner
+    /// copies.
+    ///
+    /// # Errors
+    /// When the database cannot be made.
+    pub fn copy(&self) -> Staged<Self> {
+        let Self::Postgres { administrator, name } = self else { return Ok(Self::Sqlite) };
+        let copy = format!("undertone_stage_{}", uuid::Uuid::now_v7().simple());
+        psql(administrator, &format!("CREATE DATABASE {copy} TEMPLATE {name}"))?;
+        Ok(Self::Postgres { administrator: administrator.clone(), name: copy })
+    }
+
     /// What the server is told; nothing for SQLite, which is its default.
     pub fn url(&self) -> Option<String> {
         match self {

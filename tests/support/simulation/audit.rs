@@ -1,0 +1,95 @@
+//! The auditors: they read what is on disk, with eyes of their own, and say what must never be. Sums are made here from the
+//! rows, in whole numbers; only the price of one event and the size of a budget are asked of the mathematics.
+
+pub(super) mod record;
+pub(super) mod server;
+pub(super) mod site;
+mod sums;
+
+use std::collections::BTreeMap;
+
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::State;
+
+use self::server::Consortium;
+use self::site::Standing;
+
+/// What must hold between a site's ledger and the consortium's. `number` says which site in the message.
+///
+/// # Errors
+/// A sentence that says what does not hold.
+pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, worker: &str) -> Result<(), String> {
+    // The consortium knows a beginning of the site's chain, so it never counts more than the site, and the site never more
+    // than the consortium and what is in flight.
+    let known = consortium.receipts.get(worker).map(Vec::as_slice).unwrap_or_default();
+    if known.len() > site.receipts.len() {
+        return Err(format!(
+            "the consortium knows {} receipts of {name}, which wrote {}",
+            known.len(),
+            site.receipts.len()
+        ));
+    }
+    for (number, (there, here)) in known.iter().zip(&site.receipts).enumerate() {
+        if *there != here.digest {
+            return Err(format!("receipt {} of {name} is another one at the consortium", number + 1));
+        }
+    }
+    let mut in_flight: BTreeMap<(JobId, DatasetId), u64> = BTreeMap::new();
+    for receipt in &site.receipts[known.len()..] {
+        *in_flight.entry((receipt.job, receipt.dataset)).or_default() += 1;
+    }
+    for (place, here) in &site.parts {
+        let Some(there) = consortium.parts.get(place) else {
+            return Err(format!("{name} reserved for a job that reserved nothing at the consortium"));
+        };
+        if (here.reserved, &here.event) != (there.reserved, &there.event) {
+            return Err(format!("{name} and the consortium reserved different things for one part"));
+        }
+        let flying = in_flight.get(place).copied().unwrap_or(0);
+        if here.committed != there.committed + flying {
+            return Err(format!(
+                "{name} committed {}, the consortium {} and {flying} are in flight",
+                here.committed, there.committed
+            ));
+        }
+        if there.settled && (flying > 0 || !here.settled) {
+            return Err(format!("the consortium gave back what {name} still holds or has spent"));
+        }
+    }
+    for (place, there) in &consortium.parts {
+        if there.worker == worker && !site.parts.contains_key(place) && there.committed > 0 {
+            return Err(format!("the consortium committed for a part of which {name} knows nothing"));
+        }
+    }
+    Ok(())
+}
+
+/// What must hold when everybody is up, everything has arrived, and all jobs are over: both ledgers say the same, and nothing
+/// is held for nobody.
+///
+/// # Errors
+/// A sentence that says what does not hold.
+pub(super) fn at_rest(name: &str, site: &Standing, consortium: &Consortium, worker: &str) -> Result<(), String> {
+    if let Some((_, state)) = consortium.jobs.iter().find(|(_, state)| !state.is_over()) {
+        return Err(format!("a job is {} for ever", state.label()));
+    }
+    let known = consortium.receipts.get(worker).map_or(0, Vec::len);
+    if known != site.receipts.len() {
+        return Err(format!("{} receipts of {name} never reach the consortium", site.receipts.len() - known));
+    }
+    if let Some((place, _)) = site.parts.iter().find(|(_, part)| !part.settled) {
+        return Err(format!("{name} holds a reservation for ever, of a job that is {}", word(consortium, place)));
+    }
+    let held = consortium.parts.iter().find(|(_, part)| part.worker == worker && !part.settled);
+    if let Some((place, _)) = held {
+        return Err(format!(
+            "the consortium holds a reservation of {name} for ever, of a job that is {}",
+            word(consortium, place)
+        ));
+    }
+    Ok(())
+}
+
+fn word(consortium: &Consortium, place: &(JobId, DatasetId)) -> &'static str {
+    consortium.jobs.get(&place.0).copied().map_or("unknown", State::label)
+}

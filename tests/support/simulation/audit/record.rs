@@ -1,0 +1,60 @@
+//! Tables of record: rows may come, and never change or go.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::super::Failed;
+
+/// What was seen of some tables.
+#[derive(Default)]
+pub(crate) struct Record {
+    /// Rows by table, as a multiset: a row that was seen must be there for ever.
+    seen: BTreeMap<&'static str, BTreeMap<String, u32>>,
+}
+
+impl Record {
+    /// Compares a table with what was seen of it.
+    ///
+    /// # Errors
+    /// When a row that was there is not.
+    pub(crate) fn follows(&mut self, table: &'static str, rows: Vec<String>) -> Result<(), String> {
+        let mut now: BTreeMap<String, u32> = BTreeMap::new();
+        for row in rows {
+            *now.entry(row).or_default() += 1;
+        }
+        let before = self.seen.entry(table).or_default();
+        if before.iter().any(|(row, count)| now.get(row).is_none_or(|present| present < count)) {
+            return Err(format!("a row of the table of record `{table}` was changed or removed"));
+        }
+        *before = now;
+        Ok(())
+    }
+}
+
+/// The rows of a query in SQLite, every value as text: blobs in hex, nothing as "".
+pub(crate) fn rows(db: &Connection, sql: &str) -> Result<Vec<Vec<String>>, Failed> {
+    let mut statement = db.prepare_cached(sql)?;
+    let width = statement.column_count();
+    let mut found = statement.query([])?;
+    let mut all = Vec::new();
+    while let Some(row) = found.next()? {
+        let text = |column| {
+            Ok::<_, rusqlite::Error>(match row.get_ref(column)? {
+                ValueRef::Null => String::new(),
+                ValueRef::Integer(number) => number.to_string(),
+                ValueRef::Real(number) => number.to_string(),
+                ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            })
+        };
+        all.push((0..width).map(text).collect::<Result<_, _>>()?);
+    }
+    Ok(all)
+}
+
+/// A number that changes when anybody else has committed to this database.
+pub(crate) fn version(db: &Connection) -> Result<i64, Failed> {
+    Ok(db.query_row("PRAGMA data_version", [], |row| row.get(0))?)
+}

@@ -1,0 +1,249 @@
+//! The consortium's tables, read by somebody who cannot write them: by the same queries on SQLite and on PostgreSQL.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+use sea_orm::{ConnectionTrait as _, DbBackend, Statement, TryGetable as _};
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::State;
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::{Adjacency, Event};
+use undertone_server::Ctx;
+use uuid::Uuid;
+
+use super::super::{Failed, Stop};
+use super::record::{self, Record, version};
+use super::sums::{Part, projected, within};
+
+/// Tables of record.
+const RECORD: [&str; 7] = ["ledger_entry", "receipt", "budget", "decision", "log_leaf", "log_head", "countersignature"];
+
+/// What the rows come to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Consortium {
+    /// Digests of each worker's receipts, in their order.
+    pub(crate) receipts: BTreeMap<String, Vec<String>>,
+    pub(crate) parts: BTreeMap<(JobId, DatasetId), Part>,
+    pub(crate) jobs: BTreeMap<JobId, State>,
+}
+
+impl Consortium {
+    /// Jobs that are not over.
+    pub(crate) fn open_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.iter().filter(|(_, state)| !state.is_over()).map(|(job, _)| *job)
+    }
+}
+
+/// The auditor of the consortium.
+pub(crate) struct Tables {
+    /// The file; on PostgreSQL the servers' own connections for reading are used.
+    file: Option<Connection>,
+    version: i64,
+    record: Record,
+    pub(crate) consortium: Consortium,
+}
+
+impl Tables {
+    /// Opens the SQLite file in a server's data folder, for reading.
+    pub(crate) fn of_file(data: &Path) -> Result<Self, Failed> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Ok(Self {
+            file: Some(Connection::open_with_flags(data.join("undertone.sqlite"), flags)?),
+            ..Self::of_service()
+        })
+    }
+
+    /// Reads through whichever server is alive.
+    pub(crate) fn of_service() -> Self {
+        Self { file: None, version: -1, record: Record::default(), consortium: Consortium::default() }
+    }
+
+    /// Checks the tables, if they can be read and have changed; true when they had.
+    pub(crate) async fn check(&mut self, ctx: Option<&Ctx>) -> Result<bool, Stop> {
+        if let Some(file) = &self.file {
+            let now = version(file)?;
+            if now == self.version {
+                return Ok(false);
+            }
+            self.version = now;
+        } else if ctx.is_none() {
+            return Ok(false);
+        }
+        for table in RECORD {
+            let lines = self.whole(ctx, table).await?;
+            self.record.follows(table, lines).map_err(Stop::Wrong)?;
+        }
+        self.consortium = self.read(ctx).await?;
+        Ok(true)
+    }
+
+    async fn read(&self, ctx: Option<&Ctx>) -> Result<Consortium, Stop> {
+        let mut consortium = Consortium::default();
+        for row in self.rows(ctx, "job", &["id", "state"], "id").await? {
+            let state = serde_json::from_value(row[1].clone().into()).map_err(Failed::from)?;
+            consortium.jobs.insert(id(&row[0])?.into(), state);
+        }
+        let receipts = self.receipts(ctx, &mut consortium).await?;
+        let charged = self.participants(ctx).await?;
+        self.entries(ctx, &mut consortium, &receipts, &charged).await?;
+        self.leases(ctx, &consortium, &charged).await?;
+        Ok(consortium)
+    }
+
+    /// Each worker's chain; gives what each receipt pays for.
+    async fn receipts(
+        &self,
+        ctx: Option<&Ctx>,
+        consortium: &mut Consortium,
+    ) -> Result<BTreeMap<String, Vec<String>>, Stop> {
+        let columns = ["worker_id", "sequence", "digest", "job_id", "dataset_id", "series", "round", "attempt"];
+        let mut places = BTreeMap::new();
+        for row in self.rows(ctx, "receipt", &columns, "worker_id, sequence").await? {
+            let chain = consortium.receipts.entry(row[0].clone()).or_default();
+            chain.push(row[2].clone());
+            if row[1] != chain.len().to_string() {
+                return Err(Stop::Wrong("a chain of receipts at the consortium has a gap".to_owned()));
+            }
+            places.insert(row[2].clone(), row[3..].to_vec());
+        }
+        Ok(places)
+    }
+
+    /// Worker of every participant that is charged.
+    async fn participants(&self, ctx: Option<&Ctx>) -> Result<BTreeMap<(JobId, DatasetId), String>, Stop> {
+        let mut charged = BTreeMap::new();
+        for row in self
+            .rows(ctx, "participant", &["job_id", "dataset_id", "worker_id", "charge"], "job_id, dataset_id")
+            .await?
+        {
+            if !row[3].is_empty() {
+                charged.insert((id(&row[0])?.into(), id(&row[1])?.into()), row[2].clone());
+            }
+        }
+        Ok(charged)
+    }
+
+    /// The ledger: every account's rows, its cap and its balance; every receipt counted once.
+    async fn entries(
+        &self,
+        ctx: Option<&Ctx>,
+        consortium: &mut Consortium,
+        receipts: &BTreeMap<String, Vec<String>>,
+        charged: &BTreeMap<(JobId, DatasetId), String>,
+    ) -> Result<(), Stop> {
+        let columns =
+            ["account_id", "kind", "job_id", "dataset_id", "series", "round", "attempt", "event", "count", "receipt"];
+        let mut accounts: BTreeMap<String, BTreeMap<(JobId, DatasetId), Part>> = BTreeMap::new();
+        let mut counted = BTreeSet::new();
+        for row in self.rows(ctx, "ledger_entry", &columns, "account_id, sequence").await? {
+            let place = (id(&row[2])?.into(), id(&row[3])?.into());
+            let event: Event = serde_json::from_str(&row[7]).map_err(Failed::from)?;
+            let count: u64 = row[8].parse().map_err(Failed::from)?;
+            let parts = accounts.entry(row[0].clone()).or_default();
+            match (row[1].as_str(), parts.get_mut(&place)) {
+                ("reserve", None) => {
+                    let worker = charged.get(&place).cloned().unwrap_or_default();
+                    parts.insert(place, Part { worker, ..Part::new(event, count) });
+                }
+                ("commit", Some(part)) => {
+                    part.commit(&event).map_err(Stop::Wrong)?;
+                    if !counted.insert(row[9].clone()) {
+                        return Err(Stop::Wrong("a receipt was counted twice".to_owned()));
+                    }
+                    let paid = [&row[2..4], &row[4..7]].concat();
+                    if count != 1 || receipts.get(&row[9]) != Some(&paid) {
+                        return Err(Stop::Wrong("a release was counted without its receipt".to_owned()));
+                    }
+                }
+                ("settle", Some(part)) => part.settle(count).map_err(Stop::Wrong)?,
+                _ => {
+                    return Err(Stop::Wrong(
+                        "a row of the consortium's ledger has no reservation, or a second one".to_owned(),
+                    ));
+                }
+            }
+        }
+        if counted.len() != receipts.len() {
+            return Err(Stop::Wrong(format!("{} receipts are kept and {} counted", receipts.len(), counted.len())));
+        }
+        for row in self.rows(ctx, "account", &["id", "balance"], "id").await? {
+            let balance: Balance = serde_json::from_str(&row[1]).map_err(Failed::from)?;
+            let parts = accounts.remove(&row[0]).unwrap_or_default();
+            projected(balance.spent(), balance.reserved(), Adjacency::AddRemove, parts.values())?
+                .map_err(Stop::Wrong)?;
+            if let Some(budget) = balance.budget() {
+                within(budget, Adjacency::AddRemove, parts.values())?.map_err(Stop::Wrong)?;
+            } else if !parts.is_empty() {
+                return Err(Stop::Wrong("something is reserved on an account without a budget".to_owned()));
+            }
+            consortium.parts.extend(parts);
+        }
+        Ok(())
+    }
+
+    /// No lease without a reservation; no private vector accepted that nobody paid for.
+    async fn leases(
+        &self,
+        ctx: Option<&Ctx>,
+        consortium: &Consortium,
+        charged: &BTreeMap<(JobId, DatasetId), String>,
+    ) -> Result<(), Stop> {
+        for row in self.rows(ctx, "lease", &["job_id", "dataset_id"], "job_id, dataset_id").await? {
+            let place = (id(&row[0])?.into(), id(&row[1])?.into());
+            if charged.contains_key(&place) && !consortium.parts.contains_key(&place) {
+                return Err(Stop::Wrong("there is a lease, and nothing was reserved for it".to_owned()));
+            }
+        }
+        let columns = ["job_id", "dataset_id", "series", "round"];
+        let paid: BTreeSet<Vec<String>> =
+            self.rows(ctx, "receipt", &columns, "worker_id, sequence").await?.into_iter().collect();
+        for row in self.rows(ctx, "submission", &columns, "job_id, dataset_id").await? {
+            let place = (id(&row[0])?.into(), id(&row[1])?.into());
+            if charged.contains_key(&place) && !paid.contains(&row) {
+                return Err(Stop::Wrong("a vector was accepted, and no receipt pays for it".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Columns of a table as text; ids in hex.
+    async fn rows(
+        &self,
+        ctx: Option<&Ctx>,
+        table: &str,
+        columns: &[&str],
+        order: &str,
+    ) -> Result<Vec<Vec<String>>, Failed> {
+        if let Some(file) = &self.file {
+            return record::rows(file, &format!("SELECT {} FROM {table} ORDER BY {order}", columns.join(", ")));
+        }
+        let column = |name: &&str| {
+            let text = format!("coalesce({name}::text, '')");
+            if name.ends_with("id") { format!("replace({text}, '-', '')") } else { text }
+        };
+        let fields = columns.iter().map(column).collect::<Vec<_>>().join(", ");
+        let sql = format!("SELECT ARRAY[{fields}] FROM {table} ORDER BY {order}");
+        asked(ctx, sql).await
+    }
+
+    /// Every row of a table as one text.
+    async fn whole(&self, ctx: Option<&Ctx>, table: &'static str) -> Result<Vec<String>, Failed> {
+        if let Some(file) = &self.file {
+            let rows = record::rows(file, &format!("SELECT * FROM {table}"))?;
+            return Ok(rows.into_iter().map(|row| row.join("\u{1f}")).collect());
+        }
+        Ok(asked(ctx, format!("SELECT ARRAY[t::text] FROM {table} t")).await?.into_iter().flatten().collect())
+    }
+}
+
+/// The rows of a query of one array of texts on PostgreSQL.
+async fn asked(ctx: Option<&Ctx>, sql: String) -> Result<Vec<Vec<String>>, Failed> {
+    let Some(ctx) = ctx else { return Ok(Vec::new()) };
+    let found = ctx.db.read().query_all_raw(Statement::from_string(DbBackend::Postgres, sql)).await?;
+    found.iter().map(|row| Ok(Vec::<String>::try_get_by(row, 0_usize).map_err(sea_orm::DbErr::from)?)).collect()
+}
+
+fn id(hex: &str) -> Result<Uuid, Failed> {
+    Ok(Uuid::parse_str(hex)?)
+}

@@ -1,0 +1,172 @@
+//! A site's ledger file, read by somebody who cannot write it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::{Receipt, Signed};
+use undertone_worker::site::books::{self, AccountKey, Entry};
+use undertone_worker::site::keys::SiteKey;
+use undertone_worker::site::ledger::{self, Ledger};
+
+use super::super::network::Place;
+use super::super::{Failed, Stop};
+use super::record::{Record, rows, version};
+use super::sums::{Part, projected, within};
+
+/// Tables of record, with the columns that are seen.
+const RECORD: [(&str, &str); 6] = [
+    ("entry", "SELECT sequence, payload, hash FROM entry"),
+    ("receipt", "SELECT sequence, payload, signature, digest FROM receipt"),
+    ("published", "SELECT sequence, payload, hash FROM published"),
+    ("lineage", "SELECT name, lineage FROM lineage"),
+    ("manifest", "SELECT job, dataset, digest, payload, signature FROM manifest"),
+    ("decision", "SELECT id, job, dataset, manifest, approve, by, reason FROM decision"),
+];
+
+/// Payments by place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Paid(BTreeMap<Place, u64>);
+
+impl Paid {
+    /// How often a place was paid.
+    pub(crate) fn attempts(&self, place: &Place) -> u64 {
+        self.0.get(place).copied().unwrap_or(0)
+    }
+}
+
+/// A receipt of the chain.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub(crate) job: JobId,
+    pub(crate) dataset: DatasetId,
+    pub(crate) digest: String,
+}
+
+/// What the rows come to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
+    pub(crate) receipts: Vec<Link>,
+    pub(crate) parts: BTreeMap<(JobId, DatasetId), Part>,
+}
+
+/// The auditor of one site.
+pub(crate) struct Books {
+    db: Connection,
+    key: SiteKey,
+    record: Record,
+    version: i64,
+    pub(crate) standing: Standing,
+}
+
+impl Books {
+    /// Opens the file at a site's folder, for reading.
+    pub(crate) fn open(root: &Path, key: SiteKey) -> Result<Self, Failed> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(root.join("ledger.db"), flags)?;
+        Ok(Self { db, key, record: Record::default(), version: -1, standing: Standing::default() })
+    }
+
+    /// Rows of the ledger and its receipts.
+    pub(crate) fn rows(&self) -> Result<u64, Failed> {
+        let sql =
+            "SELECT (SELECT count(*) FROM entry) + (SELECT count(*) FROM receipt) + (SELECT count(*) FROM published)";
+        Ok(self.db.query_row(sql, [], |row| row.get::<_, i64>(0))? as u64)
+    }
+
+    /// What is paid on disk at this moment.
+    pub(crate) fn paid(&self) -> Result<Paid, Failed> {
+        let mut paid = Paid::default();
+        for row in rows(&self.db, "SELECT job, dataset, series, round FROM receipt")? {
+            *paid.0.entry((row[0].parse()?, row[1].parse()?, row[2].clone(), row[3].parse()?)).or_default() += 1;
+        }
+        Ok(paid)
+    }
+
+    /// Checks the file, if it has changed; true when it had.
+    pub(crate) fn check(&mut self) -> Result<bool, Stop> {
+        let now = version(&self.db)?;
+        if now == self.version {
+            return Ok(false);
+        }
+        self.version = now;
+        for (table, sql) in RECORD {
+            let lines = rows(&self.db, sql)?.into_iter().map(|row| row.join("\u{1f}")).collect();
+            self.record.follows(table, lines).map_err(Stop::Wrong)?;
+        }
+        self.standing = self.standing()?;
+        Ok(true)
+    }
+
+    /// That the process in memory knows what the disk knows.
+    pub(crate) fn agrees(&self, ledger: &Ledger) -> Result<(), Stop> {
+        let (Ok(held), Ok(read)) = (ledger.books(), books::Books::read(&self.db)) else {
+            return Err(Stop::Wrong("the books of a site cannot be read".to_owned()));
+        };
+        for (key, book) in &held.accounts {
+            let parts = self.standing.parts.iter().filter(|((job, _), _)| book.jobs.contains_key(job));
+            let parts = parts.filter(|((job, dataset), _)| book.jobs[job].dataset == *dataset).map(|(_, part)| part);
+            let balance = book.account.balance();
+            projected(balance.spent(), balance.reserved(), key.adjacency, parts)?.map_err(Stop::Wrong)?;
+        }
+        if held == read { Ok(()) } else { Err(Stop::Wrong("a site's memory and its disk differ".to_owned())) }
+    }
+
+    /// The whole proof: chains, signatures, admissions.
+    pub(crate) fn verify(&self) -> Result<(), Stop> {
+        ledger::verify(&self.db, &self.key.public())
+            .map(|_| ())
+            .map_err(|error| Stop::Wrong(format!("a site's ledger does not verify: {error}")))
+    }
+
+    fn standing(&self) -> Result<Standing, Stop> {
+        let mut links = Vec::new();
+        let mut attempts: BTreeMap<Place, u32> = BTreeMap::new();
+        for (row, number) in
+            rows(&self.db, "SELECT payload, signature, digest FROM receipt ORDER BY sequence")?.iter().zip(1..)
+        {
+            let signed = Signed { payload: row[0].clone(), signature: row[1].clone() };
+            let receipt: Receipt = serde_json::from_str(&signed.payload).map_err(Failed::from)?;
+            let place = (receipt.job, receipt.dataset, receipt.series.clone(), receipt.round);
+            let attempt = attempts.entry(place).or_default();
+            *attempt += 1;
+            if receipt.sequence != number || receipt.attempt != *attempt || signed.digest() != row[2] {
+                return Err(Stop::Wrong(format!("receipt {number} is out of its order")));
+            }
+            links.push(Link { job: receipt.job, dataset: receipt.dataset, digest: row[2].clone() });
+        }
+        let mut accounts: BTreeMap<AccountKey, BTreeMap<(JobId, DatasetId), Part>> = BTreeMap::new();
+        let mut paid = 0;
+        for row in rows(&self.db, "SELECT payload FROM entry ORDER BY sequence")? {
+            let entry: Entry = serde_json::from_str(&row[0]).map_err(Failed::from)?;
+            let parts = accounts.entry(entry.account).or_default();
+            let place = (entry.job, entry.dataset);
+            match (entry.kind, parts.get_mut(&place)) {
+                (EntryKind::Reserve, None) => {
+                    parts.insert(place, Part::new(entry.event, entry.count));
+                    let budget =
+                        entry.budget.ok_or_else(|| Stop::Wrong("a site reserved without a budget".to_owned()))?;
+                    within(&budget, entry.account.adjacency, parts.values())?.map_err(Stop::Wrong)?;
+                }
+                (EntryKind::Commit, Some(part)) => {
+                    part.commit(&entry.event).map_err(Stop::Wrong)?;
+                    paid += 1;
+                    let link = entry.receipt.and_then(|number| links.get(number as usize - 1));
+                    if link.is_none_or(|link| (link.job, link.dataset) != place) {
+                        return Err(Stop::Wrong("a payment of a site has no receipt".to_owned()));
+                    }
+                }
+                (EntryKind::Settle, Some(part)) => part.settle(entry.count).map_err(Stop::Wrong)?,
+                _ => {
+                    return Err(Stop::Wrong("a row of a site's ledger has no reservation, or a second one".to_owned()));
+                }
+            }
+        }
+        if paid != links.len() {
+            return Err(Stop::Wrong(format!("a site has {paid} payments and {} receipts", links.len())));
+        }
+        Ok(Standing { receipts: links, parts: accounts.into_values().flatten().collect() })
+    }
+}

@@ -1,0 +1,111 @@
+//! Sums of an account, in whole numbers, made from its rows.
+
+use undertone_privacy::curve::Curve;
+use undertone_privacy::ledger::Budget;
+use undertone_privacy::{Adjacency, Event, mechanism};
+
+use super::super::Failed;
+
+/// One reservation as its rows tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Part {
+    pub(crate) event: Event,
+    pub(crate) reserved: u64,
+    pub(crate) committed: u64,
+    pub(crate) settled: bool,
+    /// Given back by the settlement.
+    pub(crate) returned: u64,
+    /// Whose part it is, where that is known.
+    pub(crate) worker: String,
+}
+
+impl Part {
+    pub(crate) const fn new(event: Event, reserved: u64) -> Self {
+        Self { event, reserved, committed: 0, settled: false, returned: 0, worker: String::new() }
+    }
+
+    /// Releases that count against the budget.
+    const fn counted(&self) -> u64 {
+        if self.settled { self.committed } else { self.reserved }
+    }
+
+    /// One release more.
+    pub(crate) fn commit(&mut self, event: &Event) -> Result<(), String> {
+        if self.settled {
+            return Err("a release was committed after its reservation was settled".to_owned());
+        }
+        if *event != self.event {
+            return Err("another release was committed than was reserved".to_owned());
+        }
+        self.committed += 1;
+        if self.committed > self.reserved {
+            return Err(format!("{} releases were committed of {} reserved", self.committed, self.reserved));
+        }
+        Ok(())
+    }
+
+    /// The end of it.
+    pub(crate) fn settle(&mut self, returned: u64) -> Result<(), String> {
+        if self.settled {
+            return Err("a reservation was settled twice".to_owned());
+        }
+        if returned + self.committed != self.reserved {
+            return Err(format!(
+                "a settlement gave back {returned} of {} releases, and {} were committed",
+                self.reserved, self.committed
+            ));
+        }
+        (self.settled, self.returned) = (true, returned);
+        Ok(())
+    }
+}
+
+/// That some order has everything within its share of the budget.
+///
+/// # Errors
+/// The outer one when an event has no price, the inner one when the cap is exceeded.
+pub(crate) fn within<'a>(
+    budget: &Budget,
+    adjacency: Adjacency,
+    parts: impl Iterator<Item = &'a Part>,
+) -> Result<Result<(), String>, Failed> {
+    let grid = budget.grid().orders();
+    let mut sums = vec![0_u128; grid.len()];
+    for part in parts {
+        let cost = mechanism::curve(&part.event, adjacency, &grid)?;
+        for (sum, (_, loss)) in sums.iter_mut().zip(cost.losses()) {
+            *sum += loss.units() * u128::from(part.counted());
+        }
+    }
+    let shares = budget.shares();
+    let held = sums.iter().zip(&shares).any(|(sum, share)| share.is_some_and(|share| *sum <= share.units()));
+    Ok(if held {
+        Ok(())
+    } else {
+        Err(format!("the cap of epsilon {} is exceeded at every order", budget.epsilon().get()))
+    })
+}
+
+/// That a projection says what the rows sum up to.
+///
+/// # Errors
+/// The outer one when an event has no price, the inner one when it says something else.
+pub(crate) fn projected<'a>(
+    spent: &Curve,
+    reserved: &Curve,
+    adjacency: Adjacency,
+    parts: impl Iterator<Item = &'a Part>,
+) -> Result<Result<(), String>, Failed> {
+    let grid = spent.grid();
+    let (mut paid, mut open) = (vec![0_u128; grid.len()], vec![0_u128; grid.len()]);
+    for part in parts {
+        let cost = mechanism::curve(&part.event, adjacency, grid)?;
+        for (order, (_, loss)) in cost.losses().enumerate() {
+            paid[order] += loss.units() * u128::from(part.committed);
+            open[order] += loss.units() * u128::from(part.counted() - part.committed);
+        }
+    }
+    let same = spent.losses().map(|(_, loss)| loss.units()).eq(paid)
+        && reserved.losses().map(|(_, loss)| loss.units()).eq(open);
+    Ok(if same { Ok(()) } else { Err("an account's balance is not the sum of its rows".to_owned()) })
+}

@@ -1,0 +1,314 @@
+//! What every schedule starts from, made once by the real parts: a server with one consortium of three organizations, and
+//! their enrolled sites with registered datasets and budgets. A schedule works on a copy.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use time::OffsetDateTime;
+use time::macros::datetime;
+use undertone_api::budget::NewBudget;
+use undertone_api::consortium::NewConsortium;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{ConsortiumId, DatasetId, WorkerId};
+use undertone_api::member::{NewMember, Scope};
+use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::worker::NewEnrolment;
+use undertone_privacy::ledger::{Balance, Budget, GridKind};
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use undertone_server::auth::Actor;
+use undertone_server::ctx::{Addresses, ManualClock, Random};
+use undertone_server::service::{budget, consortium, dataset, invitation, session, setup, worker as workers};
+use undertone_server::{Config, Ctx};
+use undertone_worker::config::{Config as SiteConfig, Server, Token};
+use undertone_worker::daemon::Site;
+use undertone_worker::site::datasets::note_registered;
+use undertone_worker::site::folder::Folder;
+use undertone_worker::site::keys::SiteKey;
+use undertone_worker::site::policy::TEMPLATE;
+use undertone_worker::speech::dataset::layout::VERSION;
+use undertone_worker::speech::dataset::{Meta, SplitCounts};
+
+use super::Failed;
+use crate::stage::Database;
+
+/// When every schedule begins.
+pub(super) const START: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
+/// δ of every budget.
+const DELTA: f64 = 1e-6;
+/// Releases that a dataset's budget holds at the server; its site's policy holds [`AT_SITE`].
+const AT_SERVER: u64 = 9;
+/// One less than at the server, so that both ledgers have something to refuse.
+const AT_SITE: u64 = 8;
+/// Everybody's password.
+const PASSWORD: &str = "a long enough password";
+
+/// A dataset of a party.
+#[derive(Debug, Clone)]
+pub(super) struct Holding {
+    pub(super) id: DatasetId,
+    pub(super) visibility: Visibility,
+}
+
+/// An organization with its one worker.
+pub(super) struct Party {
+    pub(super) name: &'static str,
+    pub(super) admin: Actor,
+    pub(super) worker: WorkerId,
+    pub(super) key: SiteKey,
+    pub(super) config: SiteConfig,
+    pub(super) holdings: Vec<Holding>,
+}
+
+/// What is copied.
+pub struct Ground {
+    dir: TempDir,
+    database: Database,
+    pub(super) consortium: ConsortiumId,
+    pub(super) parties: Vec<Party>,
+}
+
+/// A copy in the hands of one schedule.
+pub(super) struct Plot {
+    dir: TempDir,
+    pub(super) database: Database,
+}
+
+/// Name, policy's approval, datasets of each organization; the first is public and leads.
+const PARTIES: [(&str, &str, &[&str]); 3] = [
+    ("Library", "automatic", &["lead", "test"]),
+    ("North", "automatic", &["ward", "clinic"]),
+    ("South", "steward", &["station"]),
+];
+
+/// What every private release of a schedule is: q = 1/8, z = 1.
+pub(super) fn event() -> Result<Event, Failed> {
+    Ok(Event::PoissonSampledGaussian {
+        sampling_rate: SamplingRate::new(0.125)?,
+        noise_multiplier: NoiseMultiplier::new(1.0)?,
+    })
+}
+
+/// The least ε, in steps of 1/16, whose budget holds so many releases.
+pub(super) fn epsilon_for(releases: u64) -> Result<Epsilon, Failed> {
+    for sixteenths in 1..=256_u32 {
+        let epsilon = Epsilon::new(f64::from(sixteenths) / 16.0)?;
+        let Ok(budget) = Budget::new(epsilon, Delta::new(DELTA)?, GridKind::for_epsilon(epsilon)) else { continue };
+        let balance = Balance::new(Some(budget));
+        if balance.headroom().releases(&balance.price(&event()?, Adjacency::AddRemove)?) >= releases {
+            return Ok(epsilon);
+        }
+    }
+    Err("no epsilon up to 16 holds so many releases".into())
+}
+
+/// δ of every budget.
+pub(super) fn delta() -> Result<Delta, Failed> {
+    Ok(Delta::new(DELTA)?)
+}
+
+/// A policy that holds so many releases for records.
+pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<String, Failed> {
+    let epsilon = epsilon_for(releases)?.get();
+    let mut text = TEMPLATE
+        .replace("approval = \"steward\"", &format!("approval = \"{approval}\""))
+        .replace("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 100.0")
+        .replacen("epsilon = 8.0", &format!("epsilon = {epsilon:?}"), 1);
+    for name in public {
+        text.push_str(&format!("\n[datasets.\"{name}\"]\nvisibility = \"public\"\n"));
+    }
+    Ok(text)
+}
+
+/// A folder in memory where there is one: a schedule syncs hundreds of times.
+fn folder() -> Result<TempDir, Failed> {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { TempDir::with_prefix_in("undertone-", memory) } else { TempDir::new() };
+    Ok(made?)
+}
+
+pub(super) fn server_config(root: &Path, database: &Database) -> Config {
+    Config { data_dir: root.join("server"), database_url: database.url(), ..Config::default() }
+}
+
+pub(super) fn addresses() -> Addresses {
+    Addresses { http: "http://127.0.0.1:1".to_owned(), grpc: "http://127.0.0.1:1".to_owned() }
+}
+
+/// A site opened with a clock that stands at `START` plus `micros`.
+pub(super) fn open_site(
+    root: &Path,
+    config: &SiteConfig,
+    clock: impl Fn() -> OffsetDateTime + Send + Sync + 'static,
+) -> Result<Site, Failed> {
+    Ok(Site::open(Folder::new(root), config, Arc::new(clock))?)
+}
+
+impl Ground {
+    /// Lays the ground, on SQLite or on a PostgreSQL database.
+    ///
+    /// # Errors
+    /// When a real part refuses what should be in order.
+    pub async fn lay(database: Database) -> Result<Self, Failed> {
+        let dir = folder()?;
+        let clock = ManualClock::starting_at(START);
+        let config = server_config(dir.path(), &database);
+        let ctx = undertone_server::open(config, clock.clock(), Random::seeded(7), None, addresses()).await?;
+        let link = setup::operator_link(&ctx).await?.ok_or("there is an operator already")?;
+        let operator = accept(&ctx, &link, "Operator", None).await?;
+        let new = NewConsortium {
+            name: "Speech".to_owned(),
+            description: String::new(),
+            organization: None,
+            organization_name: None,
+        };
+        let consortium = consortium::found(&ctx, &operator, &new).await?.id;
+        // The operator founded it and has a role now.
+        let operator = refreshed(&ctx, &operator).await?;
+        let mut parties = Vec::new();
+        for (name, approval, names) in PARTIES {
+            let purpose = Purpose::Organization { consortium };
+            let new = NewInvitation { purpose, label: name.to_owned() };
+            let link = invitation::create(&ctx, &operator, &new).await?.link.ok_or("no link")?;
+            let admin = accept(&ctx, &link, &format!("{name}Admin"), Some(name)).await?;
+            parties.push(enrol(&ctx, dir.path(), name, approval, names, admin).await?);
+        }
+        let epsilon = epsilon_for(AT_SERVER)?;
+        for party in &mut parties {
+            // Organizations that joined later are in its consortium too.
+            party.admin = refreshed(&ctx, &party.admin).await?;
+            for holding in party.holdings.iter().filter(|holding| holding.visibility == Visibility::Private) {
+                let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta: delta()? };
+                budget::set(&ctx, &party.admin, holding.id, new).await?;
+            }
+        }
+        ctx.db.clone().close().await?;
+        Ok(Self { dir, database, consortium, parties })
+    }
+
+    /// Copies everything for one schedule.
+    pub(super) fn copy(&self) -> Result<Plot, Failed> {
+        let dir = folder()?;
+        copy_all(self.dir.path(), dir.path())?;
+        Ok(Plot { dir, database: self.database.copy()? })
+    }
+}
+
+impl Plot {
+    pub(super) fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(super) fn site(&self, number: usize) -> PathBuf {
+        site(self.dir.path(), number)
+    }
+}
+
+fn site(root: &Path, number: usize) -> PathBuf {
+    root.join(format!("site-{number}"))
+}
+
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    for item in std::fs::read_dir(from)? {
+        let item = item?;
+        let target = to.join(item.file_name());
+        if item.file_type()?.is_dir() {
+            std::fs::create_dir(&target)?;
+            copy_all(&item.path(), &target)?;
+        } else {
+            std::fs::copy(item.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+async fn accept(ctx: &Ctx, link: &str, name: &str, organization: Option<&str>) -> Result<Actor, Failed> {
+    let new = NewMember {
+        name: name.to_owned(),
+        email: format!("{}@example.org", name.to_lowercase()),
+        password: PASSWORD.to_owned(),
+        organization: organization.map(str::to_owned),
+    };
+    let secret = link.rsplit('/').next().unwrap_or_default();
+    let session = invitation::accept(ctx, IpAddr::V4(Ipv4Addr::LOCALHOST), secret, &new).await?;
+    Ok(session::authenticate(ctx, &session.tokens.access_token).await?)
+}
+
+async fn refreshed(ctx: &Ctx, actor: &Actor) -> Result<Actor, Failed> {
+    Ok(session::actor_of(ctx, actor.session).await?)
+}
+
+async fn enrol(
+    ctx: &Ctx,
+    root: &Path,
+    name: &'static str,
+    approval: &str,
+    names: &[&'static str],
+    admin: Actor,
+) -> Result<Party, Failed> {
+    let organization = admin
+        .member
+        .grants
+        .iter()
+        .find_map(|grant| match grant.scope {
+            Scope::Organization(id) => Some(id),
+            Scope::Consortium(_) => None,
+        })
+        .ok_or("the first member has no role")?;
+    let number = PARTIES.iter().position(|(known, ..)| *known == name).unwrap_or_default();
+    let folder = Folder::new(site(root, number));
+    folder.create()?;
+    let key = SiteKey::load_or_make(&folder.key())?;
+    let new = NewEnrolment { name: format!("{name} worker") };
+    let token = Token::parse(&workers::invite(ctx, &admin, organization, &new).await?.token)?;
+    let kinds = ["dp_sgd".to_owned()];
+    let enrolled = workers::enrol(ctx, &token.secret, &key.public_hex(), "0", &kinds).await?;
+    let config = SiteConfig {
+        server: Server::new("http://127.0.0.1:1", None)?,
+        server_key: ctx.signer.verifying_key(),
+        worker: enrolled.id,
+        worker_name: enrolled.name,
+        organization,
+        organization_name: name.to_owned(),
+        concurrent_runs: 4,
+    };
+    config.store(&folder)?;
+    let public = number == 0;
+    std::fs::write(folder.policy(), policy(approval, AT_SITE, if public { names } else { &[] })?)?;
+    for dataset in names {
+        describe(&folder.dataset(dataset)?, dataset)?;
+    }
+    let opened = open_site(folder.root(), &config, || START)?;
+    let mut holdings = Vec::new();
+    for local in opened.find_datasets()? {
+        let id = dataset::register(ctx, config.worker, &local.registration()).await?.id;
+        note_registered(opened.store(), local.lineage, id)?;
+        holdings.push(Holding { id, visibility: local.visibility });
+    }
+    Ok(Party { name, admin, worker: config.worker, key, config, holdings })
+}
+
+/// A description is all that a site's own rooms read of a dataset.
+fn describe(at: &Path, name: &str) -> Result<(), Failed> {
+    std::fs::create_dir_all(at)?;
+    let counts = SplitCounts { utterances: 480, speakers: 48, frames: 480 };
+    let meta = Meta {
+        format: VERSION,
+        name: name.to_owned(),
+        inputs: 13,
+        classes: 40,
+        utterances: 480,
+        speakers: 48,
+        frames: 480,
+        train: counts,
+        test: SplitCounts::default(),
+        sample_rate: 16_000,
+        features: String::new(),
+        labels: String::new(),
+        created: String::new(),
+        digest: String::new(),
+    };
+    std::fs::write(at.join("meta.json"), serde_json::to_string(&meta)?)?;
+    Ok(())
+}

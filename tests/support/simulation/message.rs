@@ -1,0 +1,84 @@
+//! What travels: the calls of a worker, and what comes back.
+
+use undertone_api::problem::Code;
+use undertone_api::signed::Signed;
+use undertone_server::service::finish::Outcome;
+use undertone_server::service::offer::Offer;
+use undertone_worker::daemon::Letter;
+
+/// A call of a worker.
+#[derive(Debug, Clone)]
+pub(super) enum Message {
+    /// Is there something to decide or to run?
+    NextOffer { decided: Vec<String>, leases: Vec<String> },
+    /// A signed answer to a proposal.
+    Decide(Signed),
+    /// A vector with its receipts.
+    Submit { lease: String, series: String, round: u32, letter: Letter },
+    /// Is the round closed?
+    Average { lease: String, series: String, round: u32 },
+    /// Does the job go on?
+    Renew { lease: String },
+    /// A part is over.
+    Finish { lease: String, outcome: Outcome, receipts: Vec<Signed> },
+}
+
+/// What the server says.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Offer(Box<Offer>),
+    /// Done; there is nothing more to say.
+    Done,
+    /// Whether a round is closed.
+    Closed(bool),
+    /// Whether the job goes on, and why not.
+    GoesOn(bool, String),
+}
+
+/// What the worker hears.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// An answer.
+    Said(Answer),
+    /// The server's no.
+    No(Code, String),
+    /// Nothing: lost on the way, or there is no server.
+    Nothing,
+}
+
+impl Message {
+    /// For the trace.
+    pub(super) fn word(&self) -> String {
+        match self {
+            Self::NextOffer { .. } => "next offer".to_owned(),
+            Self::Decide(_) => "decide".to_owned(),
+            Self::Submit { series, round, letter, .. } => {
+                format!("submit {series}/{round} with {} receipts", letter.receipts.len())
+            }
+            Self::Average { series, round, .. } => format!("average {series}/{round}"),
+            Self::Renew { .. } => "renew".to_owned(),
+            Self::Finish { outcome: Outcome::Done(_), receipts, .. } => {
+                format!("finish, done, with {} receipts", receipts.len())
+            }
+            Self::Finish { receipts, .. } => format!("finish, gave up, with {} receipts", receipts.len()),
+        }
+    }
+}
+
+impl Heard {
+    /// For the trace.
+    pub(super) fn word(&self) -> String {
+        match self {
+            Self::Said(Answer::Offer(offer)) => match **offer {
+                Offer::Nothing => "nothing to do".to_owned(),
+                Offer::Proposal { .. } => "a proposal".to_owned(),
+                Offer::Work { .. } => "work".to_owned(),
+            },
+            Self::Said(Answer::Done) => "done".to_owned(),
+            Self::Said(Answer::Closed(closed)) => format!("closed: {closed}"),
+            Self::Said(Answer::GoesOn(on, _)) => format!("goes on: {on}"),
+            Self::No(code, _) => format!("no: {}", code.slug()),
+            Self::Nothing => "silence".to_owned(),
+        }
+    }
+}

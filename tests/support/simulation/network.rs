@@ -1,0 +1,132 @@
+//! The network between sites and server: it loses, repeats, delays and reorders, and it sees what passes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use undertone_api::id::{DatasetId, JobId, WorkerId};
+
+use super::Failed;
+use super::audit::site::Paid;
+use super::dice::Dice;
+use super::message::{Heard, Message};
+use super::server::Server;
+use super::trace::Trace;
+
+/// How bad it is: in a hundred messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weather {
+    /// Never arrive while anybody waits; half of them arrive later.
+    lost: u64,
+    /// Arrive, and the answer is lost.
+    unanswered: u64,
+    /// Arrive, and once more later.
+    repeated: u64,
+    /// Vectors that arrive whole, and are decided about later.
+    halfway: u64,
+}
+
+impl Weather {
+    pub(super) const BAD: Self = Self { lost: 8, unanswered: 8, repeated: 10, halfway: 6 };
+    pub(super) const FINE: Self = Self { lost: 0, unanswered: 0, repeated: 0, halfway: 0 };
+}
+
+/// A vector's place: of which job, dataset, series and round.
+pub(super) type Place = (JobId, DatasetId, String, u32);
+
+/// The network, and the servers at its end.
+pub(super) struct Network {
+    pub(super) servers: Vec<Server>,
+    pub(super) dice: Dice,
+    pub(super) trace: Trace,
+    pub(super) weather: Weather,
+    /// Messages still on their way, whose senders wait no more.
+    stray: Vec<(WorkerId, Message)>,
+    /// Digests of the private vectors that were on the wire, by place.
+    wire: BTreeMap<Place, BTreeSet<String>>,
+}
+
+impl Network {
+    pub(super) const fn new(servers: Vec<Server>, dice: Dice, trace: Trace) -> Self {
+        Self { servers, dice, trace, weather: Weather::BAD, stray: Vec::new(), wire: BTreeMap::new() }
+    }
+
+    /// Which server a message comes to: any of them, dead or alive, as a worker cannot choose.
+    pub(super) fn somewhere(&mut self) -> usize {
+        self.dice.below(self.servers.len() as u64) as usize
+    }
+
+    /// Carries a message, and perhaps its answer.
+    pub(super) async fn carry(&mut self, worker: WorkerId, message: Message) -> Result<Heard, Failed> {
+        let fate = self.dice.below(100);
+        let weather = self.weather;
+        let mut bound = weather.lost;
+        if fate < bound {
+            if self.dice.percent(50) {
+                self.stray.push((worker, message));
+            }
+            self.trace.more("lost");
+            return Ok(Heard::Nothing);
+        }
+        let server = self.somewhere();
+        bound += weather.halfway;
+        if fate < bound && matches!(message, Message::Submit { .. }) {
+            self.servers[server].receive(worker, message).await?;
+            self.trace.more("halfway");
+            return Ok(Heard::Nothing);
+        }
+        bound += weather.repeated;
+        if fate < bound {
+            self.stray.push((worker, message.clone()));
+        }
+        let heard = self.servers[server].serve(worker, message).await?;
+        self.trace.more(&heard.word());
+        if (bound..bound + weather.unanswered).contains(&fate) {
+            self.trace.more("its answer is lost");
+            return Ok(Heard::Nothing);
+        }
+        Ok(heard)
+    }
+
+    /// Has something arrive that nobody waits for any more. False when there is nothing.
+    pub(super) async fn late(&mut self) -> Result<bool, Failed> {
+        let server = self.somewhere();
+        if let Some(heard) = self.servers[server].decide_late().await? {
+            self.trace.note(format!("a vector is decided about late: {}", heard.word()));
+            return Ok(true);
+        }
+        let Some(which) = self.dice.index(self.stray.len()) else { return Ok(false) };
+        let (worker, message) = self.stray.swap_remove(which);
+        let said = message.word();
+        let heard = self.servers[server].serve(worker, message).await?;
+        self.trace.note(format!("late, {said}: {}", heard.word()));
+        Ok(true)
+    }
+
+    /// Forgets what is still on its way.
+    pub(super) fn calm(&mut self) {
+        self.stray.clear();
+        self.weather = Weather::FINE;
+    }
+
+    /// Looks at a private vector that leaves a site: it must be paid on the site's disk, and there must be no more different
+    /// vectors of its place than payments.
+    pub(super) fn see(&mut self, place: Place, digest: &str, paid: &Paid) -> Result<(), String> {
+        let payments = paid.attempts(&place);
+        if payments == 0 {
+            return Err(format!(
+                "a vector of {}/{} left its site and nothing on the site's disk paid for it",
+                place.2, place.3
+            ));
+        }
+        let seen = self.wire.entry(place.clone()).or_default();
+        seen.insert(digest.to_owned());
+        if seen.len() as u64 > payments {
+            return Err(format!(
+                "{} different vectors of {}/{} were on the wire, for {payments} payments",
+                seen.len(),
+                place.2,
+                place.3
+            ));
+        }
+        Ok(())
+    }
+}

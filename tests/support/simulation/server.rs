@@ -1,0 +1,202 @@
+//! The server's processes: the real service layer, opened from its disk, killed at any point, opened again. On PostgreSQL
+//! there are two of them on one database.
+
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+
+use futures::FutureExt as _;
+use time::Duration;
+use undertone_api::id::WorkerId;
+use undertone_server::ctx::{ManualClock, Random};
+use undertone_server::error::Error;
+use undertone_server::fault::{self, Accident, Death, Plan};
+use undertone_server::service::offer::Asking;
+use undertone_server::service::round::{Header, Incoming};
+use undertone_server::service::{approval, finish, lease, offer, round};
+use undertone_server::{Config, Ctx};
+
+use super::Failed;
+use super::ground::{Plot, START, addresses, server_config};
+use super::message::{Answer, Heard, Message};
+
+/// Pages that a full disk leaves over.
+const ROOM: u32 = 1;
+
+/// One process, dead or alive.
+pub(super) struct Server {
+    config: Config,
+    clock: ManualClock,
+    seed: u64,
+    lives: u64,
+    pub(super) ctx: Option<Ctx>,
+    /// An accident for the next call.
+    pub(super) planned: Option<Plan>,
+    /// A vector of which all bytes are here, and nothing was decided yet.
+    arriving: Option<Incoming>,
+}
+
+impl Server {
+    pub(super) fn new(plot: &Plot, seed: u64) -> Self {
+        Self {
+            config: server_config(plot.root(), &plot.database),
+            clock: ManualClock::starting_at(START),
+            seed,
+            lives: 0,
+            ctx: None,
+            planned: None,
+            arriving: None,
+        }
+    }
+
+    /// Where its data lie.
+    pub(super) fn data(&self) -> &Path {
+        &self.config.data_dir
+    }
+
+    /// Starts the process, if there is none.
+    pub(super) async fn start(&mut self) -> Result<(), Failed> {
+        if self.ctx.is_none() {
+            self.lives += 1;
+            let random = Random::seeded(self.seed.wrapping_mul(1_000_003).wrapping_add(self.lives));
+            let opened =
+                undertone_server::open(self.config.clone(), self.clock.clock(), random, None, addresses()).await?;
+            self.ctx = Some(opened);
+        }
+        Ok(())
+    }
+
+    /// Ends the process where it stands. What it had not committed is gone.
+    pub(super) async fn kill(&mut self) -> Result<(), Failed> {
+        self.arriving = None;
+        self.planned = None;
+        if let Some(ctx) = self.ctx.take() {
+            ctx.db.clone().close().await?;
+        }
+        Ok(())
+    }
+
+    /// Moves its clock.
+    pub(super) fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    /// Fills its disk, or makes room again.
+    pub(super) async fn fill(&self, full: bool) -> Result<(), Failed> {
+        if let Some(ctx) = &self.ctx {
+            ctx.db.bound(if full { ROOM } else { u32::MAX - 1 }).await?;
+        }
+        Ok(())
+    }
+
+    /// Does something as the server process does it: it may die of it.
+    pub(super) async fn live<T>(
+        &mut self,
+        act: impl AsyncFnOnce(&Ctx) -> Result<T, Error>,
+    ) -> Result<Option<Result<T, Error>>, Failed> {
+        let Some(ctx) = self.ctx.clone() else { return Ok(None) };
+        fault::plan(self.planned.take());
+        let done = AssertUnwindSafe(act(&ctx)).catch_unwind().await;
+        fault::plan(None);
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(payload) if payload.is::<Death>() => {
+                drop(ctx);
+                self.kill().await?;
+                Ok(None)
+            }
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    }
+
+    /// Answers a message of a worker whose session it has proved.
+    pub(super) async fn serve(&mut self, worker: WorkerId, message: Message) -> Result<Heard, Failed> {
+        let answer = self
+            .live(async |ctx| {
+                fault::point(fault::RECEIVED);
+                let answer = answer(ctx, worker, message).await;
+                fault::point(fault::BEFORE_ANSWER);
+                answer
+            })
+            .await?;
+        Ok(heard(answer))
+    }
+
+    /// Takes all bytes of a vector, and stops before anything is decided about it.
+    pub(super) async fn receive(&mut self, worker: WorkerId, message: Message) -> Result<(), Failed> {
+        if let Message::Submit { lease, series, round, letter } = message {
+            let incoming = self.live(async |ctx| receive(ctx, worker, lease, series, round, letter).await).await?;
+            if let Some(Ok(incoming)) = incoming {
+                self.arriving = Some(incoming);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides about the vector that has arrived; nobody waits for the answer. False when there is none.
+    pub(super) async fn decide_late(&mut self) -> Result<Option<Heard>, Failed> {
+        let Some(incoming) = self.arriving.take() else { return Ok(None) };
+        let taken = self.live(async |ctx| incoming.accept(ctx).await.map(|_| Answer::Done)).await?;
+        Ok(Some(heard(taken)))
+    }
+}
+
+fn heard(answer: Option<Result<Answer, Error>>) -> Heard {
+    match answer {
+        Some(Ok(answer)) => Heard::Said(answer),
+        Some(Err(error)) => {
+            let problem = error.into_problem();
+            Heard::No(problem.code, problem.detail)
+        }
+        None => Heard::Nothing,
+    }
+}
+
+/// What the gateway does with a message: one rule each.
+async fn answer(ctx: &Ctx, worker: WorkerId, message: Message) -> Result<Answer, Error> {
+    match message {
+        Message::NextOffer { decided, leases } => {
+            let asking = Asking { wait_seconds: 0, decided, leases };
+            Ok(Answer::Offer(Box::new(offer::next(ctx, worker, &asking).await?)))
+        }
+        Message::Decide(decision) => approval::decide(ctx, worker, &decision).await.map(|()| Answer::Done),
+        Message::Submit { lease, series, round, letter } => {
+            receive(ctx, worker, lease, series, round, letter).await?.accept(ctx).await.map(|_| Answer::Done)
+        }
+        Message::Average { lease, series, round } => {
+            Ok(Answer::Closed(round::average(ctx, worker, &lease, &series, round, 0).await?.is_some()))
+        }
+        Message::Renew { lease } => {
+            let renewal = lease::renew(ctx, worker, &lease).await?;
+            Ok(Answer::GoesOn(renewal.go_on, renewal.reason))
+        }
+        Message::Finish { lease, outcome, receipts } => {
+            finish::finish(ctx, worker, &lease, &outcome, &receipts).await.map(|_| Answer::Done)
+        }
+    }
+}
+
+async fn receive(
+    ctx: &Ctx,
+    worker: WorkerId,
+    lease: String,
+    series: String,
+    round: u32,
+    letter: undertone_worker::daemon::Letter,
+) -> Result<Incoming, Error> {
+    let header = Header {
+        lease,
+        series,
+        round,
+        length: (letter.parcel.bytes.len() / size_of::<f32>()) as u64,
+        digest: letter.parcel.digest.clone(),
+        receipts: letter.receipts,
+    };
+    let mut incoming = round::begin(ctx, worker, header).await?;
+    incoming.write(&letter.parcel.bytes).await?;
+    Ok(incoming)
+}
+
+/// An accident of a server's disk or of the whole process.
+pub(super) const fn plan(death: bool, after: u64) -> Plan {
+    Plan { accident: if death { Accident::Death } else { Accident::Disk }, after }
+}

@@ -1,0 +1,238 @@
+//! A site's process: the worker's real rooms on the site's real disk. Each step is one that the daemon takes between two
+//! moments at which it could die; the order is the daemon's and that of a run: look, take up, and for every round past,
+//! closed?, clear, keep, send, average; then close and tell the end.
+
+mod part;
+
+use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use time::{Duration, OffsetDateTime};
+use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::problem::Code;
+use undertone_api::signed::Manifest;
+use undertone_server::service::offer::Offer;
+use undertone_worker::config::Config;
+use undertone_worker::daemon::{self, Site};
+use undertone_worker::fault::{self, Death, Plan};
+use undertone_worker::gateway::Work;
+use undertone_worker::site::jobs::{self, Outcome};
+
+use self::part::{Part, Stage};
+use super::audit::site::Books;
+use super::broken::Broken;
+use super::ground::{Party, START, open_site};
+use super::message::{Answer, Heard, Message};
+use super::network::Network;
+use super::{Failed, Stop};
+
+/// One life of the process.
+struct Life {
+    site: Site,
+    known: HashSet<String>,
+    parts: BTreeMap<(JobId, DatasetId), Part>,
+}
+
+/// A site, with its process dead or alive.
+pub(super) struct SiteProcess {
+    pub(super) name: &'static str,
+    pub(super) worker: WorkerId,
+    pub(super) root: PathBuf,
+    config: Config,
+    /// Microseconds since the start.
+    clock: Arc<AtomicI64>,
+    life: Option<Life>,
+    /// An accident for the next step.
+    pub(super) planned: Option<Plan>,
+    full: bool,
+    pub(super) books: Books,
+    broken: Option<Broken>,
+}
+
+/// What a step came to.
+type Stepped<T> = Result<Option<T>, Stop>;
+
+impl SiteProcess {
+    pub(super) fn new(party: &Party, root: PathBuf, broken: Option<Broken>) -> Result<Self, Failed> {
+        let books = Books::open(&root, party.key.clone())?;
+        let (name, worker, config) = (party.name, party.worker, party.config.clone());
+        let clock = Arc::new(AtomicI64::new(0));
+        Ok(Self { name, worker, root, config, clock, life: None, planned: None, full: false, books, broken })
+    }
+
+    pub(super) const fn is_alive(&self) -> bool {
+        self.life.is_some()
+    }
+
+    /// Moves its clock.
+    pub(super) fn pass(&self, time: Duration) {
+        self.clock.fetch_add(time.whole_microseconds() as i64, Ordering::SeqCst);
+    }
+
+    /// Starts the process from its disk; the ledger is what it was.
+    pub(super) fn start(&mut self) -> Result<(), Stop> {
+        if self.life.is_some() {
+            return Ok(());
+        }
+        let before = self.books.rows()?;
+        let clock = Arc::clone(&self.clock);
+        let now = move || -> OffsetDateTime { START + Duration::microseconds(clock.load(Ordering::SeqCst)) };
+        let site = open_site(&self.root, &self.config, now)?;
+        site.find_datasets().map_err(Failed::from)?;
+        if self.full {
+            site.store().bound(1).map_err(Failed::from)?;
+        }
+        self.life = Some(Life { site, known: HashSet::new(), parts: BTreeMap::new() });
+        if self.books.rows()? != before {
+            return Err(Stop::Wrong("starting a worker changed its ledger".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Ends the process where it stands.
+    pub(super) fn kill(&mut self) {
+        self.life = None;
+        self.planned = None;
+    }
+
+    /// Fills its disk, or makes room again.
+    pub(super) fn fill(&mut self, full: bool) -> Result<(), Stop> {
+        self.full = full;
+        if let Some(life) = &self.life {
+            life.site.store().bound(if full { 1 } else { u32::MAX - 1 }).map_err(Failed::from)?;
+        }
+        Ok(())
+    }
+
+    /// Does something as the site's process does it: it may die of it.
+    fn live<T>(&mut self, act: impl FnOnce(&mut Life) -> T) -> Stepped<T> {
+        let Some(life) = self.life.as_mut() else { return Ok(None) };
+        fault::plan(self.planned.take());
+        let done = std::panic::catch_unwind(AssertUnwindSafe(|| act(life)));
+        fault::plan(None);
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(payload) if payload.is::<Death>() => {
+                self.kill();
+                Ok(None)
+            }
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    }
+
+    /// Parts in hand.
+    pub(super) fn in_hand(&self) -> usize {
+        self.life.as_ref().map_or(0, |life| life.parts.len())
+    }
+
+    /// That what the process knows is what its disk knows.
+    pub(super) fn agrees(&self) -> Result<(), Stop> {
+        self.life.as_ref().map_or(Ok(()), |life| self.books.agrees(life.site.ledger()))
+    }
+
+    /// Asks for an offer, and sees to it.
+    pub(super) async fn turn(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        let Some(life) = &self.life else { return Ok(false) };
+        let decided = life.known.iter().cloned().collect();
+        let leases = life.parts.values().map(|part| part.work.lease.clone()).collect();
+        network.trace.note(format!("{} asks for an offer", self.name));
+        let heard = network.carry(self.worker, Message::NextOffer { decided, leases }).await?;
+        let Heard::Said(Answer::Offer(offer)) = heard else { return Ok(true) };
+        match *offer {
+            Offer::Nothing => {}
+            Offer::Proposal { manifest, dataset } => {
+                let considered = self.live(|life| {
+                    let done = daemon::consider(&life.site, &manifest, dataset);
+                    if done.is_ok() {
+                        life.known.insert(manifest.digest());
+                    }
+                    done
+                })?;
+                self.told_of(network, "considered", considered.map(|done| done.map_err(|error| error.to_string())));
+            }
+            Offer::Work { manifest, dataset, lease, steward } => {
+                let job = manifest.open::<Manifest>(&self.config.server_key).map_err(Failed::from)?.job;
+                let Some(life) = self.life.as_mut() else { return Ok(true) };
+                let lease_time = std::time::Duration::from_secs(60);
+                let work = Work { manifest, dataset, lease, lease_time, steward };
+                match life.parts.get_mut(&(job, dataset)) {
+                    Some(part) => part.work.lease = work.lease,
+                    None => {
+                        let part = Part { work, stage: Stage::Look, errand: None, done: 0 };
+                        life.parts.insert((job, dataset), part);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes in the trace how something ended.
+    fn told_of<T>(&self, network: &mut Network, what: &str, done: Option<Result<T, String>>) -> Option<T> {
+        match done {
+            None => network.trace.more(&format!("{} died", self.name)),
+            Some(Err(error)) => {
+                network.trace.more(&format!("{what}: failed"));
+                network.trace.aside(&error);
+            }
+            Some(Ok(value)) => {
+                network.trace.more(what);
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Tells decisions.
+    pub(super) async fn tell(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        let waiting = self.live(|life| daemon::untold(&life.site).unwrap_or_default())?.unwrap_or_default();
+        if waiting.is_empty() {
+            return Ok(false);
+        }
+        network.trace.note(format!("{} tells its decisions", self.name));
+        for (decided, signed) in waiting {
+            match network.carry(self.worker, Message::Decide(signed)).await? {
+                Heard::Nothing => return Ok(true),
+                Heard::No(code, _) if transient(code) => return Ok(true),
+                Heard::Said(_) | Heard::No(..) => {}
+            }
+            let told = self.live(|life| daemon::told(&life.site, &decided))?;
+            self.told_of(network, "told", told.map(|done| done.map_err(|error| error.to_string())));
+        }
+        Ok(true)
+    }
+
+    /// Asks about runs that nobody here works on.
+    pub(super) async fn bury(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        let open = self.live(|life| jobs::unfinished(life.site.store()).unwrap_or_default())?.unwrap_or_default();
+        let held = |life: &Life, job, dataset| life.parts.contains_key(&(job, dataset));
+        let orphans: Vec<_> = open
+            .into_iter()
+            .filter(|(job, dataset, _)| self.life.as_ref().is_some_and(|life| !held(life, *job, *dataset)))
+            .collect();
+        if orphans.is_empty() {
+            return Ok(false);
+        }
+        for (job, dataset, lease) in orphans {
+            network.trace.note(format!("{} asks about a run that nobody works on", self.name));
+            let heard = network.carry(self.worker, Message::Renew { lease: lease.clone() }).await?;
+            if let Heard::Said(Answer::GoesOn(false, reason)) = heard {
+                let outcome = Outcome::Stopped { reason };
+                let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
+                if self.told_of(network, "closed", closed.map(|done| done.map_err(|error| error.to_string()))).is_some()
+                {
+                    self.finish(network, job, dataset, lease, &outcome).await?;
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether the same call may succeed later; as `GatewayError::is_transient`.
+const fn transient(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Internal | Code::NotReady | Code::RateLimited | Code::Unauthenticated)
+}

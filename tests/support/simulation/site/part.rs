@@ -1,0 +1,377 @@
+//! One part in a site's hands, moved on a step at a time: the daemon's order and that of a run, with a death possible
+//! between any two steps and inside each.
+
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::dp_sgd::{Arm, ArmResult, Report};
+use undertone_api::job::{Report as AnyReport, Spec};
+use undertone_api::problem::Code;
+use undertone_server::service::finish::Outcome as Told;
+use undertone_worker::daemon::{self, Errand, Look};
+use undertone_worker::dp::clip::{Clip, ClippedSum};
+use undertone_worker::dp::randomness::{Purpose, Randomness};
+use undertone_worker::dp::release::Outgoing;
+use undertone_worker::dp::sampler::Sampler;
+use undertone_worker::fault;
+use undertone_worker::gateway::Work;
+use undertone_worker::run::{Past, RunError};
+use undertone_worker::site::clearance::Clearance;
+use undertone_worker::site::jobs::Outcome;
+
+use super::super::broken::{Broken, draw_again};
+use super::super::message::{Answer, Heard, Message};
+use super::super::network::{Network, Place};
+use super::super::{Failed, Stop};
+use super::{Life, SiteProcess, transient};
+
+/// Numbers in a vector: enough to differ.
+const LENGTH: usize = 4;
+/// The series of every job.
+const SERIES: &str = "private";
+/// The place of a run's checkpoint in its folder.
+const CHECKPOINT: &str = "checkpoint";
+
+/// How far a part is.
+pub(super) enum Stage {
+    /// Its offer is here.
+    Look,
+    /// What was done about the next round?
+    Round,
+    /// It was asked for and is to be paid.
+    Clear,
+    /// It is paid, and the vector is in memory only.
+    Keep(Outgoing),
+    /// It is on disk.
+    Send,
+    /// It has arrived, or somebody else's will do.
+    Average,
+    /// It is over and has to be noted.
+    Close(Outcome),
+    /// It is noted and has to be told.
+    Tell(Outcome),
+}
+
+pub(super) struct Part {
+    pub(super) work: Work,
+    pub(super) stage: Stage,
+    pub(super) errand: Option<Errand>,
+    pub(super) done: u32,
+}
+
+impl SiteProcess {
+    /// Moves one part a step on.
+    pub(in crate::simulation) async fn advance(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        let Some(life) = self.life.as_mut() else { return Ok(false) };
+        let Some(which) = network.dice.index(life.parts.len()) else { return Ok(false) };
+        let Some(place) = life.parts.keys().nth(which).copied() else { return Ok(false) };
+        let Some(mut part) = life.parts.remove(&place) else { return Ok(false) };
+        network.trace.note(format!("{}: part {which}, round {}, ", self.name, part.done + 1));
+        if self.step(network, place.0, place.1, &mut part).await?
+            && let Some(life) = self.life.as_mut()
+        {
+            life.parts.insert(place, part);
+        }
+        Ok(true)
+    }
+
+    /// One step; false when the part is in nobody's hands afterwards.
+    async fn step(
+        &mut self,
+        network: &mut Network,
+        job: JobId,
+        dataset: DatasetId,
+        part: &mut Part,
+    ) -> Result<bool, Stop> {
+        let round = part.done + 1;
+        match std::mem::replace(&mut part.stage, Stage::Look) {
+            Stage::Look => {
+                let looked = self.live(|life| look(life, part, job))?;
+                match self.told_of(network, "look", looked) {
+                    Some(Some(stage)) => part.stage = stage,
+                    _ => return Ok(false),
+                }
+            }
+            Stage::Round => {
+                let Some(errand) = &part.errand else { return Ok(false) };
+                let past = self.live(|life| errand.past(&life.site, SERIES, round))?;
+                match past {
+                    None => return Ok(false),
+                    Some(Err(error)) => part.stage = gives_up(network, &error),
+                    Some(Ok(Past::Accepted)) => part.stage = Stage::Average,
+                    Some(Ok(Past::Stored)) => part.stage = Stage::Send,
+                    Some(Ok(Past::Untouched)) => {
+                        let asked =
+                            Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
+                        match network.carry(self.worker, asked).await? {
+                            Heard::Said(Answer::Closed(true)) => self.next(part, round)?,
+                            Heard::Said(Answer::Closed(false)) => part.stage = Stage::Clear,
+                            heard => return self.no(network, part, heard, Stage::Round).await,
+                        }
+                    }
+                }
+            }
+            Stage::Clear => {
+                if self.broken == Some(Broken::SendBeforeCommit)
+                    && self.send_unpaid(network, part, job, dataset, round).await?
+                {
+                    return Ok(false);
+                }
+                let Some(errand) = part.errand.as_mut() else { return Ok(false) };
+                let released = self.live(|life| release(life, errand, round))?;
+                match released {
+                    None => return Ok(false),
+                    Some(Ok(vector)) => part.stage = Stage::Keep(vector),
+                    Some(Err(error)) => part.stage = gives_up(network, &error),
+                }
+            }
+            Stage::Keep(vector) => {
+                let Some(errand) = part.errand.as_mut() else { return Ok(false) };
+                let kept = self.live(|life| errand.keep(&life.site, SERIES, round, &vector))?;
+                match kept {
+                    None => return Ok(false),
+                    Some(Ok(())) => part.stage = Stage::Send,
+                    Some(Err(error)) => part.stage = gives_up(network, &error),
+                }
+            }
+            Stage::Send => return self.send(network, part, job, dataset, round).await,
+            Stage::Average => {
+                let asked = Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
+                match network.carry(self.worker, asked).await? {
+                    Heard::Said(Answer::Closed(true)) => self.next(part, round)?,
+                    Heard::Said(Answer::Closed(false)) => part.stage = Stage::Average,
+                    heard => return self.no(network, part, heard, Stage::Average).await,
+                }
+            }
+            Stage::Close(outcome) => {
+                let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
+                if self.told_of(network, "close", closed.map(|done| done.map_err(|error| error.to_string()))).is_none()
+                {
+                    return Ok(false);
+                }
+                part.stage = Stage::Tell(outcome);
+            }
+            Stage::Tell(outcome) => {
+                let lease = part.work.lease.clone();
+                match self.finish(network, job, dataset, lease, &outcome).await? {
+                    Some(Code::LeaseLost) | None => return Ok(false),
+                    Some(code) if transient(code) => part.stage = Stage::Tell(outcome),
+                    // A result that is not taken is given up, as the daemon does.
+                    Some(_) => part.stage = Stage::Tell(Outcome::GaveUp { reason: "not taken".to_owned() }),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The average of a round is here: the next one begins, or the run is done.
+    fn next(&mut self, part: &mut Part, round: u32) -> Result<(), Stop> {
+        let Some(errand) = &part.errand else { return Ok(()) };
+        part.done = round;
+        let spec = errand.examined().manifest.spec.clone();
+        let Spec::DpSgd(spec) = spec;
+        let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
+        if round.is_multiple_of(spec.checkpoint_every) || round == rounds {
+            std::fs::write(errand.folder().join(CHECKPOINT), round.to_string()).map_err(Failed::from)?;
+        }
+        part.stage = if round < rounds {
+            Stage::Round
+        } else {
+            let leads = spec.participants.first().is_some_and(|first| first.dataset == errand.examined().dataset.id);
+            Stage::Close(Outcome::Done { report: if leads { report(round) } else { String::new() }, audit: None })
+        };
+        Ok(())
+    }
+
+    /// Sends what is on disk for a round.
+    async fn send(
+        &mut self,
+        network: &mut Network,
+        part: &mut Part,
+        job: JobId,
+        dataset: DatasetId,
+        round: u32,
+    ) -> Result<bool, Stop> {
+        let Some(errand) = &part.errand else { return Ok(false) };
+        let letter = self.live(|life| {
+            let letter = errand.letter(&life.site, SERIES, round);
+            fault::point(fault::BEFORE_SEND);
+            letter
+        })?;
+        let mut letter = match letter {
+            None => return Ok(false),
+            Some(Ok(letter)) => letter,
+            Some(Err(error)) => {
+                part.stage = gives_up(network, &error);
+                return Ok(true);
+            }
+        };
+        if self.broken == Some(Broken::FreshNoiseForOnePayment) {
+            draw_again(&mut letter, &mut network.dice);
+        }
+        if errand.examined().local.visibility == Visibility::Private {
+            let place: Place = (job, dataset, SERIES.to_owned(), round);
+            let paid = self.books.paid()?;
+            network.see(place, &letter.parcel.digest, &paid).map_err(Stop::Wrong)?;
+        }
+        let lease = part.work.lease.clone();
+        let message = Message::Submit { lease, series: SERIES.to_owned(), round, letter: letter.clone() };
+        match network.carry(self.worker, message).await? {
+            Heard::Said(_) | Heard::No(Code::RoundClosed, _) => {
+                let noted = self.live(|life| {
+                    fault::point(fault::AFTER_SEND);
+                    errand.arrived(&life.site, SERIES, round, &letter)
+                })?;
+                match noted {
+                    None => Ok(false),
+                    Some(Ok(())) => {
+                        part.stage = Stage::Average;
+                        Ok(true)
+                    }
+                    Some(Err(error)) => {
+                        part.stage = gives_up(network, &error);
+                        Ok(true)
+                    }
+                }
+            }
+            heard => self.no(network, part, heard, Stage::Send).await,
+        }
+    }
+
+    /// A test's broken site: the vector leaves before it is paid.
+    async fn send_unpaid(
+        &mut self,
+        network: &mut Network,
+        part: &Part,
+        job: JobId,
+        dataset: DatasetId,
+        round: u32,
+    ) -> Result<bool, Stop> {
+        let private =
+            part.errand.as_ref().is_some_and(|errand| errand.examined().local.visibility == Visibility::Private);
+        if private {
+            let paid = self.books.paid()?;
+            network.see((job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(Stop::Wrong)?;
+        }
+        Ok(private)
+    }
+
+    /// The server did not say yes: waits, stops or gives up, as the daemon does. False when the part is put down.
+    async fn no(&mut self, network: &mut Network, part: &mut Part, heard: Heard, stage: Stage) -> Result<bool, Stop> {
+        match heard {
+            Heard::Said(_) | Heard::Nothing => part.stage = stage,
+            Heard::No(code, _) if transient(code) => part.stage = stage,
+            Heard::No(Code::LeaseLost, _) => {
+                let lease = part.work.lease.clone();
+                match network.carry(self.worker, Message::Renew { lease }).await? {
+                    Heard::Said(Answer::GoesOn(false, reason)) => {
+                        part.stage = Stage::Close(Outcome::Stopped { reason })
+                    }
+                    Heard::No(Code::LeaseLost, _) => return Ok(false),
+                    _ => part.stage = stage,
+                }
+            }
+            Heard::No(_, reason) => {
+                network.trace.aside(&reason);
+                part.stage = Stage::Close(Outcome::GaveUp { reason });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells the end of a part; the code of the server's no, `Unavailable` for silence, nothing when it is told.
+    pub(super) async fn finish(
+        &mut self,
+        network: &mut Network,
+        job: JobId,
+        dataset: DatasetId,
+        lease: String,
+        outcome: &Outcome,
+    ) -> Result<Option<Code>, Stop> {
+        let receipts = self.live(|life| daemon::closing(&life.site).map_err(|error| error.to_string()))?;
+        let Some((numbers, receipts)) = self.told_of(network, "closing", receipts) else { return Ok(None) };
+        let told = match outcome {
+            Outcome::Done { report, .. } if report.is_empty() => Told::Done(None),
+            Outcome::Done { report, .. } => Told::Done(Some(serde_json::from_str(report).map_err(Failed::from)?)),
+            Outcome::GaveUp { reason } | Outcome::Stopped { reason } => Told::GaveUp(reason.clone()),
+        };
+        match network.carry(self.worker, Message::Finish { lease, outcome: told, receipts }).await? {
+            Heard::Said(_) => {
+                let noted = self.live(|life| {
+                    daemon::end_is_told(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
+                })?;
+                self.told_of(network, "told", noted);
+                Ok(None)
+            }
+            Heard::No(code, _) => Ok(Some(code)),
+            Heard::Nothing => Ok(Some(Code::Unavailable)),
+        }
+    }
+}
+
+/// Looks at offered work, and takes it up. `None` when it is nothing for this site.
+fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, String> {
+    let (site, work) = (&life.site, &part.work);
+    let lease = work.lease.clone();
+    let said = |error: &dyn std::fmt::Display| error.to_string();
+    Ok(match daemon::look(site, work, job).map_err(|error| said(&error))? {
+        Look::Alien(_) | Look::Waits(_) => None,
+        Look::Ended(outcome) => Some(Stage::Close(outcome)),
+        Look::Refused(reason) => {
+            Some(Stage::Close(daemon::refuse(site, work, job, &lease, reason).map_err(|error| said(&error))?))
+        }
+        Look::Go(examined) => match daemon::take_up(site, work, &examined, &lease).map_err(|error| said(&error))? {
+            Some(outcome) => Some(Stage::Close(outcome)),
+            None => match Errand::new(site, *examined) {
+                Ok(errand) => {
+                    let checkpoint = std::fs::read_to_string(errand.folder().join(CHECKPOINT));
+                    let done = checkpoint.ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+                    let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
+                    // The last round's average is fetched again: it costs nothing and leads to the end.
+                    part.done = if done >= rounds { rounds.saturating_sub(1) } else { done };
+                    part.errand = Some(errand);
+                    Some(Stage::Round)
+                }
+                Err(error) => Some(Stage::Close(failed(&error))),
+            },
+        },
+    })
+}
+
+/// Pays for a vector and makes it, as a run does.
+fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, RunError> {
+    let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
+    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone();
+    let own = errand.examined().dataset.id;
+    let clearance = errand.clear(&life.site, SERIES, round)?;
+    let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
+    match (clearance, noise) {
+        (Clearance::Public(published), _) => {
+            Outgoing::exact(vec![round as f32; LENGTH], Clearance::Public(published)).map_err(|error| refused(&error))
+        }
+        (paid @ Clearance::Paid(_), Some((noise, rate))) => {
+            let clip = Clip::new(noise.clip, noise.noise_multiplier).map_err(|error| refused(&error))?;
+            let sum = ClippedSum::begin(&Sampler::new(48, rate).draw_fresh(), clip, LENGTH);
+            let release =
+                sum.release(6.0, paid, &Randomness::from_os(Purpose::Noise)).map_err(|error| refused(&error))?;
+            Ok(release.into())
+        }
+        (Clearance::Paid(_), None) => Err(RunError::Failed("paid, and there is no noise to add".to_owned())),
+    }
+}
+
+/// The run failed: the part gives up, as the daemon has it.
+fn gives_up(network: &mut Network, error: &RunError) -> Stage {
+    network.trace.more("gives up");
+    network.trace.aside(&error.to_string());
+    Stage::Close(failed(error))
+}
+
+fn failed(error: &RunError) -> Outcome {
+    Outcome::GaveUp { reason: error.to_string() }
+}
+
+/// What the lead hands in.
+fn report(rounds: u32) -> String {
+    let arms = vec![ArmResult { arm: Arm::Private, rounds, seconds: 0.0, tests: Vec::new() }];
+    serde_json::to_string(&AnyReport::DpSgd(Report { arms, parameters: LENGTH as u64 })).unwrap_or_default()
+}

@@ -1,0 +1,64 @@
+//! What happened in a schedule, a line a step; its digest tells whether two runs of one seed were the same.
+
+use std::fmt::Write as _;
+
+/// Lines kept for the report of a failure.
+const KEPT: usize = 400;
+
+/// The story so far.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    lines: Vec<String>,
+    digest: u64,
+    /// Whether lines are printed as they come.
+    aloud: bool,
+}
+
+impl Trace {
+    pub(super) const fn new(aloud: bool) -> Self {
+        // FNV-1a's offset.
+        Self { lines: Vec::new(), digest: 0xcbf2_9ce4_8422_2325, aloud }
+    }
+
+    /// Adds a line. It may hold nothing that differs between two runs of a seed: no path, no key, no noise.
+    pub(super) fn note(&mut self, line: String) {
+        for byte in line.bytes().chain([b'\n']) {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.aloud {
+            eprintln!("  {line}");
+        }
+        if self.lines.len() == KEPT {
+            self.lines.remove(0);
+        }
+        self.lines.push(line);
+    }
+
+    /// Adds to the last line.
+    pub(super) fn more(&mut self, text: &str) {
+        for byte in text.bytes() {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.aloud {
+            eprintln!("      {text}");
+        }
+        if let Some(last) = self.lines.last_mut() {
+            let _ = write!(last, " | {text}");
+        }
+    }
+
+    /// Says something that is not the same in every run: an error's words. Only printed.
+    pub(super) fn aside(&self, text: &str) {
+        if self.aloud {
+            eprintln!("      ({text})");
+        }
+    }
+
+    pub(super) const fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    pub(super) fn tail(&self) -> &[String] {
+        &self.lines
+    }
+}

@@ -1,0 +1,497 @@
+//! Everybody together: what is drawn at each step, and how all comes to rest in the end.
+
+use time::Duration;
+use undertone_api::budget::NewBudget;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::JobId;
+use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party as Part, Rounds, Spec, TestSet, WarmStart, Weights};
+use undertone_api::job::{NewJob, Refuse, Spec as AnySpec, State};
+use undertone_api::problem::Code;
+use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
+use undertone_server::error::Error;
+use undertone_server::service::{approval, budget, job as jobs};
+use undertone_worker::fault::{Accident, Plan};
+
+use super::audit::server::Tables;
+use super::audit::{at_rest, between};
+use super::broken::Broken;
+use super::dice::Dice;
+use super::ground::{Ground, Plot, delta, epsilon_for, policy};
+use super::network::Network;
+use super::server::{Server, plan};
+use super::site::SiteProcess;
+use super::trace::Trace;
+use super::{Failed, Played, Setting, Stop, Tally};
+
+/// Rounds of recovery in which all must come to rest.
+const RECOVERY: u32 = 80;
+
+/// Jobs that are open at a time: enough to compete for budgets, few enough to get somewhere.
+const MOST_OPEN: usize = 3;
+
+/// What a step may be.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Propose,
+    Answer,
+    Cancel,
+    Budget,
+    Policy,
+    Turn,
+    Tell,
+    Advance,
+    Bury,
+    Late,
+    Clock,
+    KillSite,
+    KillServer,
+    Start,
+    Fill,
+}
+
+/// How often what is tried.
+const ACTS: [(u64, Act); 15] = [
+    (8, Act::Propose),
+    (16, Act::Answer),
+    (2, Act::Cancel),
+    (1, Act::Budget),
+    (1, Act::Policy),
+    (22, Act::Turn),
+    (14, Act::Tell),
+    (110, Act::Advance),
+    (3, Act::Bury),
+    (8, Act::Late),
+    (5, Act::Clock),
+    (3, Act::KillSite),
+    (2, Act::KillServer),
+    (12, Act::Start),
+    (2, Act::Fill),
+];
+
+/// The world of one schedule.
+pub(super) struct World<'g> {
+    ground: &'g Ground,
+    plot: Plot,
+    network: Network,
+    sites: Vec<SiteProcess>,
+    tables: Tables,
+    /// Jobs proposed, with the datasets whose owners may answer.
+    jobs: Vec<JobId>,
+    steps: u64,
+    deaths: u64,
+    broken: Option<Broken>,
+}
+
+impl<'g> World<'g> {
+    pub(super) async fn new(ground: &'g Ground, seed: u64, setting: &Setting) -> Result<Self, Failed> {
+        let plot = ground.copy()?;
+        let mut servers: Vec<_> = (0..setting.servers.max(1) as u64)
+            .map(|number| Server::new(&plot, seed.wrapping_mul(31).wrapping_add(number)))
+            .collect();
+        for server in &mut servers {
+            server.start().await?;
+        }
+        let tables =
+            if plot.database.url().is_none() { Tables::of_file(servers[0].data())? } else { Tables::of_service() };
+        let network = Network::new(servers, Dice::new(seed), Trace::new(setting.aloud));
+        let mut sites = Vec::new();
+        for (number, party) in ground.parties.iter().enumerate() {
+            sites.push(SiteProcess::new(party, plot.site(number), setting.broken)?);
+        }
+        let broken = setting.broken;
+        Ok(Self { ground, plot, network, sites, tables, jobs: Vec::new(), steps: 0, deaths: 0, broken })
+    }
+
+    /// Disorder for so many steps, then recovery, then rest.
+    pub(super) async fn live(&mut self, steps: u64) -> Result<(), Stop> {
+        for site in &mut self.sites {
+            site.start()?;
+        }
+        while self.steps < steps {
+            self.disorder().await?;
+        }
+        self.recover().await
+    }
+
+    /// One step of disorder, and a look at everything.
+    async fn disorder(&mut self) -> Result<(), Stop> {
+        let act = self.network.dice.weighted(&ACTS);
+        self.accident();
+        let alive = self.alive();
+        if !self.act(act).await? {
+            return Ok(());
+        }
+        self.deaths += alive.saturating_sub(self.alive());
+        self.steps += 1;
+        let seconds = self.network.dice.below(8) as i64;
+        self.pass(Duration::seconds(seconds));
+        if let Some(broken) = self.broken {
+            let site = self.plot.site(1);
+            if self.steps > 20 && broken.strike(self.network.servers[0].data(), &site)? {
+                self.network.trace.note("a rule is broken on purpose".to_owned());
+            }
+        }
+        self.check().await
+    }
+
+    fn alive(&self) -> u64 {
+        let sites = self.sites.iter().filter(|site| site.is_alive()).count();
+        (sites + self.network.servers.iter().filter(|server| server.ctx.is_some()).count()) as u64
+    }
+
+    /// Plans an accident now and then.
+    fn accident(&mut self) {
+        let dice = &mut self.network.dice;
+        if !dice.percent(10) {
+            return;
+        }
+        let (death, after) = (dice.percent(65), dice.from_to(1, 7));
+        if dice.percent(50) {
+            let which = dice.below(self.sites.len() as u64) as usize;
+            let accident = if death { Accident::Death } else { Accident::Disk };
+            self.sites[which].planned = Some(Plan { accident, after });
+        } else {
+            let which = self.network.somewhere();
+            self.network.servers[which].planned = Some(plan(death, after));
+        }
+    }
+
+    /// Time passes for everybody.
+    fn pass(&self, time: Duration) {
+        self.sites.iter().for_each(|site| site.pass(time));
+        self.network.servers.iter().for_each(|server| server.pass(time));
+    }
+
+    /// Does something; false when there was nothing of the kind to do.
+    async fn act(&mut self, act: Act) -> Result<bool, Stop> {
+        let which = self.network.dice.below(self.sites.len() as u64) as usize;
+        match act {
+            Act::Propose => self.propose().await,
+            Act::Answer => self.answer().await,
+            Act::Cancel => self.cancel_one().await,
+            Act::Budget => self.budget().await,
+            Act::Policy => self.policy(),
+            Act::Turn => self.sites[which].turn(&mut self.network).await,
+            Act::Tell => self.sites[which].tell(&mut self.network).await,
+            Act::Advance => self.sites[which].advance(&mut self.network).await,
+            Act::Bury => self.sites[which].bury(&mut self.network).await,
+            Act::Late => Ok(self.network.late().await?),
+            Act::Clock => Ok(self.clock(which)),
+            Act::KillSite => {
+                let alive = self.sites[which].is_alive();
+                if alive {
+                    self.network.trace.note(format!("{} is killed", self.sites[which].name));
+                    self.sites[which].kill();
+                }
+                Ok(alive)
+            }
+            Act::KillServer => {
+                let server = self.network.somewhere();
+                let alive = self.network.servers[server].ctx.is_some();
+                if alive {
+                    self.network.trace.note("a server is killed".to_owned());
+                    self.network.servers[server].kill().await?;
+                }
+                Ok(alive)
+            }
+            Act::Start => self.start().await,
+            Act::Fill => self.fill(which).await,
+        }
+    }
+
+    async fn start(&mut self) -> Result<bool, Stop> {
+        let mut started = false;
+        for server in &mut self.network.servers {
+            if server.ctx.is_none() {
+                server.start().await?;
+                started = true;
+            }
+        }
+        for site in &mut self.sites {
+            if !site.is_alive() {
+                site.start()?;
+                site.books.verify()?;
+                started = true;
+            }
+        }
+        if started {
+            self.network.trace.note("what is dead is started".to_owned());
+        }
+        Ok(started)
+    }
+
+    /// Somebody's clock jumps, forward or back.
+    fn clock(&mut self, which: usize) -> bool {
+        let dice = &mut self.network.dice;
+        let seconds = if dice.percent(80) { dice.from_to(20, 400) } else { dice.from_to(400, 40_000) } as i64;
+        let time = Duration::seconds(if dice.percent(40) { -seconds } else { seconds });
+        if dice.percent(60) {
+            let server = self.network.somewhere();
+            self.network.servers[server].pass(time);
+            self.network.trace.note(format!("a server's clock jumps by {time}"));
+        } else {
+            self.sites[which].pass(time);
+            self.network.trace.note(format!("{}'s clock jumps by {time}", self.sites[which].name));
+        }
+        true
+    }
+
+    /// A disk is full, or has room again.
+    async fn fill(&mut self, which: usize) -> Result<bool, Stop> {
+        let full = self.network.dice.percent(50);
+        if self.network.dice.percent(40) {
+            let server = self.network.somewhere();
+            self.network.trace.note(format!("a server's disk is full: {full}"));
+            self.network.servers[server].fill(full).await?;
+        } else {
+            self.network.trace.note(format!("{}'s disk is full: {full}", self.sites[which].name));
+            self.sites[which].fill(full)?;
+        }
+        Ok(true)
+    }
+
+    /// A job over some of the private datasets, of a size that a budget holds two or three times.
+    async fn propose(&mut self) -> Result<bool, Stop> {
+        if self.tables.consortium.open_jobs().count() >= MOST_OPEN {
+            return Ok(false);
+        }
+        let dice = &mut self.network.dice;
+        let noise = Noise { noise_multiplier: NoiseMultiplier::new(1.0)?, clip: 1.0 };
+        let (lead, test) = (&self.ground.parties[0].holdings[0], &self.ground.parties[0].holdings[1]);
+        let sampling_rate = SamplingRate::new(0.125)?;
+        let mut participants = vec![Part { dataset: lead.id, sampling_rate, noise: None }];
+        for holding in self.ground.parties[1..].iter().flat_map(|party| &party.holdings) {
+            if dice.percent(60) {
+                participants.push(Part { dataset: holding.id, sampling_rate, noise: Some(noise) });
+            }
+        }
+        let rounds = dice.from_to(1, 4) as u32;
+        let private = Rounds {
+            rounds,
+            optimizer: Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 },
+            evaluate_every: 1,
+            deadline_seconds: dice.from_to(30, 120) as u32,
+            quorum: dice.from_to(1, participants.len() as u64) as u32,
+        };
+        let spec = Spec {
+            unit: PrivacyUnit::Record,
+            model: Model { hidden: 1, classes: None },
+            participants,
+            tests: vec![TestSet { name: "common".to_owned(), dataset: test.id }],
+            warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
+            open: None,
+            private: Some(private),
+            audit: None,
+            weights: Weights::Equal,
+            spare_releases: dice.below(4) as u32,
+            checkpoint_every: dice.from_to(1, 3) as u32,
+        };
+        let parts = spec.participants.len();
+        let new = NewJob { title: "a job".to_owned(), spec: AnySpec::DpSgd(spec) };
+        let (consortium, actor) = (self.ground.consortium, &self.ground.parties[0].admin);
+        let server = self.network.somewhere();
+        self.network.trace.note(format!("a job of {parts} parts and {rounds} rounds is proposed"));
+        let done = self.network.servers[server]
+            .live(async |ctx| jobs::propose(ctx, actor, consortium, new).await.map(|job| job.summary.id))
+            .await?;
+        if let Some(Ok(job)) = &done {
+            self.jobs.push(*job);
+        }
+        self.said(done);
+        Ok(true)
+    }
+
+    /// A steward answers for a dataset.
+    async fn answer(&mut self) -> Result<bool, Stop> {
+        let dice = &mut self.network.dice;
+        let proposed: Vec<JobId> = self.tables.consortium.open_jobs().collect();
+        let Some(which) = dice.index(proposed.len()) else { return Ok(false) };
+        let party = &self.ground.parties[dice.from_to(1, 2) as usize];
+        let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
+        let (job, dataset, yes) = (proposed[which], party.holdings[held].id, dice.percent(96));
+        let server = self.network.somewhere();
+        self.network.trace.note(format!("a steward of {} says {yes} to job {which}", party.name));
+        let done = self.network.servers[server]
+            .live(async |ctx| {
+                if yes {
+                    approval::approve(ctx, &party.admin, job, dataset).await
+                } else {
+                    let refuse = Refuse { reason: "no".to_owned() };
+                    approval::refuse(ctx, &party.admin, job, dataset, &refuse).await
+                }
+            })
+            .await?;
+        self.said(done);
+        Ok(true)
+    }
+
+    async fn cancel_one(&mut self) -> Result<bool, Stop> {
+        let Some(which) = self.network.dice.index(self.jobs.len()) else { return Ok(false) };
+        self.network.trace.note(format!("job {which} is cancelled"));
+        self.cancel(self.jobs[which]).await?;
+        Ok(true)
+    }
+
+    async fn cancel(&mut self, job: JobId) -> Result<(), Stop> {
+        let (server, actor) = (self.network.somewhere(), &self.ground.parties[0].admin);
+        let done = self.network.servers[server].live(async |ctx| jobs::cancel(ctx, actor, job).await).await?;
+        self.said(done);
+        Ok(())
+    }
+
+    /// A steward raises or lowers a limit at the consortium.
+    async fn budget(&mut self) -> Result<bool, Stop> {
+        let dice = &mut self.network.dice;
+        let party = &self.ground.parties[dice.from_to(1, 2) as usize];
+        let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
+        let releases = dice.from_to(3, 16);
+        let new = NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()? };
+        let (server, dataset) = (self.network.somewhere(), party.holdings[held].id);
+        self.network.trace.note(format!("a budget of {} becomes {releases} releases", party.name));
+        let done =
+            self.network.servers[server].live(async |ctx| budget::set(ctx, &party.admin, dataset, new).await).await?;
+        self.said(done);
+        Ok(true)
+    }
+
+    /// Somebody edits a site's policy.
+    fn policy(&mut self) -> Result<bool, Stop> {
+        let dice = &mut self.network.dice;
+        let which = dice.from_to(1, 2) as usize;
+        let (releases, approval) = (dice.from_to(2, 14), if dice.percent(50) { "automatic" } else { "steward" });
+        self.network.trace.note(format!("{}'s policy: {approval}, {releases} releases", self.sites[which].name));
+        std::fs::write(self.sites[which].root.join("policy.toml"), policy(approval, releases, &[])?)?;
+        Ok(true)
+    }
+
+    fn said<T>(&mut self, done: Option<Result<T, Error>>) {
+        let word = match done {
+            None => "silence".to_owned(),
+            Some(Ok(_)) => "done".to_owned(),
+            Some(Err(error)) => {
+                let problem = error.into_problem();
+                self.network.trace.aside(&problem.detail);
+                format!("no: {}", problem.code.slug())
+            }
+        };
+        self.network.trace.more(&word);
+    }
+
+    /// The auditors look at whatever has changed.
+    async fn check(&mut self) -> Result<(), Stop> {
+        let ctx = self.network.servers.iter().find_map(|server| server.ctx.clone());
+        let mut changed = self.tables.check(ctx.as_ref()).await?;
+        for site in &mut self.sites {
+            if site.books.check()? {
+                changed = true;
+                site.agrees()?;
+            }
+        }
+        if changed {
+            for site in &self.sites {
+                let worker = site.worker.0.simple().to_string();
+                between(site.name, &site.books.standing, &self.tables.consortium, &worker).map_err(Stop::Wrong)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody is up, the network is fine, the disks have room: everything must come to rest.
+    async fn recover(&mut self) -> Result<(), Stop> {
+        self.network.trace.note("recovery".to_owned());
+        self.network.calm();
+        while self.network.late().await? {}
+        for server in &mut self.network.servers {
+            server.planned = None;
+            server.start().await?;
+            server.fill(false).await?;
+        }
+        for site in &mut self.sites {
+            site.planned = None;
+            site.start()?;
+            site.fill(false)?;
+        }
+        // A half of the schedules lets its jobs run out, the other ends them now.
+        let patient = self.network.dice.percent(50);
+        for turn in 0..RECOVERY {
+            if turn == RECOVERY / 2 || (turn == 0 && !patient) {
+                // Also those of which the proposer never heard.
+                self.check().await?;
+                let open: Vec<_> = self.tables.consortium.open_jobs().collect();
+                for job in open {
+                    self.network.trace.note("cancelled in the recovery".to_owned());
+                    self.cancel(job).await?;
+                }
+            }
+            self.steps += 1;
+            self.pass(Duration::seconds(70));
+            for site in &mut self.sites {
+                site.turn(&mut self.network).await?;
+                site.tell(&mut self.network).await?;
+                for _ in 0..site.in_hand() * 8 {
+                    site.advance(&mut self.network).await?;
+                }
+                site.bury(&mut self.network).await?;
+            }
+            self.check().await?;
+            if self.rests().is_ok() {
+                break;
+            }
+        }
+        self.rests().map_err(Stop::Wrong)?;
+        for site in &self.sites {
+            site.books.verify()?;
+        }
+        self.proved().await
+    }
+
+    fn rests(&self) -> Result<(), String> {
+        self.sites.iter().try_for_each(|site| {
+            let worker = site.worker.0.simple().to_string();
+            at_rest(site.name, &site.books.standing, &self.tables.consortium, &worker)
+        })
+    }
+
+    /// The server's own proof of every account.
+    async fn proved(&self) -> Result<(), Stop> {
+        let Some(ctx) = self.network.servers.iter().find_map(|server| server.ctx.as_ref()) else { return Ok(()) };
+        for party in &self.ground.parties[1..] {
+            for holding in party.holdings.iter().filter(|holding| holding.visibility == Visibility::Private) {
+                let dataset = undertone_server::service::dataset::get(ctx, &party.admin, holding.id).await?;
+                for account in dataset.accounts {
+                    if let Err(error) = undertone_server::service::ledger::rebuild(ctx.db.read(), account.id.0).await {
+                        let Code::Internal = error.code() else { return Err(error.into()) };
+                        return Err(Stop::Wrong(format!("an account cannot be rebuilt: {error}")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What happened.
+    pub(super) fn played(&self, seed: u64, wrong: Option<String>) -> Played {
+        let consortium = &self.tables.consortium;
+        let tally = Tally {
+            releases: self.sites.iter().map(|site| site.books.standing.receipts.len() as u64).sum(),
+            counted: consortium.receipts.values().map(|chain| chain.len() as u64).sum(),
+            jobs: self.jobs.len() as u64,
+            finished: consortium.jobs.values().filter(|state| **state == State::Finished).count() as u64,
+            deaths: self.deaths,
+        };
+        Played { seed, steps: self.steps, trace: self.network.trace.digest(), tally, wrong }
+    }
+
+    /// What went wrong, after what.
+    pub(super) fn story(&self, what: &str) -> String {
+        format!("{}\n{what}", self.network.trace.tail().join("\n"))
+    }
+
+    /// Ends all processes.
+    pub(super) async fn end(mut self) -> Result<(), Failed> {
+        for server in &mut self.network.servers {
+            server.kill().await?;
+        }
+        Ok(())
+    }
+}

@@ -130,7 +130,7 @@ fn signatures(certificate: &Certificate) -> AnyView {
                 <div><dt>"The server, what was to run"</dt><dd>"manifest "<code>{certificate.job.manifest.clone()}</code></dd></div>
                 {sites.collect_view()}
                 <div><dt>"The server's log then"</dt><dd>{match head {
-                    Some(head) => view! { {words::plural(head.size, "entry").replace("entrys", "entries")}", root "<code>{head.root}</code> }.into_any(),
+                    Some(head) => view! { {format!("{} entries, root ", words::count(head.size))}<code>{head.root}</code> }.into_any(),
                     None => view! { "none was kept" }.into_any(),
                 }}</dd></div>
             </dl>

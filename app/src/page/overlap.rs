@@ -40,7 +40,7 @@ pub(super) fn author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> AnyView
                 Some(now) => view! { <When at now/> }.into_any(),
                 None => view! { "on "{words::exact(at)} }.into_any(),
             };
-            view! { <span>"Declared by "{by.clone()}" "{when}"."{statement}</span> }.into_any()
+            view! { <span>{format!("Declared by {by} ")}{when}"."{statement}</span> }.into_any()
         }
         _ => view! { <span>"Nobody has declared otherwise; this is what holds then."</span> }.into_any(),
     }

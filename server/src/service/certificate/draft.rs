@@ -1,7 +1,5 @@
 //! What a certificate says but for its figures: read from the rows, the last of them last, so that each covers those before.
 
-use std::collections::HashMap;
-
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::id::JobId;
 use undertone_api::job::{Charge, Spec, State};
@@ -123,14 +121,13 @@ async fn charged(
         .order_by_asc(receipt::Column::Sequence)
         .all(connection)
         .await?;
-    let mut paid: HashMap<bool, u64> = HashMap::new();
-    let mut in_the_clear = 0;
+    let (mut committed, mut in_the_clear) = (0, 0);
     for row in &receipts {
         let document: Receipt = from_json(&row.payload)?;
-        *paid.entry(document.event == charge.event).or_default() += 1;
+        committed += u64::from(document.event == charge.event);
         in_the_clear += u64::from(document.event == Event::NonPrivate);
     }
-    let (committed, reserved) = (paid.remove(&true).unwrap_or(0), reservation.releases as u64);
+    let reserved = reservation.releases as u64;
     let releases = Releases {
         reserved,
         committed,

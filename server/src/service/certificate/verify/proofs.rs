@@ -29,9 +29,9 @@ pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
                 None => {}
             }
         }
-        let accounts = proofs.iter().filter_map(|proof| undertone_api::log::Leaf::parse(&proof.leaf).ok());
+        let mut accounts = proofs.iter().filter_map(|proof| undertone_api::log::Leaf::parse(&proof.leaf).ok());
         let charged = party.charged.as_ref().map(|charged| charged.account.account.0);
-        if accounts.into_iter().any(|leaf| Some(leaf.account()) != charged) {
+        if accounts.any(|leaf| Some(leaf.account()) != charged) {
             wrong.push(format!("{}: the log charges another account", party.dataset_name));
         }
         match (Answer { head: Some(head.clone()), consistency: Vec::new(), receipts: proofs }).check(

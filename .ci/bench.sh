@@ -16,4 +16,8 @@ fi
 # A measurement starts the programs itself.
 build_programs undertone-server undertone-worker bench
 release_target_dir
+if [ "${1:-}" = ledger ]; then
+  # On both databases, and what is committed must be on the disk.
+  UNDERTONE_POSTGRES_DURABLE=1 exec .ci/with-postgres.sh "$CARGO_TARGET_DIR/debug/bench" "$@"
+fi
 exec "$CARGO_TARGET_DIR/debug/bench" "$@"

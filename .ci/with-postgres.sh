@@ -31,9 +31,11 @@ password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 "${as_owner[@]}" "$bin/initdb" -D "$home/data" -U undertone --pwfile=password --auth=scram-sha-256 \
   --encoding=UTF8 --locale=C.UTF-8 --no-sync >initdb.log 2>&1 || { cat initdb.log >&2; fail "initdb failed"; }
 
-# Nothing here outlives the run, so nothing needs to survive a power cut.
 options="-c listen_addresses=127.0.0.1 -c unix_socket_directories=$home -c max_connections=300"
-options+=" -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+# Nothing here outlives the run, so nothing needs to survive a power cut; a measurement may want it to all the same.
+if [ -z "${UNDERTONE_POSTGRES_DURABLE:-}" ]; then
+  options+=" -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+fi
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
   if "${as_owner[@]}" "$bin/pg_ctl" -D "$home/data" -l "$home/server.log" -w -t 60 -o "$options -p $port" start >/dev/null 2>&1; then

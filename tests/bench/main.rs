@@ -7,6 +7,7 @@ mod arms;
 mod bundle;
 mod crash;
 mod dp_step;
+mod ledger;
 mod report;
 mod simulation;
 
@@ -39,6 +40,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "dp_step",
         what: "frames a second of a private step, beside a plain one of the same model",
         run: dp_step::run,
+    },
+    Measurement {
+        name: "ledger",
+        what: "reservations, commits and settlements a second, beside a bare insert, on SQLite and PostgreSQL",
+        run: ledger::run,
     },
     Measurement {
         name: "simulation",

@@ -6,6 +6,7 @@
 //! a sum. Functions that write take the caller's transaction, so that a charge and what it pays for stand or fall together.
 
 pub(crate) mod account;
+pub mod bench;
 mod chain;
 mod figures;
 mod read;

@@ -1,0 +1,340 @@
+//! How fast the ledger is: many clients reserve, commit and settle at once, through the same functions as workers and
+//! stewards, beside a bare insert of one row on the same connections. For measurement only: the jobs are rows without a life.
+
+use std::time::{Duration, Instant};
+
+use ed25519_dalek::SigningKey;
+use futures::future::try_join_all;
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait as _, DbBackend, IntoActiveModel as _, Statement};
+use serde::Serialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use undertone_api::id::{DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use undertone_api::job::Charge;
+use undertone_api::signed::{Receipt, Signed};
+use undertone_privacy::ledger::{Budget, GridKind};
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use uuid::Uuid;
+
+use super::account::{self, Key};
+use super::{Ask, reserve, settle};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{to_json, word};
+use crate::service::entity::{budget, job, organization, participant, worker};
+use crate::service::{log, receipt};
+
+/// The bytes of a bare row: as many as a ledger row has.
+const BARE: usize = 500;
+
+/// How long one kind of transaction took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figures {
+    /// `bare`, `reserve`, `commit`, `settle`, or `ledger` for the three together.
+    pub operation: &'static str,
+    /// Clients at once.
+    pub clients: usize,
+    /// How many.
+    pub transactions: usize,
+    /// In one second, over all clients; only where the clients did nothing else meanwhile.
+    pub per_second: Option<f64>,
+    /// Half of them took at most this, in milliseconds, waiting included.
+    pub p50_ms: f64,
+    /// 99 of 100 took at most this.
+    pub p99_ms: f64,
+}
+
+/// One client: a site with an account of its own.
+struct Client {
+    key: SigningKey,
+    organization: OrganizationId,
+    worker: WorkerId,
+    dataset: DatasetId,
+    lineage: LineageId,
+    charge: Charge,
+    jobs: Vec<Uuid>,
+    sequence: u64,
+    head: String,
+}
+
+/// What one client measured.
+#[derive(Default)]
+struct Times {
+    reserve: Vec<Duration>,
+    commit: Vec<Duration>,
+    settle: Vec<Duration>,
+}
+
+/// What makes a commit last on this database, as it says itself.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
+    let settings: &[&str] = match ctx.db.read().get_database_backend() {
+        DbBackend::Postgres => &["SHOW fsync", "SHOW synchronous_commit", "SHOW full_page_writes"],
+        // The writing connection's own; the reading ones have no say in it.
+        _ => &["PRAGMA journal_mode", "PRAGMA synchronous"],
+    };
+    let mut said = Vec::new();
+    for setting in settings {
+        let (name, statement) =
+            (setting.to_lowercase(), Statement::from_string(ctx.db.read().get_database_backend(), *setting));
+        let value = ctx.db.write("ask", async |tx| Ok(tx.query_one_raw(statement.clone()).await?)).await?;
+        let value = value.and_then(|row| {
+            row.try_get_by_index::<String>(0)
+                .or_else(|_| row.try_get_by_index::<i32>(0).map(|number| number.to_string()))
+                .ok()
+        });
+        let name = name.split(' ').next_back().unwrap_or_default().to_owned();
+        said.push(format!("{name}={}", value.unwrap_or_default()));
+    }
+    Ok(said.join(" "))
+}
+
+/// Inserts one row of a table without keys or triggers, `each` times by each client.
+///
+/// # Errors
+/// When the database says no.
+pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Error> {
+    let table = "CREATE TABLE IF NOT EXISTS bench_row (number BIGINT NOT NULL, content TEXT NOT NULL)";
+    ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(table).await?)).await?;
+    let content = "0".repeat(BARE);
+    let insert = format!("INSERT INTO bench_row VALUES (1, '{content}')");
+    let began = Instant::now();
+    let all = try_join_all((0..clients).map(|_| {
+        let (ctx, insert) = (ctx.clone(), insert.clone());
+        spawned(async move {
+            let mut times = Vec::with_capacity(each);
+            for _ in 0..each {
+                let asked = Instant::now();
+                ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(&insert).await?)).await?;
+                times.push(asked.elapsed());
+            }
+            Ok(times)
+        })
+    }))
+    .await?;
+    Ok(figures("bare", clients, all.concat(), Some(began.elapsed())))
+}
+
+/// Reserves, commits `releases` times and settles, `jobs` times by each client, each on its own account.
+///
+/// # Errors
+/// When the database says no.
+pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<Figures>, Error> {
+    let mut made = Vec::with_capacity(clients);
+    for _ in 0..clients {
+        made.push(Client::new(ctx, jobs, releases).await?);
+    }
+    let began = Instant::now();
+    let all = try_join_all(made.into_iter().map(|client| spawned(client.run(ctx.clone())))).await?;
+    let took = began.elapsed();
+    let times = |of: fn(&Times) -> &Vec<Duration>| all.iter().flat_map(|times| of(times).clone()).collect::<Vec<_>>();
+    let (reserve, commit, settle) =
+        (times(|times| &times.reserve), times(|times| &times.commit), times(|times| &times.settle));
+    let together = [reserve.clone(), commit.clone(), settle.clone()].concat();
+    Ok(vec![
+        figures("ledger", clients, together, Some(took)),
+        figures("reserve", clients, reserve, None),
+        figures("commit", clients, commit, None),
+        figures("settle", clients, settle, None),
+    ])
+}
+
+async fn spawned<T: Send + 'static>(work: impl Future<Output = Result<T, Error>> + Send + 'static) -> Result<T, Error> {
+    tokio::spawn(work).await.map_err(|error| Error::internal("measuring", error))?
+}
+
+fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, took: Option<Duration>) -> Figures {
+    times.sort_unstable();
+    let at = |part: f64| {
+        let index = ((times.len() as f64 * part) as usize).min(times.len().saturating_sub(1));
+        times.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    };
+    let per_second = took.map(|took| times.len() as f64 / took.as_secs_f64());
+    Figures { operation, clients, transactions: times.len(), per_second, p50_ms: at(0.5), p99_ms: at(0.99) }
+}
+
+impl Client {
+    /// A site with an account, a limit, and jobs that nothing but the ledger knows.
+    async fn new(ctx: &Ctx, jobs: usize, releases: u64) -> Result<Self, Error> {
+        let wrong = |error: &dyn std::fmt::Display| Error::internal("preparing a measurement", error.to_string());
+        let event = Event::PoissonSampledGaussian {
+            sampling_rate: SamplingRate::new(1.0 / 1024.0).map_err(|error| wrong(&error))?,
+            noise_multiplier: NoiseMultiplier::new(50.0).map_err(|error| wrong(&error))?,
+        };
+        let charge = Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::AddRemove, event, releases };
+        let client = Self {
+            key: SigningKey::from_bytes(&ctx.random.bytes()),
+            organization: ctx.id(),
+            worker: ctx.id(),
+            dataset: ctx.id(),
+            lineage: ctx.id(),
+            charge,
+            jobs: (0..jobs).map(|_| ctx.id()).collect(),
+            sequence: 0,
+            head: hex::encode(Sha256::digest(b"")),
+        };
+        let epsilon = Epsilon::new(100.0).map_err(|error| wrong(&error))?;
+        let delta = Delta::new(1e-6).map_err(|error| wrong(&error))?;
+        let limits = Budget::new(epsilon, delta, GridKind::for_epsilon(epsilon)).map_err(|error| wrong(&error))?;
+        ctx.db
+            .write("bench", async |tx| {
+                let name = format!("client {}", client.organization);
+                let row = organization::Model { id: client.organization.0, name, created_at: ctx.now() };
+                row.into_active_model().insert(tx).await?;
+                client.worker_row(ctx).into_active_model().insert(tx).await?;
+                let mut held = account::open(ctx, tx, client.account()).await?;
+                let began = held.begin(tx).await?;
+                held.balance.set_budget(limits).map_err(|error| wrong(&error))?;
+                let set = budget::Model {
+                    id: ctx.id::<Uuid>(),
+                    account_id: held.id(),
+                    epsilon: 100.0,
+                    delta: 1e-6,
+                    limits: to_json(&limits)?,
+                    set_by: Uuid::nil(),
+                    set_at: ctx.now(),
+                };
+                let leaves: Vec<_> = began.into_iter().chain([log::leaf::of_limit(&set)]).collect();
+                set.into_active_model().insert(tx).await?;
+                log::append(ctx, tx, &leaves).await?;
+                held.save(tx).await?;
+                for id in &client.jobs {
+                    client.job_row(ctx, *id)?.into_active_model().insert(tx).await?;
+                    client.part_row(*id)?.into_active_model().insert(tx).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(client)
+    }
+
+    const fn account(&self) -> Key {
+        let Charge { unit, adjacency, .. } = self.charge;
+        Key { organization: self.organization, lineage: self.lineage, unit, adjacency }
+    }
+
+    fn worker_row(&self, ctx: &Ctx) -> worker::Model {
+        worker::Model {
+            id: self.worker.0,
+            organization_id: self.organization.0,
+            name: "client".to_owned(),
+            public_key: hex::encode(self.key.verifying_key().as_bytes()),
+            version: String::new(),
+            kinds: "[]".to_owned(),
+            created_at: ctx.now(),
+            last_seen_at: None,
+        }
+    }
+
+    fn job_row(&self, ctx: &Ctx, id: Uuid) -> Result<job::Model, Error> {
+        let series = json!([{
+            "series": {
+                "name": "private", "rounds": self.charge.releases, "quorum": 1, "deadline_seconds": 60,
+                "weights": [[self.dataset, 1.0]],
+            },
+            "releases": [[self.dataset, self.charge.event]],
+        }]);
+        Ok(job::Model {
+            id,
+            consortium_id: Uuid::nil(),
+            title: String::new(),
+            kind: "bench".to_owned(),
+            spec: "{}".to_owned(),
+            series: to_json(&series)?,
+            state: "running".to_owned(),
+            manifest: "{}".to_owned(),
+            signature: String::new(),
+            digest: hex::encode(Sha256::digest(b"{}")),
+            proposer_id: Uuid::nil(),
+            proposed_by: String::new(),
+            rounds_done: 0,
+            rounds: self.charge.releases as i32,
+            reason: None,
+            refusals: "[]".to_owned(),
+            report: None,
+            created_at: ctx.now(),
+            started_at: None,
+            finished_at: None,
+        })
+    }
+
+    fn part_row(&self, job_id: Uuid) -> Result<participant::Model, Error> {
+        Ok(participant::Model {
+            job_id,
+            dataset_id: self.dataset.0,
+            position: 0,
+            lineage_id: self.lineage.0,
+            organization_id: self.organization.0,
+            worker_id: self.worker.0,
+            dataset_name: "data".to_owned(),
+            organization_name: "client".to_owned(),
+            visibility: "private".to_owned(),
+            purpose: word(&undertone_api::job::Purpose::Participate)?,
+            charge: Some(to_json(&self.charge)?),
+            approval: "approved".to_owned(),
+            approval_by: None,
+            approval_reason: None,
+            steward_approved: true,
+            site_answered: true,
+            state: "running".to_owned(),
+            releases: 0,
+        })
+    }
+
+    async fn run(mut self, ctx: Ctx) -> Result<Times, Error> {
+        let mut times = Times::default();
+        for id in std::mem::take(&mut self.jobs) {
+            let asks = [Ask {
+                dataset: self.dataset,
+                dataset_name: String::new(),
+                organization: self.organization,
+                lineage: self.lineage,
+                charge: self.charge.clone(),
+            }];
+            let asked = Instant::now();
+            let refusals = ctx.db.write("reserve", async |tx| reserve(&ctx, tx, id, &asks).await).await?;
+            times.reserve.push(asked.elapsed());
+            if !refusals.is_empty() {
+                return Err(Error::internal("measuring", "the limit is too small for the measurement"));
+            }
+            for round in 1..=self.charge.releases {
+                let signed = [self.receipt(&ctx, id, round as u32)?];
+                let asked = Instant::now();
+                ctx.db.write("commit", async |tx| receipt::accept(&ctx, tx, self.worker, &signed).await).await?;
+                times.commit.push(asked.elapsed());
+            }
+            let asked = Instant::now();
+            ctx.db.write("settle", async |tx| settle(&ctx, tx, id, self.dataset.0).await).await?;
+            times.settle.push(asked.elapsed());
+        }
+        Ok(times)
+    }
+
+    /// The next receipt, as the site signs it.
+    fn receipt(&mut self, ctx: &Ctx, job: Uuid, round: u32) -> Result<Signed, Error> {
+        self.sequence += 1;
+        let receipt = Receipt {
+            sequence: self.sequence,
+            previous: self.head.clone(),
+            worker: self.worker,
+            dataset: self.dataset,
+            lineage: self.lineage,
+            job: JobId(job),
+            manifest: hex::encode(Sha256::digest(b"{}")),
+            series: "private".to_owned(),
+            round,
+            attempt: 1,
+            unit: self.charge.unit,
+            adjacency: self.charge.adjacency,
+            event: self.charge.event.clone(),
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            at: ctx.now(),
+        };
+        let signed = Signed::new(&receipt, &self.key).map_err(|error| Error::internal("signing a receipt", error))?;
+        self.head = signed.digest();
+        Ok(signed)
+    }
+}

@@ -1,0 +1,76 @@
+//! The ledger under load: 32 clients reserve, commit and settle, each release with its receipt, its place in the log, a
+//! signed head and a countersignature, beside a bare insert of one row by the same clients on the same connections.
+
+use serde_json::json;
+use support::stage::{Database, Staged};
+use undertone_server::ctx::{Clock, Ctx, Random};
+use undertone_server::service::ledger::bench::{Figures, bare, durability, ledger};
+use undertone_server::{Config, build};
+
+use crate::report::{Outcome, Report};
+
+/// Clients at once; one alone shows what a transaction takes without waiting.
+const CLIENTS: [usize; 2] = [1, 32];
+/// Jobs of each client, and releases of each job.
+const JOBS: usize = 8;
+const RELEASES: u64 = 4;
+/// Times that all is measured; every pass is printed.
+const PASSES: usize = 3;
+
+pub(crate) fn run(report: &mut Report) -> Outcome {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
+}
+
+async fn measure(report: &mut Report) -> Staged<()> {
+    on(report, "sqlite", None).await?;
+    match Database::postgres()? {
+        Some(database) => on(report, "postgres", database.url()).await,
+        None => Err("there is no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, as .ci/with-postgres.sh does".into()),
+    }
+}
+
+async fn on(report: &mut Report, name: &str, url: Option<String>) -> Staged<()> {
+    let folder = tempfile::tempdir()?;
+    let config = Config {
+        http: ([127, 0, 0, 1], 0).into(),
+        grpc: ([127, 0, 0, 1], 0).into(),
+        data_dir: folder.path().to_owned(),
+        database_url: url,
+        ..Config::default()
+    };
+    let app = build(config, Clock::system(), Random::system()).await?;
+    let settings = durability(&app.ctx).await?;
+    for pass in 1..=PASSES {
+        for clients in CLIENTS {
+            let place = json!({ "database": name, "durability": settings, "pass": pass });
+            once(report, &app.ctx, &place, clients).await?;
+        }
+    }
+    app.ctx.db.clone().close().await?;
+    Ok(())
+}
+
+async fn once(report: &mut Report, ctx: &Ctx, place: &serde_json::Value, clients: usize) -> Staged<()> {
+    let transactions = JOBS * (RELEASES as usize + 2);
+    let bare = bare(ctx, clients, transactions).await?;
+    let ledger = ledger(ctx, clients, JOBS, RELEASES).await?;
+    let ratio = ledger.first().and_then(|all| Some(all.per_second? / bare.per_second?));
+    for figures in std::iter::once(&bare).chain(&ledger) {
+        tell(report, place, figures, (figures.operation == "ledger").then_some(ratio).flatten())?;
+    }
+    Ok(())
+}
+
+fn tell(report: &mut Report, place: &serde_json::Value, figures: &Figures, ratio: Option<f64>) -> Staged<()> {
+    let mut line = place.clone();
+    let (Some(line_of), serde_json::Value::Object(more)) = (line.as_object_mut(), serde_json::to_value(figures)?)
+    else {
+        return Err("figures are an object".into());
+    };
+    line_of.extend(more);
+    if let Some(ratio) = ratio {
+        line_of.insert("of_bare".to_owned(), json!(ratio));
+    }
+    report.line(line).map_err(|error| error.to_string().into())
+}

@@ -23,11 +23,11 @@ mod m20261120_000103_create_lease;
 mod m20261120_000104_create_round;
 mod m20261120_000105_create_receipt;
 mod m20261120_000106_create_result;
+mod m20261120_000200_create_log;
 mod m20261120_000220_create_overlap;
 mod m20261120_000221_create_certificate;
 mod m20261120_000230_create_audit;
 mod m20261120_000231_create_freeze;
-mod m20261120_000200_create_log;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -52,11 +52,11 @@ impl MigratorTrait for Migrator {
             Box::new(m20261120_000104_create_round::Migration),
             Box::new(m20261120_000105_create_receipt::Migration),
             Box::new(m20261120_000106_create_result::Migration),
+            Box::new(m20261120_000200_create_log::Migration),
             Box::new(m20261120_000220_create_overlap::Migration),
             Box::new(m20261120_000221_create_certificate::Migration),
             Box::new(m20261120_000230_create_audit::Migration),
             Box::new(m20261120_000231_create_freeze::Migration),
-            Box::new(m20261120_000200_create_log::Migration),
         ]
     }
 }

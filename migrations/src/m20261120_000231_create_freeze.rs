@@ -25,9 +25,18 @@ impl MigrationTrait for Migration {
                     .col(string("by"))
                     .col(timestamp_with_time_zone("at"))
                     .primary_key(
-                        Index::create().name("account_freeze_pk").col("organization_id").col("lineage_id").col("number"),
+                        Index::create()
+                            .name("account_freeze_pk")
+                            .col("organization_id")
+                            .col("lineage_id")
+                            .col("number"),
                     )
-                    .foreign_key(ForeignKey::create().name("account_freeze_job").from("account_freeze", "job_id").to("job", "id"))
+                    .foreign_key(
+                        ForeignKey::create()
+                            .name("account_freeze_job")
+                            .from("account_freeze", "job_id")
+                            .to("job", "id"),
+                    )
                     .to_owned(),
             )
             .await?;

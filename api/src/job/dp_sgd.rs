@@ -353,8 +353,7 @@ impl Kind for Spec {
     fn audited(&self, dataset: &Dataset) -> Option<Audited> {
         let audit = self.audit.filter(|_| self.private.is_some() && dataset.visibility != Visibility::Public)?;
         self.party(dataset.id)?.noise?;
-        let mut trials =
-            vec![Trial { family: Family::Direction, canaries: audit.canaries, guesses: audit.guesses }];
+        let mut trials = vec![Trial { family: Family::Direction, canaries: audit.canaries, guesses: audit.guesses }];
         if audit.recordings > 0 {
             // Weak attacks guess best about the extremes: half of them, an even number.
             let guesses = audit.recordings / 4 * 2;

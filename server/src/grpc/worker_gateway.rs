@@ -255,8 +255,9 @@ impl WorkerGateway for Gateway {
             None => return Err(malformed("say how the part ended")),
         };
         let receipts: Vec<Signed> = receipts.into_iter().map(Signed::from).collect();
-        let countersigned =
-            finish::finish_audited(&self.ctx, caller, &lease, &outcome, audit.as_ref(), &receipts).await.map_err(fail)?;
+        let countersigned = finish::finish_audited(&self.ctx, caller, &lease, &outcome, audit.as_ref(), &receipts)
+            .await
+            .map_err(fail)?;
         let countersignatures = countersigned.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::FinishReply { countersignatures }))
     }

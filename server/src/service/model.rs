@@ -18,8 +18,8 @@ use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
 use crate::exchange::object::{self, Upload};
 use crate::service::entity::{artifact, participant};
 use crate::service::job::{readable, state};
-use crate::service::{audit, lease};
 use crate::service::round::object_error;
+use crate::service::{audit, lease};
 
 /// Longest time that a worker may ask to wait, in seconds.
 const LONGEST_WAIT: u32 = 60;

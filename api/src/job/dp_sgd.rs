@@ -298,7 +298,8 @@ impl Spec {
 struct Start<'a> {
     inputs: u32,
     model: &'a Model,
-    warm_start: &'a WarmStart,
+    #[serde(rename = "warm_start")]
+    training: &'a WarmStart,
 }
 
 impl Kind for Spec {
@@ -372,7 +373,7 @@ impl Kind for Spec {
 
     fn model(&self, inputs: u32) -> Option<String> {
         // The bits come from the lead's warm start, on data that are public; this is all that determines them beside those.
-        let start = Start { inputs, model: &self.model, warm_start: &self.warm_start };
+        let start = Start { inputs, model: &self.model, training: &self.warm_start };
         let text = serde_json::to_string(&start).ok()?;
         Some(hex::encode(Sha256::new().chain_update("undertone/dp_sgd-model/1\0").chain_update(text).finalize()))
     }

@@ -15,7 +15,7 @@ use undertone_api::job::audit::{Assessment, AuditView, Audited, Verdict};
 use undertone_api::job::{Charge, State};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::{self, AuditStatement, Signed};
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::ledger::{Balance, Budget};
 use undertone_privacy::{Delta, Event};
 
 use crate::auth::Actor;
@@ -134,7 +134,7 @@ async fn delta(connection: &impl ConnectionTrait, part: &participant::Model) -> 
     };
     let account = accounts::find(connection, key).await?;
     let balance: Option<Balance> = account.map(|account| from_json(&account.balance)).transpose()?;
-    Ok(balance.and_then(|balance| balance.budget().map(|budget| budget.delta())))
+    Ok(balance.and_then(|balance| balance.budget().map(Budget::delta)))
 }
 
 /// Keeps a statement, if it says what this participant's audit can say; freezes the line when it disproves the claim. Gives

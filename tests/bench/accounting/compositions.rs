@@ -10,6 +10,9 @@ use super::peer::Peer;
 use super::{compiled, time};
 use crate::report::{Outcome, Report};
 
+/// A method of accounting: its name, the name of its export in the browser's module, and what it computes.
+type Method = (&'static str, &'static str, fn(&undertone_privacy::Event) -> f64);
+
 pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -> Outcome {
     let mut peer = Peer::start()?;
     let versions = json!({
@@ -20,8 +23,7 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
     let load =
         std::fs::read_to_string("/proc/loadavg").ok().and_then(|load| load.split(' ').next()?.parse::<f64>().ok());
     report.line(json!({ "versions": versions, "compiled": compiled(), "load": load }))?;
-    let methods: [(&str, &str, fn(&undertone_privacy::Event) -> f64); 2] =
-        [("renyi", "renyi_epsilon", renyi), ("loss distribution", "tight_epsilon", tight)];
+    let methods: [Method; 2] = [("renyi", "renyi_epsilon", renyi), ("loss distribution", "tight_epsilon", tight)];
     for (index, (name, runs)) in compositions().into_iter().enumerate() {
         for (method, export, work) in methods {
             // In turn, so that a busy moment of the machine meets both.

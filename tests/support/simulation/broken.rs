@@ -99,5 +99,5 @@ pub(super) fn draw_again(letter: &mut Letter, dice: &mut Dice) {
     for number in letter.parcel.bytes.chunks_mut(size_of::<f32>()) {
         number.copy_from_slice(&(dice.below(1000) as f32).to_le_bytes());
     }
-    letter.parcel.digest = Sha256::digest(&letter.parcel.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    letter.parcel.digest = hex::encode(Sha256::digest(&letter.parcel.bytes));
 }

@@ -111,14 +111,12 @@ pub(super) fn delta() -> Result<Delta, Failed> {
 /// A policy that holds so many releases for records.
 pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<String, Failed> {
     let epsilon = epsilon_for(releases)?.get();
-    let mut text = TEMPLATE
+    let text = TEMPLATE
         .replace("approval = \"steward\"", &format!("approval = \"{approval}\""))
         .replace("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 100.0")
         .replacen("epsilon = 8.0", &format!("epsilon = {epsilon:?}"), 1);
-    for name in public {
-        text.push_str(&format!("\n[datasets.\"{name}\"]\nvisibility = \"public\"\n"));
-    }
-    Ok(text)
+    let open = |name: &&str| format!("\n[datasets.\"{name}\"]\nvisibility = \"public\"\n");
+    Ok(public.iter().map(open).fold(text, |text, section| text + &section))
 }
 
 /// A folder in memory where there is one: a schedule syncs hundreds of times.

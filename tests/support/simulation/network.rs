@@ -109,8 +109,8 @@ impl Network {
 
     /// Looks at a private vector that leaves a site: it must be paid on the site's disk, and there must be no more different
     /// vectors of its place than payments.
-    pub(super) fn see(&mut self, place: Place, digest: &str, paid: &Paid) -> Result<(), String> {
-        let payments = paid.attempts(&place);
+    pub(super) fn see(&mut self, place: &Place, digest: &str, paid: &Paid) -> Result<(), String> {
+        let payments = paid.attempts(place);
         if payments == 0 {
             return Err(format!(
                 "a vector of {}/{} left its site and nothing on the site's disk paid for it",

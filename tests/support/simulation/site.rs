@@ -156,14 +156,13 @@ impl SiteProcess {
             Offer::Work { manifest, dataset, lease, steward } => {
                 let job = manifest.open::<Manifest>(&self.config.server_key).map_err(Failed::from)?.job;
                 let Some(life) = self.life.as_mut() else { return Ok(true) };
-                let lease_time = std::time::Duration::from_secs(60);
+                let lease_time = std::time::Duration::from_mins(1);
                 let work = Work { manifest, dataset, lease, lease_time, steward };
-                match life.parts.get_mut(&(job, dataset)) {
-                    Some(part) => part.work.lease = work.lease,
-                    None => {
-                        let part = Part { work, stage: Stage::Look, errand: None, done: 0 };
-                        life.parts.insert((job, dataset), part);
-                    }
+                if let Some(part) = life.parts.get_mut(&(job, dataset)) {
+                    part.work.lease = work.lease;
+                } else {
+                    let part = Part { work, stage: Stage::Look, errand: None, done: 0 };
+                    life.parts.insert((job, dataset), part);
                 }
             }
         }

@@ -145,7 +145,7 @@ impl<'g> World<'g> {
         if !dice.percent(10) {
             return;
         }
-        let (death, after) = (dice.percent(65), dice.from_to(1, 7));
+        let (death, after) = (dice.percent(65), dice.between(1, 7));
         if dice.percent(50) {
             let which = dice.below(self.sites.len() as u64) as usize;
             let accident = if death { Accident::Death } else { Accident::Disk };
@@ -223,7 +223,7 @@ impl<'g> World<'g> {
     /// Somebody's clock jumps, forward or back.
     fn clock(&mut self, which: usize) -> bool {
         let dice = &mut self.network.dice;
-        let seconds = if dice.percent(80) { dice.from_to(20, 400) } else { dice.from_to(400, 40_000) } as i64;
+        let seconds = if dice.percent(80) { dice.between(20, 400) } else { dice.between(400, 40_000) } as i64;
         let time = Duration::seconds(if dice.percent(40) { -seconds } else { seconds });
         if dice.percent(60) {
             let server = self.network.somewhere();
@@ -265,13 +265,13 @@ impl<'g> World<'g> {
                 participants.push(Part { dataset: holding.id, sampling_rate, noise: Some(noise) });
             }
         }
-        let rounds = dice.from_to(1, 4) as u32;
+        let rounds = dice.between(1, 4) as u32;
         let private = Rounds {
             rounds,
             optimizer: Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 },
             evaluate_every: 1,
-            deadline_seconds: dice.from_to(30, 120) as u32,
-            quorum: dice.from_to(1, participants.len() as u64) as u32,
+            deadline_seconds: dice.between(30, 120) as u32,
+            quorum: dice.between(1, participants.len() as u64) as u32,
         };
         let spec = Spec {
             unit: PrivacyUnit::Record,
@@ -284,7 +284,7 @@ impl<'g> World<'g> {
             audit: None,
             weights: Weights::Equal,
             spare_releases: dice.below(4) as u32,
-            checkpoint_every: dice.from_to(1, 3) as u32,
+            checkpoint_every: dice.between(1, 3) as u32,
         };
         let parts = spec.participants.len();
         let new = NewJob { title: "a job".to_owned(), spec: AnySpec::DpSgd(spec) };
@@ -306,7 +306,7 @@ impl<'g> World<'g> {
         let dice = &mut self.network.dice;
         let proposed: Vec<JobId> = self.tables.consortium.open_jobs().collect();
         let Some(which) = dice.index(proposed.len()) else { return Ok(false) };
-        let party = &self.ground.parties[dice.from_to(1, 2) as usize];
+        let party = &self.ground.parties[dice.between(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
         let (job, dataset, yes) = (proposed[which], party.holdings[held].id, dice.percent(96));
         let server = self.network.somewhere();
@@ -342,9 +342,9 @@ impl<'g> World<'g> {
     /// A steward raises or lowers a limit at the consortium.
     async fn budget(&mut self) -> Result<bool, Stop> {
         let dice = &mut self.network.dice;
-        let party = &self.ground.parties[dice.from_to(1, 2) as usize];
+        let party = &self.ground.parties[dice.between(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
-        let releases = dice.from_to(3, 16);
+        let releases = dice.between(3, 16);
         let new = NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()? };
         let (server, dataset) = (self.network.somewhere(), party.holdings[held].id);
         self.network.trace.note(format!("a budget of {} becomes {releases} releases", party.name));
@@ -357,8 +357,8 @@ impl<'g> World<'g> {
     /// Somebody edits a site's policy.
     fn policy(&mut self) -> Result<bool, Stop> {
         let dice = &mut self.network.dice;
-        let which = dice.from_to(1, 2) as usize;
-        let (releases, approval) = (dice.from_to(2, 14), if dice.percent(50) { "automatic" } else { "steward" });
+        let which = dice.between(1, 2) as usize;
+        let (releases, approval) = (dice.between(2, 14), if dice.percent(50) { "automatic" } else { "steward" });
         self.network.trace.note(format!("{}'s policy: {approval}, {releases} releases", self.sites[which].name));
         std::fs::write(self.sites[which].root.join("policy.toml"), policy(approval, releases, &[])?)?;
         Ok(true)

@@ -86,8 +86,8 @@ async fn end(
     finish_audited(&world.ctx, world.sites[site].worker, lease, &outcome, signed.as_ref(), &[]).await.map(drop)
 }
 
-fn report() -> Option<Report> {
-    Some(Report::DpSgd(DpSgdReport { arms: Vec::new(), parameters: 7 }))
+fn report() -> Report {
+    Report::DpSgd(DpSgdReport { arms: Vec::new(), parameters: 7 })
 }
 
 async fn put(ctx: &Ctx, world: &World, lease: &str) -> undertone_api::id::ArtifactId {
@@ -119,7 +119,7 @@ on_both! {
         assert_eq!(refused.code(), Code::Withheld, "while it runs");
         assert!(model::list(&app.ctx, researcher, job.summary.id).await.unwrap().is_empty());
 
-        end(&world, 0, &leases[0], report(), None).await.unwrap();
+        end(&world, 0, &leases[0], Some(report()), None).await.unwrap();
         let none = end(&world, 1, &leases[1], None, None).await.unwrap_err();
         assert_eq!(none.code(), Code::ValidationFailed, "the audit is missing");
         for site in [1, 2] {
@@ -233,7 +233,7 @@ on_both! {
     async fn a_participant_that_gives_up_without_its_audit_ends_the_job(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
-        end(&world, 0, &leases[0], report(), None).await.unwrap();
+        end(&world, 0, &leases[0], Some(report()), None).await.unwrap();
         let gave_up = Outcome::GaveUp("the disk is full".to_owned());
         finish(&app.ctx, world.sites[1].worker, &leases[1], &gave_up, &[]).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, State::Failed, "two of three would be a quorum");

@@ -246,7 +246,7 @@ on_both! {
         let judge = |text: &str, pins: Pins| file::examine(text.as_bytes(), pins).unwrap();
         assert!(judge(&text, Pins::default()).holds());
 
-        let cut = &text[..text.trim_end().rfind('\n').unwrap() + 1];
+        let cut = &text[..=text.trim_end().rfind('\n').unwrap()];
         assert!(judge(cut, Pins::default()).findings.iter().any(|finding| finding.what.contains("the file was cut")));
         let changed = judge(&text.replacen("\\\"count\\\":3", "\\\"count\\\":4", 1), Pins::default());
         says(&changed, "row 1 of account", "signed manifest charges");

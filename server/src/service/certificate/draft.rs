@@ -136,13 +136,12 @@ async fn charged(
         in_the_clear,
     };
     let pieces: Vec<_> = receipts.into_iter().map(|row| (row.sequence as u64, row.digest)).collect();
-    let audit = match spec.audited(&price::known_of(party)) {
-        None => None,
-        Some(_) => {
-            let stated = audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?;
-            let statement = stated.map(|row| Signed { payload: row.payload, signature: row.signature });
-            Some(AuditAsked { statement })
-        }
+    let audit = if spec.audited(&price::known_of(party)).is_some() {
+        let stated = audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?;
+        let statement = stated.map(|row| Signed { payload: row.payload, signature: row.signature });
+        Some(AuditAsked { statement })
+    } else {
+        None
     };
     // After the receipts, so that the account's position covers them.
     let account = account::Entity::find_by_id(reservation.account_id).one(connection).await?;

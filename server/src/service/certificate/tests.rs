@@ -26,8 +26,8 @@ use crate::testing::on_both;
 /// What the model holds.
 pub(super) const MODEL: &[u8] = b"what was learned";
 
-fn report() -> Option<Report> {
-    Some(Report::DpSgd(DpSgdReport { arms: Vec::new(), parameters: 7 }))
+fn report() -> Report {
+    Report::DpSgd(DpSgdReport { arms: Vec::new(), parameters: 7 })
 }
 
 /// Two private sites and a public one run `rounds` rounds, the lead stores a model, and nobody has ended their part.
@@ -52,7 +52,7 @@ async fn at_the_end(world: &mut World, rounds: u32) -> (Job, [String; 3]) {
 }
 
 async fn end(world: &World, site: usize, lease: &str) {
-    let outcome = Outcome::Done(if site == 0 { report() } else { None });
+    let outcome = Outcome::Done((site == 0).then(report));
     finish(&world.ctx, world.sites[site].worker, lease, &outcome, &[]).await.unwrap();
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn rows(db: &Connection, sql: &str) -> Result<Vec<Vec<String>>, Faile
                 ValueRef::Integer(number) => number.to_string(),
                 ValueRef::Real(number) => number.to_string(),
                 ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
-                ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+                ValueRef::Blob(bytes) => hex::encode(bytes),
             })
         };
         all.push((0..width).map(text).collect::<Result<_, _>>()?);

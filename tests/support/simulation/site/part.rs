@@ -103,7 +103,7 @@ impl SiteProcess {
                         let asked =
                             Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
                         match network.carry(self.worker, asked).await? {
-                            Heard::Said(Answer::Closed(true)) => self.next(part, round)?,
+                            Heard::Said(Answer::Closed(true)) => Self::next(part, round)?,
                             Heard::Said(Answer::Closed(false)) => part.stage = Stage::Clear,
                             heard => return self.no(network, part, heard, Stage::Round).await,
                         }
@@ -112,7 +112,7 @@ impl SiteProcess {
             }
             Stage::Clear => {
                 if self.broken == Some(Broken::SendBeforeCommit)
-                    && self.send_unpaid(network, part, job, dataset, round).await?
+                    && self.send_unpaid(network, part, job, dataset, round)?
                 {
                     return Ok(false);
                 }
@@ -137,7 +137,7 @@ impl SiteProcess {
             Stage::Average => {
                 let asked = Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
                 match network.carry(self.worker, asked).await? {
-                    Heard::Said(Answer::Closed(true)) => self.next(part, round)?,
+                    Heard::Said(Answer::Closed(true)) => Self::next(part, round)?,
                     Heard::Said(Answer::Closed(false)) => part.stage = Stage::Average,
                     heard => return self.no(network, part, heard, Stage::Average).await,
                 }
@@ -164,7 +164,7 @@ impl SiteProcess {
     }
 
     /// The average of a round is here: the next one begins, or the run is done.
-    fn next(&mut self, part: &mut Part, round: u32) -> Result<(), Stop> {
+    fn next(part: &mut Part, round: u32) -> Result<(), Stop> {
         let Some(errand) = &part.errand else { return Ok(()) };
         part.done = round;
         let spec = errand.examined().manifest.spec.clone();
@@ -211,7 +211,7 @@ impl SiteProcess {
         if errand.examined().local.visibility == Visibility::Private {
             let place: Place = (job, dataset, SERIES.to_owned(), round);
             let paid = self.books.paid()?;
-            network.see(place, &letter.parcel.digest, &paid).map_err(Stop::Wrong)?;
+            network.see(&place, &letter.parcel.digest, &paid).map_err(Stop::Wrong)?;
         }
         let lease = part.work.lease.clone();
         let message = Message::Submit { lease, series: SERIES.to_owned(), round, letter: letter.clone() };
@@ -238,7 +238,7 @@ impl SiteProcess {
     }
 
     /// A test's broken site: the vector leaves before it is paid.
-    async fn send_unpaid(
+    fn send_unpaid(
         &mut self,
         network: &mut Network,
         part: &Part,
@@ -250,7 +250,7 @@ impl SiteProcess {
             part.errand.as_ref().is_some_and(|errand| errand.examined().local.visibility == Visibility::Private);
         if private {
             let paid = self.books.paid()?;
-            network.see((job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(Stop::Wrong)?;
+            network.see(&(job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(Stop::Wrong)?;
         }
         Ok(private)
     }
@@ -264,7 +264,7 @@ impl SiteProcess {
                 let lease = part.work.lease.clone();
                 match network.carry(self.worker, Message::Renew { lease }).await? {
                     Heard::Said(Answer::GoesOn(false, reason)) => {
-                        part.stage = Stage::Close(Outcome::Stopped { reason })
+                        part.stage = Stage::Close(Outcome::Stopped { reason });
                     }
                     Heard::No(Code::LeaseLost, _) => return Ok(false),
                     _ => part.stage = stage,

@@ -29,7 +29,9 @@ impl Log {
         let mut leaves = self.leaves.clone();
         leaves[position as usize] = leaf;
         let mut log = Self { countersigned: self.countersigned.clone(), ..Self::default() };
-        leaves.into_iter().for_each(|leaf| log.push(leaf));
+        for leaf in leaves {
+            log.push(leaf);
+        }
         log
     }
 

@@ -267,7 +267,7 @@ fn an_answer_that_another_signed_or_that_was_bent_on_its_way_proves_nothing() {
     type Change = fn(&mut Answer);
     let changes: [Change; 5] = [
         |answer| {
-            answer.head.iter_mut().for_each(|head| head.payload = head.payload.replace("\"size\":3", "\"size\":4"))
+            answer.head.iter_mut().for_each(|head| head.payload = head.payload.replace("\"size\":3", "\"size\":4"));
         },
         |answer| answer.receipts[0].countersignature.signature = "00".repeat(64),
         |answer| answer.receipts[0].inclusion[0][0] ^= 1,

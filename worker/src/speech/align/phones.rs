@@ -207,7 +207,7 @@ impl PhoneMap {
         let map: Self = serde_json::from_slice(&text).map_err(|error| {
             format!("{} is no phone map ({error}): take the phones.json of a dataset", path.display())
         })?;
-        let ordered = map.phone_classes.is_sorted_by(|a, b| a < b) && map.phone_classes.len() <= usize::from(u16::MAX);
+        let ordered = map.phone_classes.is_sorted_by(|a, b| a < b) && u16::try_from(map.phone_classes.len()).is_ok();
         if !ordered || map.phone_classes.is_empty() {
             return Err(format!("{} is no phone map: its names are not ascending", path.display()));
         }

@@ -148,10 +148,9 @@ fn gaps_are_silence_and_overlaps_are_refused() {
 #[test]
 fn a_context_keeps_its_class_by_its_frames_and_the_rest_fall_back() {
     // T after AA four times, T after IY once, always before silence; three frames each.
-    let mut text = String::new();
-    for (u, vowel) in ["AA", "AA", "AA", "AA", "IY"].iter().enumerate() {
-        text += &format!("u{u} 1 0.0 0.03 {vowel}\nu{u} 1 0.03 0.03 T\n");
-    }
+    let vowels = ["AA", "AA", "AA", "AA", "IY"].into_iter().enumerate();
+    let lines: Vec<_> = vowels.map(|(u, vowel)| format!("u{u} 1 0.0 0.03 {vowel}\nu{u} 1 0.03 0.03 T\n")).collect();
+    let text = lines.concat();
     let labels = read_file("u.ctm", &text, &phones(4)).unwrap();
     let of = |id: &str| names(&labels, id).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(of("u0"), ["SIL-AA+T.0", "SIL-AA+T.1", "SIL-AA+T.2", "AA-T+SIL.0", "AA-T+SIL.1", "AA-T+SIL.2"]);

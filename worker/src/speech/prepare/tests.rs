@@ -108,12 +108,9 @@ fn a_corpus_becomes_a_dataset() {
 fn phones_become_the_classes_of_a_map_that_others_can_use() {
     let corpus = Corpus::of_four();
     let ctm = corpus.path("phones.ctm");
-    let mut text = String::new();
-    for speaker in ["anna", "ben", "cleo", "dora"] {
-        for u in 0..3 {
-            text += &format!("{speaker}-{u} 1 0.00 0.30 AA\n{speaker}-{u} 1 0.30 0.18 T\n");
-        }
-    }
+    let of = |(speaker, u): (&str, usize)| format!("{speaker}-{u} 1 0.00 0.30 AA\n{speaker}-{u} 1 0.30 0.18 T\n");
+    let speakers = ["anna", "ben", "cleo", "dora"].into_iter();
+    let text = speakers.flat_map(|speaker| (0..3).map(move |u| (speaker, u))).map(of).collect::<Vec<_>>().concat();
     fs::write(&ctm, text).unwrap();
     let tying = |tying| Options {
         alignments: ctm.clone(),

@@ -56,7 +56,7 @@ on_both! {
         }
         for site in [1, 2, 0] {
             let statement = (site > 0).then(|| Signed::new(&stated(&world, &job, site, 210), &world.sites[site].key).unwrap());
-            let outcome = Outcome::Done(if site == 0 { report() } else { None });
+            let outcome = Outcome::Done((site == 0).then(report));
             finish_audited(&app.ctx, world.sites[site].worker, &leases[site], &outcome, statement.as_ref(), &[]).await.unwrap();
         }
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();

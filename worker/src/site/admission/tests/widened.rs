@@ -82,7 +82,7 @@ fn places(document: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
 }
 
 /// A mutable value of those that are `wanted`; `None` when there is none.
-fn at<'a>(document: &'a mut Value, index: &Index, wanted: impl Fn(&Value) -> bool) -> Option<&'a mut Value> {
+fn at(document: &mut Value, index: Index, wanted: impl Fn(&Value) -> bool) -> Option<&mut Value> {
     let places = places(document, wanted);
     if places.is_empty() {
         return None;
@@ -97,17 +97,17 @@ fn is_date(value: &Value) -> bool {
 fn apply(document: &mut Value, change: &Change) -> Option<()> {
     let every = |_: &Value| true;
     match change {
-        Change::Number(index, number) => *at(document, index, Value::is_number)? = json!(number),
-        Change::Whole(index, number) => *at(document, index, |value| value.is_u64())? = json!(number),
+        Change::Number(index, number) => *at(document, *index, Value::is_number)? = json!(number),
+        Change::Whole(index, number) => *at(document, *index, Value::is_u64)? = json!(number),
         Change::Text(index, from) => {
             let text = match from {
-                Some(from) => at(document, from, Value::is_string)?.clone(),
+                Some(from) => at(document, *from, Value::is_string)?.clone(),
                 None => json!(Uuid::from_u128(0xfeed).to_string()),
             };
-            *at(document, index, Value::is_string)? = text;
+            *at(document, *index, Value::is_string)? = text;
         }
-        Change::Blank(index, value) => *at(document, index, every)? = json!(value),
-        Change::Remove(index) => match at(document, index, |value| value.is_object() || value.is_array())? {
+        Change::Blank(index, value) => *at(document, *index, every)? = json!(value),
+        Change::Remove(index) => match at(document, *index, |value| value.is_object() || value.is_array())? {
             Value::Object(fields) => {
                 let key = fields.keys().nth(index.index(fields.len().max(1)))?.clone();
                 fields.remove(&key);
@@ -118,27 +118,27 @@ fn apply(document: &mut Value, change: &Change) -> Option<()> {
             _ => return None,
         },
         Change::Double(index) => {
-            let Value::Array(elements) = at(document, index, Value::is_array)? else { return None };
+            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
             let element = elements.get(index.index(elements.len().max(1)))?.clone();
             elements.push(element);
         }
         Change::Swap(index) => {
-            let Value::Array(elements) = at(document, index, Value::is_array)? else { return None };
+            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
             let (last, other) = (elements.len().checked_sub(1)?, index.index(elements.len()));
             elements.swap(last, other);
         }
         Change::Add(index) => {
-            let Value::Object(fields) = at(document, index, Value::is_object)? else { return None };
+            let Value::Object(fields) = at(document, *index, Value::is_object)? else { return None };
             fields.insert("raw".to_owned(), json!(true));
         }
         Change::Graft(index, from) => {
-            let value = at(document, from, every)?.clone();
-            *at(document, index, every)? = value;
+            let value = at(document, *from, every)?.clone();
+            *at(document, *index, every)? = value;
         }
         Change::Date(index, days) => {
             let date = now() + time::Duration::days(*days);
             let text = date.format(&time::format_description::well_known::Rfc3339).ok()?;
-            *at(document, index, is_date)? = json!(text);
+            *at(document, *index, is_date)? = json!(text);
         }
     }
     Some(())

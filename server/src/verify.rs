@@ -1,8 +1,8 @@
 //! The examination of a ledger: everything that it claims is computed again from what it says, line by line. Knows no table
 //! and no file system, so that a database and a bundle on another machine are judged by the same code.
 //!
-//! [`Examiner`] keeps the tree and the signatures, [`account`] replays each account, [`receipt`] follows each site's chain,
-//! [`file`] reads a bundle. Nothing here repairs anything, and nothing is believed because of where it stands.
+//! [`Examiner`] keeps the tree and the signatures, `account` replays each account, `receipt` follows each site's chain,
+//! [`mod@file`] reads a bundle. Nothing here repairs anything, and nothing is believed because of where it stands.
 
 mod account;
 pub mod command;

@@ -1,7 +1,7 @@
 //! The ledger as it stands in the tables, line by line: for a bundle that leaves the house, and for the examination of the
 //! database itself. Reads one consistent state and writes nothing.
 //!
-//! [`page`] reads what a stretch of the log consists of, [`stray`] finds rows that the log does not know. What a row says is
+//! `page` reads what a stretch of the log consists of, `stray` finds rows that the log does not know. What a row says is
 //! judged in [`crate::verify`]; here only that a row is the one that was written.
 
 mod page;

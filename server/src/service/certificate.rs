@@ -1,7 +1,7 @@
 //! Certificates: what a job and all that it released cost. Made once, when the job is over; kept as it was signed.
 //!
-//! [`draft`] reads what happened, [`price`] computes every figure from it (the same code computes them again for whoever
-//! checks), [`evidence`] puts the signed documents beside the certificate when somebody takes it away, [`verify`] checks all
+//! `draft` reads what happened, `price` computes every figure from it (the same code computes them again for whoever
+//! checks), `evidence` puts the signed documents beside the certificate when somebody takes it away, [`verify`] checks all
 //! of it on any machine, [`command`] from the command line. Nothing here decides whether a job may run.
 
 pub mod command;

@@ -4,7 +4,7 @@
 //!
 //! A leaf's row keeps the roots of the complete subtrees that end with it; appending reads the tree's right edge and
 //! nothing else, and any proof needs O(log² n) of these hashes. What a leaf says is not kept twice: it is computed from the
-//! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in [`leaf`].
+//! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in `leaf`.
 
 pub(crate) mod leaf;
 mod read;

@@ -16,7 +16,7 @@ use crate::auth::{Passwords, Throttle};
 use crate::config::Config;
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
-use crate::service::round;
+use crate::service::{log, round};
 use crate::tls::{TlsError, TlsIdentity};
 use crate::{dashboard, grpc, keys, rest};
 
@@ -60,6 +60,9 @@ pub enum StartError {
     /// The database cannot be reached or brought up to date.
     #[error("the database cannot be used: {0}")]
     Database(#[from] sea_orm::DbErr),
+    /// The ledger's log is not this server's, or cannot be written.
+    #[error("the ledger's log cannot be kept: {0}")]
+    Log(#[source] crate::error::Error),
     /// There is no certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -124,6 +127,7 @@ pub async fn open(
         throttle: Throttle::default(),
         shutdown: CancellationToken::new(),
     });
+    log::adopt(&ctx).await.map_err(StartError::Log)?;
     if let Err(error) = round::clear_all(&ctx).await {
         tracing::warn!(%error, "what jobs that are over left behind was not removed");
     }

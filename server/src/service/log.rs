@@ -6,6 +6,7 @@
 //! nothing else, and any proof needs O(log² n) of these hashes. What a leaf says is not kept twice: it is computed from the
 //! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in `leaf`.
 
+mod adopt;
 pub(crate) mod leaf;
 mod read;
 
@@ -24,6 +25,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{log_head, log_leaf};
 
+pub(crate) use adopt::adopt;
 pub use read::{consistency, head, heads};
 
 /// Hex digits of a hash.

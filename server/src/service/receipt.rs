@@ -90,7 +90,7 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
 }
 
 /// The server's word that it has charged a receipt, and where.
-async fn countersign(
+pub(crate) async fn countersign(
     ctx: &Ctx,
     tx: &Tx,
     (worker, sequence): (WorkerId, u64),

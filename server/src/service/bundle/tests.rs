@@ -75,6 +75,30 @@ on_both! {
         drop(world);
     }
 
+    async fn a_ledger_from_before_the_log_is_in_it_after_the_next_start(app: &TestApp) {
+        let world = lived(&app.ctx).await;
+        let leaves = value(&app.ctx, "SELECT COUNT(*) FROM log_leaf").await;
+        for table in ["countersignature", "log_head", "log_leaf"] {
+            tamper(&app.ctx, table, &format!("DELETE FROM {table}")).await;
+        }
+        assert!(!judged(&app.ctx, Pins::default()).await.holds());
+        drop(app.restarted().await);
+        assert_eq!(value(&app.ctx, "SELECT COUNT(*) FROM log_leaf").await, leaves);
+        let report = judged(&app.ctx, Pins::default()).await;
+        assert!(report.holds() && report.receipts == 4, "{report}");
+        drop(world);
+    }
+
+    async fn a_server_with_another_key_does_not_start_on_the_log(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 12.0).await;
+        std::fs::write(app.data_dir().join("signing.key"), "07".repeat(32)).unwrap();
+        let started = crate::build(app.ctx.config.clone(), app.clock.clock(), crate::ctx::Random::seeded(3)).await;
+        let refused = started.map(|_| ()).unwrap_err();
+        let said = std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
+        assert!(said.contains("put the old key back"), "{refused}: {said}");
+        drop(world);
+    }
+
     async fn an_empty_ledger_holds(app: &TestApp) {
         let report = judged(&app.ctx, Pins::default()).await;
         assert!(report.holds() && report.leaves == 0, "{report}");
@@ -218,7 +242,23 @@ on_both! {
 
     async fn every_table_of_record_refuses_to_be_changed(app: &TestApp) {
         lived(&app.ctx).await;
+        // Rows that this consortium's life did not bring about.
+        let rows = [
+            "INSERT INTO overlap SELECT id, 9, '{}', 'said', id, 'a', CURRENT_TIMESTAMP FROM consortium LIMIT 1",
+            "INSERT INTO certificate SELECT id, 'd', 'p', 's', CURRENT_TIMESTAMP FROM job \
+             WHERE id NOT IN (SELECT job_id FROM certificate) LIMIT 1",
+            "INSERT INTO audit SELECT job_id, dataset_id, 'd', 'p', 's', 'a', 'v', CURRENT_TIMESTAMP FROM participant LIMIT 1",
+            "INSERT INTO account_freeze SELECT d.organization_id, d.lineage_id, 9, d.id, j.id, true, 'r', 'b', CURRENT_TIMESTAMP \
+             FROM dataset d, job j LIMIT 1",
+        ];
+        for row in rows {
+            app.ctx.db.write("insert", async |tx| {
+                use sea_orm::ConnectionTrait as _;
+                Ok(tx.execute_unprepared(row).await?)
+            }).await.unwrap();
+        }
         let tables = [
+            ("overlap", "statement"), ("certificate", "digest"), ("audit", "verdict"), ("account_freeze", "reason"),
             ("ledger_entry", "count"), ("receipt", "round"), ("budget", "epsilon"), ("decision", "approve"),
             ("log_leaf", "nodes"), ("log_head", "root"), ("countersignature", "receipt"),
         ];

@@ -1,12 +1,12 @@
-//! Thousands of schedules of a consortium in which everything goes wrong: see `support::simulation`.
+//! A thousand schedules of a consortium in which everything goes wrong: see `support::simulation`.
 //!
 //! `UNDERTONE_SIMULATION_SEED=<n>` plays one schedule aloud; `UNDERTONE_SIMULATION_COUNT=<n>` sets how many are played.
 
 use support::simulation::{Broken, Failed, Ground, Played, Setting, Tally, play, play_all, runtime};
 use support::stage::Database;
 
-/// Schedules of an ordinary run: about a minute on two cores. More of them, with other seeds, are the measurement's.
-const COUNT: u64 = 400;
+/// Schedules of an ordinary run: some three minutes on two cores. More of them, with other seeds, are the measurement's.
+const COUNT: u64 = 1000;
 /// Of those on PostgreSQL, where each needs a database of its own.
 const ON_POSTGRES: u64 = 24;
 /// Schedules of which at least one must notice a broken rule.

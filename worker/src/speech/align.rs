@@ -1,8 +1,8 @@
 //! Reads labels: one class for every 10 ms of an utterance, from where people have them.
 //!
-//! Four forms are known, told apart by what a file begins with: run-length JSON Lines ([`runs`]), Kaldi's text archives of
-//! class numbers ([`kaldi`]), and phones in time as CTM ([`ctm`]) or as a folder of TextGrids ([`textgrid`]), which
-//! [`phones`] turns into tied classes. To add one: a file beside these, its variant of [`Form`].
+//! Four forms are known, told apart by what a file begins with: run-length JSON Lines (`runs`), Kaldi's text archives of
+//! class numbers (`kaldi`), and phones in time as CTM (`ctm`) or as a folder of TextGrids (`textgrid`), which
+//! `phones` turns into tied classes. To add one: a file beside these, its variant of `Form`.
 //!
 //! Aligners differ from our features by a frame or three at the end of a recording, so labels are cut or features left
 //! over, within a stated limit; beyond it the two are not of the same recording and [`Alignment::labels`] refuses. A line

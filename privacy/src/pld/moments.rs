@@ -20,22 +20,32 @@ pub(super) struct Moments {
 /// No tilt is stronger: beyond, every mass but the greatest is gone.
 const MOST_TILT: f64 = 4000.0;
 
-/// How many masses share one exponential.
-pub(super) const BLOCK: usize = 64;
+/// How many masses share one exponential, at most.
+const BLOCK: usize = 64;
+/// The exponents of a block are less far apart: e^±600 keeps all its digits, e^±709 does not.
+const SPAN: f64 = 600.0;
+
+/// How many masses of a grid may share one exponential under a tilt. A strong tilt on a coarse grid leaves one: what is
+/// nothing at the start of a block may be all there is at its end.
+pub(super) fn block(theta: f64, step: f64) -> usize {
+    if theta.abs() * step * BLOCK as f64 <= SPAN { BLOCK } else { 1 }
+}
 
 impl Part {
     /// Mean, variance and log-mgf of one tilted step.
     pub(super) fn moments(&self, theta: f64) -> Moments {
         // The exponent is greatest at an end; its masses decide where the sum lives, so scale by the largest exponent.
         let shift = (theta * self.loss(0)).max(theta * self.loss(self.masses.len() - 1));
+        let size = block(theta, self.step);
         // e^{θhi}, and times i and i²: with them every block is three sums of products.
-        let powers: [f64; BLOCK] = std::array::from_fn(|i| exp(theta * self.step * i as f64));
+        let powers: [f64; BLOCK] =
+            std::array::from_fn(|i| if i < size { exp(theta * self.step * i as f64) } else { 0.0 });
         let once: [f64; BLOCK] = std::array::from_fn(|i| powers[i] * i as f64);
         let twice: [f64; BLOCK] = std::array::from_fn(|i| once[i] * i as f64);
         let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
-        for (block, masses) in self.masses.chunks(BLOCK).enumerate() {
-            let start = (block * BLOCK) as f64;
-            let weight = exp(theta * self.loss(block * BLOCK) - shift);
+        for (block, masses) in self.masses.chunks(size).enumerate() {
+            let start = (block * size) as f64;
+            let weight = exp(theta * self.loss(block * size) - shift);
             let [here, once, twice] = [&powers, &once, &twice].map(|table| weight * dot(masses, table));
             sum += here;
             first += once + start * here;

@@ -7,7 +7,7 @@ use libm::{ceil, exp, expm1, log, log1p, rint};
 
 use super::fft::{Fourier, Plane, Room};
 use super::grid::Part;
-use super::moments::{BLOCK, Moments, Top, moments};
+use super::moments::{Moments, Top, block, moments};
 
 /// Roots and memory, kept from one window to the next.
 #[derive(Default)]
@@ -60,7 +60,12 @@ impl Window {
         let most = Top::of(parts).loss + 0.5 * step;
         // Tried for size; what lies outside decides.
         let width = 9.0 * at.variance.sqrt() + 8.0 * at.single.sqrt() + 64.0 * step;
-        let mut length = (ceil(width / step) as usize).next_power_of_two();
+        let points = ceil(width / step);
+        // Also what is no number at all.
+        if points.is_nan() || points > MOST_LENGTH as f64 {
+            return None;
+        }
+        let mut length = (points as usize).next_power_of_two();
         let (low, above) = loop {
             if length > MOST_LENGTH {
                 return None;
@@ -97,11 +102,11 @@ impl Window {
     fn descend(&self, mut stop: impl FnMut(f64, f64, f64) -> bool) -> Option<(f64, f64, f64)> {
         let (mut mass, mut shrunk, mut factor) = (0.0, 0.0, 0.0);
         let (fall, rise) = (exp(-self.step), exp(self.theta * self.step));
-        let last = self.tilted.len() - 1;
+        let (last, block) = (self.tilted.len() - 1, block(self.theta, self.step));
         for j in (0..=last).rev() {
             let loss = (self.low + j as f64) * self.step;
             // What undoes the tilt: by repeated multiplication, refreshed often enough to keep its digits.
-            let fresh = (last - j).is_multiple_of(BLOCK);
+            let fresh = (last - j).is_multiple_of(block);
             factor = if fresh { exp(self.ln_scale - self.theta * loss) } else { factor * rise };
             shrunk *= fall;
             if stop(loss, mass, shrunk) {
@@ -229,10 +234,10 @@ impl Workshop {
 fn spread(part: &Part, theta: f64, points: &mut [f64]) {
     let own = part.moments(theta).ln_mgf;
     let rise = exp(theta * part.step);
-    let (mut at, mut weight) = (wrapped(part.low as f64, points.len()), 0.0);
+    let (mut at, mut weight, block) = (wrapped(part.low as f64, points.len()), 0.0, block(theta, part.step));
     points.fill(0.0);
     for (j, mass) in part.masses.iter().enumerate() {
-        weight = if j.is_multiple_of(BLOCK) { exp(theta * part.loss(j) - own) } else { weight * rise };
+        weight = if j.is_multiple_of(block) { exp(theta * part.loss(j) - own) } else { weight * rise };
         points[at] += mass * weight;
         at = if at + 1 == points.len() { 0 } else { at + 1 };
     }

@@ -1,7 +1,7 @@
 //! What a browser may ask of the server directly: server functions under `/ui`.
 //!
 //! Those that change something are plain forms' targets: they answer with a redirect and leave word for the next page
-//! (see `native`). The few that islands call, through [`ask`], answer with values. Each translates and delegates; none
+//! (see `native`). The few that islands call, through `ask`, answer with values. Each translates and delegates; none
 //! decides.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]

@@ -32,7 +32,7 @@ fn time<T>(mut work: impl FnMut() -> T) -> (T, f64) {
     (value, median(times))
 }
 
-/// As [`time`], for work that leaves a trace: a few times only.
+/// As [`time()`], for work that leaves a trace: a few times only.
 fn time_few(mut work: impl FnMut()) -> f64 {
     work();
     let once = |_| {

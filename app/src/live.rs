@@ -109,7 +109,7 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
             <div inner_html=part(|live| &live.reason)></div>
         </section>
         <div class="decisions" hidden=move || live.read().state != began>{children()}</div>
-        <div inner_html=part(|live| &live.result)></div>
+        <div class="results" inner_html=part(|live| &live.result)></div>
         <section class="panel" inner_html=part(|live| &live.parties)></section>
         <section class="charts" hidden=move || live.read().chartless>{charts}</section>
         <section class="panel" hidden=move || live.read().rounds.is_empty()>

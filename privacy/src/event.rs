@@ -156,6 +156,15 @@ impl Event {
         }
     }
 
+    /// What is repeated, or of which the best is selected, at the heart of this event; itself where it is neither. A composition
+    /// has no single heart and is its own.
+    pub fn innermost(&self) -> &Self {
+        match self {
+            Self::Repeated { of, .. } | Self::Selected { of, .. } => of.innermost(),
+            _ => self,
+        }
+    }
+
     /// This event, `count` times.
     #[must_use]
     pub fn times(self, count: u64) -> Self {

@@ -4,11 +4,16 @@
 //! only the best is shown. Papernot and Steinke 2022: a curve for the base gives one for the selection, whatever it is that
 //! is best. The runs are not charged one by one, and none of their outputs may leave; K and the running time must not
 //! leak. Where there may be no run at all (Poisson), a public default is shown.
+//!
+//! K does not leak by the time it takes when as many runs are made whatever K is, and then K must have a bound; that bound
+//! has a price too ([`Runs::CappedNegativeBinomial`]).
 
 #[cfg(test)]
 mod tests;
 
-use libm::{exp, expm1, lgamma, log, log1p};
+use std::num::NonZeroU16;
+
+use libm::{exp, expm1, lgamma, log, log1p, pow};
 use serde::{Deserialize, Serialize};
 
 use crate::convert;
@@ -32,6 +37,15 @@ pub enum Runs {
         /// m.
         mean: MeanRuns,
     },
+    /// The truncated negative binomial, given that it is at most `most`: drawn again until it is.
+    CappedNegativeBinomial {
+        /// η.
+        shape: RunShape,
+        /// γ.
+        stopping: StoppingRate,
+        /// Most runs.
+        most: NonZeroU16,
+    },
 }
 
 /// Why a selection has no curve.
@@ -43,6 +57,14 @@ pub enum SelectionError {
 }
 
 impl Runs {
+    /// What a bound on the number of runs adds at every order: ln(E\[K\] / E\[K; K ≤ m\]), rounded up; 0 without a bound.
+    pub fn cap(self) -> f64 {
+        match self {
+            Self::CappedNegativeBinomial { shape, stopping, most } => -log(Below::of(shape, stopping, most).share),
+            Self::TruncatedNegativeBinomial { .. } | Self::Poisson { .. } => 0.0,
+        }
+    }
+
     /// E\[K\].
     pub fn mean(self) -> f64 {
         match self {
@@ -54,6 +76,10 @@ impl Runs {
                 ratio * (1.0 - gamma) / (gamma * -ln_gamma)
             }
             Self::Poisson { mean } => mean.get(),
+            Self::CappedNegativeBinomial { shape, stopping, most } => {
+                let Below { weighted, plain, .. } = Below::of(shape, stopping, most);
+                weighted / plain
+            }
         }
     }
 
@@ -61,7 +87,7 @@ impl Runs {
     pub fn probability(self, k: u32) -> f64 {
         let runs = f64::from(k);
         match self {
-            Self::TruncatedNegativeBinomial { .. } if k == 0 => 0.0,
+            Self::TruncatedNegativeBinomial { .. } | Self::CappedNegativeBinomial { .. } if k == 0 => 0.0,
             Self::TruncatedNegativeBinomial { shape, stopping } => {
                 let (eta, ln_gamma) = (shape.get(), log(stopping.get()));
                 let x = -eta * ln_gamma;
@@ -72,7 +98,41 @@ impl Runs {
                 ratio / -ln_gamma * exp(runs * log1p(-stopping.get()) + ln_product)
             }
             Self::Poisson { mean } => exp(runs * log(mean.get()) - mean.get() - lgamma(runs + 1.0)),
+            Self::CappedNegativeBinomial { most, .. } if k > u32::from(most.get()) => 0.0,
+            Self::CappedNegativeBinomial { shape, stopping, most } => {
+                let whole = Self::TruncatedNegativeBinomial { shape, stopping };
+                let Below { plain, .. } = Below::of(shape, stopping, most);
+                whole.probability(k) / (whole.probability(1) * plain)
+            }
         }
+    }
+}
+
+/// Sums over the runs up to a bound, in units of Pr\[K = 1\].
+struct Below {
+    /// Σ k Pr\[K = k\].
+    weighted: f64,
+    /// Σ Pr\[K = k\].
+    plain: f64,
+    /// How much of E\[K\] is at or below the bound, rounded down.
+    share: f64,
+}
+
+impl Below {
+    /// aₖ = k Pr\[K = k\] / Pr\[K = 1\] has a₁ = 1, aₖ₊₁ = aₖ (1−γ)(k+η)/k, and the sum of all of them is γ^{−(1+η)} (the
+    /// binomial series). All terms are positive, so nothing cancels.
+    fn of(shape: RunShape, stopping: StoppingRate, most: NonZeroU16) -> Self {
+        let (eta, gamma) = (shape.get(), stopping.get());
+        let (mut term, mut weighted, mut plain) = (1.0, 0.0, 0.0);
+        for k in 1..=most.get() {
+            let k = f64::from(k);
+            weighted += term;
+            plain += term / k;
+            term *= (1.0 - gamma) * ((k + eta) / k);
+        }
+        // Each of the factors is rounded a few times.
+        let slack = 1.0 - 8.0 * f64::from(most.get()) * f64::EPSILON;
+        Self { weighted, plain, share: (weighted * pow(gamma, 1.0 + eta) * slack).min(1.0) }
     }
 }
 
@@ -83,6 +143,12 @@ impl Runs {
 /// way a divergence grows with its order, so each ρ'(λ) is then the least of those at λ and above. λ̂ is sought on the grid:
 /// the finer it is, the better.
 ///
+/// Capped at m: the proof of Theorem 2 bounds ρ'(λ) − ρ(λ) by ln(f'(q)^λ f'(p)^{1−λ})/(λ−1), f the generating function of K
+/// and q, p probabilities of one test under the two neighbours (Lemma 7), which is ln f'(q)/(λ−1) + ln(f'(q)/f'(p)). With
+/// fₘ' the part of f' up to the power m−1, the capped one is fₘ'/Pr\[K ≤ m\]. The first term is at most
+/// ln E\[K | K ≤ m\]/(λ−1). In the second, fₘ'(q) ≤ f'(q), and fₘ'(p)/f'(p) falls in p (what is left out has the higher powers),
+/// so it is at least its value at 1, s = E\[K; K ≤ m\]/E\[K\]. So the cap adds ln(1/s), and the mean is the capped one's.
+///
 /// # Errors
 /// [`SelectionError::SideDelta`] when the base has a side mass.
 pub fn curve(base: &Curve, runs: Runs) -> Result<Curve, SelectionError> {
@@ -91,8 +157,9 @@ pub fn curve(base: &Curve, runs: Runs) -> Result<Curve, SelectionError> {
     }
     let ln_mean = log(runs.mean());
     let raw: Vec<f64> = match runs {
-        Runs::TruncatedNegativeBinomial { shape, stopping } => {
+        Runs::TruncatedNegativeBinomial { shape, stopping } | Runs::CappedNegativeBinomial { shape, stopping, .. } => {
             let (weight, ln_stop) = (1.0 + shape.get(), -log(stopping.get()));
+            let cap = runs.cap();
             let choice = base
                 .losses()
                 .map(|(order, loss)| {
@@ -100,6 +167,7 @@ pub fn curve(base: &Curve, runs: Runs) -> Result<Curve, SelectionError> {
                     weight * ((1.0 - 1.0 / order) * loss.to_f64_up() + ln_stop / order)
                 })
                 .fold(f64::INFINITY, f64::min);
+            let choice = choice + cap;
             base.losses().map(|(order, loss)| loss.to_f64_up() + choice + ln_mean / (order.get() - 1.0)).collect()
         }
         Runs::Poisson { mean } => base

@@ -1,6 +1,6 @@
 //! Events at random, of every kind: what the property tests of prices and of the ledger draw from.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
 
@@ -80,6 +80,11 @@ fn runs() -> impl Strategy<Value = Runs> {
                 shape: RunShape::new(shape).expect("above -1"),
                 stopping: StoppingRate::new(stopping).expect("inside (0, 1)"),
             }
+        }),
+        (-0.9f64..4.0, 0.01f64..0.95, 1u16..200).prop_map(|(shape, stopping, most)| Runs::CappedNegativeBinomial {
+            shape: RunShape::new(shape).expect("above -1"),
+            stopping: StoppingRate::new(stopping).expect("inside (0, 1)"),
+            most: NonZeroU16::new(most).expect("at least 1"),
         }),
         (1.0f64..60.0).prop_map(|mean| Runs::Poisson { mean: MeanRuns::new(mean).expect("at least 1") }),
     ]

@@ -41,8 +41,12 @@ pub(super) fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Re
             let pure = pure_epsilon(of).map(|epsilon| epsilon * changes(adjacency));
             let best = restricted(&best, grid)?;
             Ok(match (pure, runs) {
-                (Some(epsilon), Runs::TruncatedNegativeBinomial { shape, .. }) => {
-                    least(&best, &approximate(selection::pure(epsilon, *shape), 0.0, grid))?
+                (
+                    Some(epsilon),
+                    Runs::TruncatedNegativeBinomial { shape, .. } | Runs::CappedNegativeBinomial { shape, .. },
+                ) => {
+                    let epsilon = (selection::pure(epsilon, *shape) + runs.cap()).next_up();
+                    least(&best, &approximate(epsilon, 0.0, grid))?
                 }
                 _ => best,
             })

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
+use std::num::NonZeroU16;
+
 use proptest::prelude::*;
 
 use super::{Runs, SelectionError, curve, pure};
@@ -14,6 +16,11 @@ fn negative_binomial(shape: f64, stopping: f64) -> Runs {
     Runs::TruncatedNegativeBinomial { shape, stopping }
 }
 
+fn capped(shape: f64, stopping: f64, most: u16) -> Runs {
+    let (shape, stopping) = (RunShape::new(shape).unwrap(), StoppingRate::new(stopping).unwrap());
+    Runs::CappedNegativeBinomial { shape, stopping, most: NonZeroU16::new(most).unwrap() }
+}
+
 fn poisson(mean: f64) -> Runs {
     Runs::Poisson { mean: MeanRuns::new(mean).unwrap() }
 }
@@ -22,6 +29,8 @@ fn runs() -> impl Strategy<Value = Runs> {
     prop_oneof![
         (prop_oneof![Just(0.0), Just(1.0), -0.9f64..4.0], 0.03f64..0.9)
             .prop_map(|(shape, stopping)| negative_binomial(shape, stopping)),
+        (prop_oneof![Just(0.0), Just(1.0), -0.9f64..4.0], 0.03f64..0.9, 1u16..60)
+            .prop_map(|(shape, stopping, most)| capped(shape, stopping, most)),
         (1.0f64..40.0).prop_map(poisson),
     ]
 }
@@ -57,9 +66,9 @@ proptest! {
                 prop_assert!(lost <= loss.to_f64_up() + 1e-6, "{:?} {}: {} {}", runs, order.get(), lost, loss.to_f64_up());
             }
         }
-        if let Runs::TruncatedNegativeBinomial { shape, .. } = runs {
+        if let Runs::TruncatedNegativeBinomial { shape, .. } | Runs::CappedNegativeBinomial { shape, .. } = runs {
             for (p, q) in a.iter().zip(b).filter(|(p, _)| **p > 0.0) {
-                prop_assert!((p / q).ln().abs() <= pure(epsilon, shape) + 1e-6);
+                prop_assert!((p / q).ln().abs() <= pure(epsilon, shape) + runs.cap() + 1e-6);
             }
         }
     }
@@ -91,6 +100,22 @@ fn a_tiny_shape_is_the_logarithmic_one() {
     let (near, at) = (negative_binomial(1e-14, 0.2), negative_binomial(0.0, 0.2));
     assert!((near.mean() / at.mean() - 1.0).abs() < 1e-12);
     assert!((near.probability(7) / at.probability(7) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_far_cap_is_none_and_a_near_one_costs_what_it_cuts_off() {
+    let base = Curve::evaluated(&OrderGrid::reporting(), |order| 0.01 * order.get());
+    let whole = curve(&base, negative_binomial(1.0, 0.1)).unwrap();
+    let far = curve(&base, capped(1.0, 0.1, 1000)).unwrap();
+    assert!(
+        whole.losses().zip(far.losses()).all(|((_, a), (_, b))| (b.to_f64_up() / a.to_f64_up() - 1.0).abs() < 1e-9)
+    );
+    // Geometric: E[K; K > m] / E[K] = (1 + mγ)(1−γ)^m.
+    let near = capped(1.0, 0.1, 20);
+    let cut = 3.0 * 0.9f64.powi(20);
+    assert!((near.cap() + (1.0 - cut).ln()).abs() < 1e-12, "{}", near.cap());
+    assert!(near.mean() < 10.0 && near.probability(21) == 0.0);
+    assert!((capped(1.0, 0.1, 1).mean() - 1.0).abs() < 1e-15, "one run is one run");
 }
 
 #[test]

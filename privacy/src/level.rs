@@ -1,0 +1,180 @@
+//! What releases promise at another level than the one they protect: everything that one speaker said, where records are
+//! protected; one record, where speakers are.
+//!
+//! For reports. The ledgers count at the level that is protected and at no other (`privacy.md`, 3.8 and 4.7).
+
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::pld::{Pair, Plan, PldError};
+use crate::unit::{Delta, Epsilon};
+
+/// Largest group for which the mixture of 3.8 is computed exactly; beyond, its largest shift stands for all.
+const EXACT: u64 = 512;
+
+/// Losses of which no accountant needs to be asked: e to this many nats hides nothing, and no grid holds it.
+const HOPELESS: f64 = 2_000.0;
+
+/// Why there is no figure.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LevelError {
+    /// The losses are so large that no figure would mean anything.
+    #[error("the losses add up to more than {HOPELESS} nats")]
+    Hopeless,
+    /// For this mechanism nothing is known but what it promises its own unit.
+    #[error("nothing is known of a group under {0}")]
+    NoFormula(&'static str),
+    /// The losses fit into no grid.
+    #[error(transparent)]
+    Pld(#[from] PldError),
+}
+
+/// ε at δ of `releases` of `event` for `size` units of which all belong to one person, each of them in a batch or not by a
+/// coin of its own; rounded up, `None` when there is no finite one. Of one Gaussian release a group of g moves the sum by at
+/// most g times the sensitivity (4.7); sampled, by as many as were drawn (Ganesh 2024; 3.8).
+///
+/// # Errors
+/// [`LevelError`] when there is no figure.
+pub fn of_group(event: &Event, releases: u64, size: u64, delta: Delta) -> Result<Option<Epsilon>, LevelError> {
+    if size == 0 {
+        return Ok(Epsilon::new(0.0).ok());
+    }
+    let (mut plan, mut least) = (Plan::new(), 0.0);
+    add_group(&mut plan, &mut least, event, releases, size)?;
+    if least > HOPELESS {
+        return Err(LevelError::Hopeless);
+    }
+    Ok(plan.epsilon(delta)?)
+}
+
+/// Adds a group's loss, and to `least` what the mean loss is at least.
+fn add_group(plan: &mut Plan, least: &mut f64, event: &Event, count: u64, size: u64) -> Result<(), LevelError> {
+    if count == 0 {
+        return Ok(());
+    }
+    let g = size as f64;
+    match event {
+        Event::Gaussian { noise_multiplier } => {
+            let z = noise_multiplier.get() / g;
+            *least += count as f64 / (2.0 * z * z);
+            plan.add_gaussian(z, count);
+        }
+        Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
+            let (q, z) = (sampling_rate.get(), noise_multiplier.get());
+            if q >= 1.0 {
+                return add_group(plan, least, &Event::Gaussian { noise_multiplier: *noise_multiplier }, count, size);
+            }
+            // The mean loss is at least that of the mean shift (Donsker and Varadhan).
+            *least += count as f64 * (q * g) * (q * g) / (2.0 * z * z);
+            let pair = match u32::try_from(size) {
+                Ok(size) if u64::from(size) <= EXACT => Pair::sampled_gaussian_group(q, z, size),
+                // Whoever sees the whole group whenever one of it was drawn sees more: the smaller shifts follow from
+                // the largest by scaling and adding noise, and mixtures by joint convexity.
+                _ => Pair::sampled_gaussian(-libm::expm1(g * libm::log1p(-q)), z / g),
+            };
+            plan.add_pair(pair, count);
+        }
+        Event::Pure { epsilon } | Event::Laplace { epsilon } => {
+            plan.add_pair(Pair::approximate(epsilon.get() * g, 0.0), count);
+        }
+        Event::NonPrivate => plan.add(event, Adjacency::AddRemove, count),
+        Event::Composed { events } => {
+            for part in events {
+                add_group(plan, least, part, count, size)?;
+            }
+        }
+        Event::Repeated { count: times, of } => {
+            let count = count.checked_mul(*times).ok_or(LevelError::Hopeless)?;
+            add_group(plan, least, of, count, size)?;
+        }
+        _ if size == 1 => plan.add(event, Adjacency::AddRemove, count),
+        other => return Err(LevelError::NoFormula(other.name())),
+    }
+    Ok(())
+}
+
+/// ε at δ of `releases` of `event`, which protects everything that one person brings, for one record of theirs; rounded up,
+/// `None` when there is no finite one. Without the record the person's part is another one, clipped like the first: to
+/// whoever counts additions and removals, that is one person replaced. So the figure may well be above the person's own,
+/// which is about nothing of theirs being there; and no record loses more than the two together.
+///
+/// # Errors
+/// [`LevelError`] when there is no figure.
+pub fn of_part(event: &Event, releases: u64, delta: Delta) -> Result<Option<Epsilon>, LevelError> {
+    let mut plan = Plan::new();
+    plan.add(event, Adjacency::ReplaceOne, releases);
+    Ok(plan.epsilon(delta)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::{EXACT, LevelError, of_group, of_part};
+    use crate::adjacency::Adjacency;
+    use crate::event::Event;
+    use crate::gaussian::GaussianProfile;
+    use crate::pld::Plan;
+    use crate::unit::{Delta, NoiseMultiplier, SamplingRate};
+
+    fn sampled(q: f64, z: f64) -> Event {
+        Event::PoissonSampledGaussian {
+            sampling_rate: SamplingRate::new(q).unwrap(),
+            noise_multiplier: NoiseMultiplier::new(z).unwrap(),
+        }
+    }
+
+    fn delta() -> Delta {
+        Delta::new(1e-6).unwrap()
+    }
+
+    fn group(event: &Event, releases: u64, size: u64) -> f64 {
+        of_group(event, releases, size, delta()).unwrap().unwrap().get()
+    }
+
+    #[test]
+    fn a_group_of_one_is_the_unit_itself() {
+        let event = sampled(0.1, 2.0);
+        let mut plan = Plan::new();
+        plan.add(&event, Adjacency::AddRemove, 40);
+        let own = plan.epsilon(delta()).unwrap().unwrap().get();
+        assert!((group(&event, 40, 1) / own - 1.0).abs() < 1e-3, "{} {own}", group(&event, 40, 1));
+        assert!(of_group(&event, 40, 0, delta()).unwrap().unwrap().get().abs() < 1e-300);
+    }
+
+    #[test]
+    fn without_sampling_a_group_is_a_louder_unit() {
+        let event = Event::Gaussian { noise_multiplier: NoiseMultiplier::new(8.0).unwrap() };
+        let exact = GaussianProfile::of_mu(3.0 * 4.0_f64.sqrt() / 8.0).epsilon(delta()).unwrap().get();
+        assert!((group(&event, 4, 3) / exact - 1.0).abs() < 1e-6);
+        let all = Event::Repeated { count: 4, of: Box::new(event) };
+        assert!((group(&all, 1, 3) / exact - 1.0).abs() < 1e-6, "what is repeated is counted");
+    }
+
+    #[test]
+    fn a_larger_group_loses_more_and_the_short_cut_never_says_less() {
+        let event = sampled(0.02, 4.0);
+        let (few, some) = (group(&event, 10, 2), group(&event, 10, 8));
+        assert!(few < some, "{few} {some}");
+        // The bound for large groups, held against the exact mixture where both are known.
+        let (q, z, g) = (0.02_f64, 4.0, 8.0);
+        let mut plan = Plan::new();
+        plan.add_pair(crate::pld::Pair::sampled_gaussian(1.0 - (1.0 - q).powf(g), z / g), 10);
+        assert!(plan.epsilon(delta()).unwrap().unwrap().get() >= some);
+        assert!(of_group(&sampled(1e-4, 40.0), 2, EXACT + 1, delta()).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_whole_clinic_s_records_of_one_person_have_no_figure() {
+        assert_eq!(of_group(&sampled(0.15, 1.0), 100, 400, delta()), Err(LevelError::Hopeless));
+        assert_eq!(of_group(&Event::NonPrivate, 1, 3, delta()), Ok(None));
+    }
+
+    #[test]
+    fn a_record_of_a_protected_speaker_loses_no_more_than_the_speaker_twice() {
+        let (event, releases) = (sampled(0.1, 2.0), 40);
+        let part = of_part(&event, releases, delta()).unwrap().unwrap().get();
+        let mut plan = Plan::new();
+        plan.add(&event, Adjacency::AddRemove, releases);
+        let whole = plan.epsilon(delta()).unwrap().unwrap().get();
+        assert!(part > whole && part < 3.0 * whole, "{part} {whole}");
+    }
+}

@@ -3,6 +3,8 @@
 //! Generated from `undertone/v1/*.proto`. Documents that are signed travel as the text that was signed.
 
 mod convert;
+pub mod question;
+pub mod vector;
 
 /// Version 1 of the wire.
 #[expect(missing_docs, clippy::allow_attributes, clippy::pedantic, reason = "generated; the .proto documents it")]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use undertone_privacy::PrivacyUnit;
 
 use crate::budget::Account;
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
@@ -18,6 +19,33 @@ pub enum Visibility {
     Open,
     /// Published anyway: exact gradients and metrics may leave the site.
     Public,
+}
+
+/// What a dataset is of. A job kind works on one of these and refuses the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DatasetContent))]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Recordings with aligned labels: records are utterances.
+    #[default]
+    Speech,
+    /// A query log: records are its rows, each a text with how often it was asked, and perhaps a user and a label.
+    Queries,
+}
+
+impl Content {
+    /// Whether it is what every dataset was before there were others, and is not written.
+    pub fn is_speech(&self) -> bool {
+        *self == Self::Speech
+    }
+
+    /// Its name for people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Speech => "speech",
+            Self::Queries => "queries",
+        }
+    }
 }
 
 /// A size, told only roughly: 1, 2 or 5 times a power of ten. The number that stands for n in every division.
@@ -45,6 +73,28 @@ impl SizeClass {
             power *= 10;
         }
     }
+
+    /// The least count that is told by this class.
+    pub fn least(self) -> u64 {
+        let told = |count: u64| Self::of(count) == self;
+        let (mut low, mut high) = (0, self.0);
+        // `of` grows with the count, so the counts of a class are a range that ends at or above its number.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if told(middle) { high = middle } else { low = middle + 1 }
+        }
+        low
+    }
+
+    /// The greatest count that is told by this class.
+    pub fn most(self) -> u64 {
+        let (mut low, mut high) = (self.0, self.0.saturating_mul(4));
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if Self::of(middle) == self { low = middle } else { high = middle - 1 }
+        }
+        low
+    }
 }
 
 /// A registered dataset.
@@ -65,16 +115,27 @@ pub struct Dataset {
     pub name: String,
     /// Who may learn what.
     pub visibility: Visibility,
-    /// Coefficients in a frame.
+    /// What it is of.
+    #[serde(default, skip_serializing_if = "Content::is_speech")]
+    pub content: Content,
+    /// Coefficients in a frame; 0 of queries.
     pub inputs: u32,
-    /// Classes of the labels.
+    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0.
     pub classes: u32,
-    /// Training records (utterances), roughly.
+    /// Training records (utterances, rows of a log), roughly.
     pub records: SizeClass,
-    /// Training speakers, roughly.
+    /// Training speakers, roughly; 1 of queries, which have none.
     pub speakers: SizeClass,
     /// Test records held out, roughly; 0 when none are.
     pub test_records: u64,
+    /// Training users (patients, sessions, whatever its owner's id column names), roughly; absent where it has no column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<SizeClass>,
+    /// The units that its data keep apart, ascending: what a job may protect. Features that were normalized by speaker do
+    /// not keep records apart.
+    #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub units: Vec<PrivacyUnit>,
     /// Its privacy accounts: one for each unit that has a budget.
     pub accounts: Vec<Account>,
     /// When it was registered.
@@ -92,21 +153,56 @@ pub struct Registration {
     pub lineage: LineageId,
     /// Who may learn what.
     pub visibility: Visibility,
-    /// Coefficients in a frame.
+    /// What it is of.
+    #[serde(default, skip_serializing_if = "Content::is_speech")]
+    pub content: Content,
+    /// Coefficients in a frame; 0 of queries.
     pub inputs: u32,
-    /// Classes of the labels.
+    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0.
     pub classes: u32,
     /// Training records, roughly.
     pub records: SizeClass,
-    /// Training speakers, roughly.
+    /// Training speakers, roughly; 1 of queries, which have none.
     pub speakers: SizeClass,
     /// Test records, roughly; 0 when none are held out.
     pub test_records: u64,
+    /// Training users, roughly; absent where it has no column of users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<SizeClass>,
+    /// The units that its data keep apart, ascending.
+    #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
+    pub units: Vec<PrivacyUnit>,
+}
+
+/// What speech keeps apart unless its owner says otherwise: records and speakers.
+pub fn usual_units() -> Vec<PrivacyUnit> {
+    vec![PrivacyUnit::Record, PrivacyUnit::Speaker]
+}
+
+fn are_usual_units(units: &[PrivacyUnit]) -> bool {
+    units == usual_units()
+}
+
+impl Dataset {
+    /// n: how many of these units it has, roughly. Of public data, which need no protection, speakers stand for users
+    /// where there is no column of users.
+    pub fn count(&self, unit: PrivacyUnit) -> SizeClass {
+        match unit {
+            PrivacyUnit::Record => self.records,
+            PrivacyUnit::Speaker => self.speakers,
+            PrivacyUnit::User => self.users.unwrap_or(self.speakers),
+        }
+    }
+
+    /// Whether a unit's data depend on that unit alone, so that it can be protected.
+    pub fn keeps_apart(&self, unit: PrivacyUnit) -> bool {
+        self.units.contains(&unit)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::SizeClass;
+    use super::{Content, Registration, SizeClass, usual_units};
 
     #[test]
     fn a_size_class_is_one_two_or_five_times_a_power_of_ten() {
@@ -115,5 +211,24 @@ mod tests {
         {
             assert_eq!(SizeClass::of(count).0, class, "{count}");
         }
+    }
+
+    #[test]
+    fn a_class_tells_the_counts_between_its_least_and_its_most() {
+        for class in [1, 2, 5, 10, 20, 50, 1000, 500_000] {
+            let class = SizeClass(class);
+            let (least, most) = (class.least(), class.most());
+            assert!(least <= class.0 && class.0 <= most);
+            assert!(SizeClass::of(least) == class && SizeClass::of(most) == class);
+            assert!(least == 0 || SizeClass::of(least - 1) < class);
+            assert!(SizeClass::of(most + 1) > class);
+        }
+    }
+    #[test]
+    fn a_registration_from_before_there_were_users_or_queries_reads_and_writes_as_it_did() {
+        let old = r#"{"name":"ward-7","lineage":"00000000-0000-0000-0000-000000000001","visibility":"private","inputs":13,"classes":40,"records":500,"speakers":50,"test_records":0}"#;
+        let told: Registration = serde_json::from_str(old).expect("an older worker's words");
+        assert_eq!((told.users, told.units.clone(), told.content), (None, usual_units(), Content::Speech));
+        assert_eq!(serde_json::to_string(&told).expect("it has a JSON form"), old);
     }
 }

@@ -58,4 +58,6 @@ ids! {
     JobId;
     /// A stored file of a job: checkpoint, model, report.
     ArtifactId;
+    /// A question of a job: one text that people are asked to label.
+    QuestionId;
 }

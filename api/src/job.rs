@@ -4,9 +4,11 @@
 //! [`Kind`] (check, cost, exchange). The second is *how it runs* (`worker/src/run/<kind>.rs`), the third *how it looks*
 //! (`app/src/kind/<kind>.rs`). To add one: the three files, and one line in the `kinds!` call below.
 
+mod check;
 mod life;
 mod view;
 
+pub mod active_learning;
 pub mod audit;
 pub mod dp_sgd;
 
@@ -17,6 +19,7 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
+use crate::question::Questions;
 use audit::Audited;
 
 pub use life::{State, Step, WrongStep};
@@ -66,6 +69,12 @@ pub struct Series {
     pub deadline_seconds: u32,
     /// Who contributes, with the weight of each: positive; only ratios matter.
     pub weights: Vec<(DatasetId, f64)>,
+    /// Most numbers in a vector: the trained parameters. `None` where the kind cannot say.
+    #[serde(default)]
+    pub length: Option<u64>,
+    /// In how many bits each number travels, both ways.
+    #[serde(default)]
+    pub precision: dp_sgd::Precision,
 }
 
 /// The first face of a job kind.
@@ -115,6 +124,11 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     /// frame: parties whose data make another model have another digest. `None` from a kind that starts from no model.
     fn model(&self, inputs: u32) -> Option<String> {
         let _ = inputs;
+        None
+    }
+
+    /// What it asks of people; `None` from a kind that asks nothing. All that the server knows of it.
+    fn questions(&self) -> Option<Questions> {
         None
     }
 
@@ -205,6 +219,11 @@ macro_rules! kinds {
                 match self { $(Self::$variant(spec) => spec.audited(dataset),)* }
             }
 
+            /// See [`Kind::questions`].
+            pub fn questions(&self) -> Option<Questions> {
+                match self { $(Self::$variant(spec) => Kind::questions(spec),)* }
+            }
+
             /// See [`Kind::measured`].
             pub fn measured(&self) -> Measured {
                 match self { $(Self::$variant(spec) => spec.measured(),)* }
@@ -229,4 +248,6 @@ macro_rules! kinds {
 kinds! {
     /// Federated DP-SGD of an acoustic model.
     DpSgd => dp_sgd,
+    /// A classifier of queries, taught by people who see only questions that are private.
+    ActiveLearning => active_learning,
 }

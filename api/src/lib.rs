@@ -16,6 +16,8 @@ pub mod organization;
 pub mod page;
 pub mod plan;
 pub mod problem;
+pub mod question;
+pub mod report;
 #[cfg(feature = "openapi")]
 pub mod schema;
 pub mod session;

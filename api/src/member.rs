@@ -21,6 +21,8 @@ pub enum Role {
     Researcher,
     /// Reads ledgers, receipts and certificates.
     Auditor,
+    /// Answers the questions of jobs, and sees nothing else.
+    Annotator,
 }
 
 /// Where a role holds.

@@ -39,6 +39,11 @@ pub enum Purpose {
         /// The consortium that invites.
         consortium: ConsortiumId,
     },
+    /// Answer the questions of a consortium's jobs, without belonging to an organization.
+    Annotator {
+        /// The consortium that invites.
+        consortium: ConsortiumId,
+    },
     /// Join an organization as a member.
     Member {
         /// The organization that invites.

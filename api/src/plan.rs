@@ -1,19 +1,22 @@
 //! Plans: what a job would cost each owner, what would be left, what the budgets buy, and what would fit instead, before
 //! anybody is asked.
 //!
-//! The answer of `POST /plans` stands here; how it is computed is in `price` (the accounts that pay), `party` (each dataset's figures), `curve` (ε against
+//! The answer of `POST /plans` stands here; how it is computed is in `price` (the accounts that pay), `release` (what one release is made of), `party` (each dataset's figures), `curve` (ε against
 //! rounds) and `offer` (the nearest plan that fits). The server and the planner in the browser both call that code, on the
 //! same balances, so that they agree to the bit. Admission itself is the ledger's: nothing here decides anything.
 //!
 //! To let a job kind be planned: implement [`Rounded`] for its spec, as in `plan/dp_sgd.rs`, and name it in [`outlook`].
 
+mod active_learning;
 mod curve;
 mod dp_sgd;
 mod offer;
 mod party;
 mod price;
+mod release;
 #[cfg(test)]
 mod tests;
+pub mod thresholds;
 mod together;
 
 use serde::{Deserialize, Serialize};
@@ -26,8 +29,9 @@ use crate::problem::Violation;
 
 pub use curve::EpsilonCurve;
 pub use offer::{Knob, Offered, offers};
-pub use party::{epochs, epsilon_alone};
+pub use party::epsilon_alone;
 pub use price::{After, Books, Bottleneck, Key, Payer, Priced, Purse, Rounded};
+pub use release::least_noise;
 pub use together::Together;
 
 /// A job to be planned; it is not proposed.
@@ -65,7 +69,7 @@ pub struct Plan {
     pub together: Option<Together>,
 }
 
-/// What the budgets buy with a plan's own noise and sampling rates.
+/// What the budgets buy with a plan's own numbers. A job that pays one pool of questions counts pools where others count rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Buys {
@@ -143,7 +147,7 @@ pub struct PlanParty {
     /// How many further jobs like this one, with their releases in reserve, that would leave room for.
     #[serde(default)]
     pub jobs_left: u64,
-    /// Expected passes over the data: rounds times the sampling rate; absent for a job without rounds.
+    /// Expected passes over the data: steps in all rounds times the sampling rate; absent for a job without rounds.
     #[serde(default)]
     pub epochs: Option<f64>,
     /// Most rounds that this account admits, after the releases in reserve; at most 100,000.
@@ -162,8 +166,8 @@ pub struct PlanParty {
     pub curve: EpsilonCurve,
     /// Most releases of this kind that fit now.
     pub releases_that_fit: u64,
-    /// Least noise multiplier with which the asked number of releases fits now; absent when none does, or the release is not
-    /// a Gaussian one.
+    /// Least noise multiplier of every step with which the asked number of releases fits now; absent when none does, or the
+    /// release is not made of Gaussian ones.
     pub least_noise: Option<f64>,
 }
 
@@ -171,6 +175,7 @@ pub struct PlanParty {
 pub fn outlook(spec: &Spec, datasets: &[Dataset], books: &Books) -> Option<Priced> {
     match spec {
         Spec::DpSgd(spec) => Priced::of(spec, datasets, books),
+        Spec::ActiveLearning(spec) => Priced::of(spec, datasets, books),
     }
 }
 
@@ -181,6 +186,14 @@ pub fn nearest(job: &NewJob, datasets: &[Dataset], books: &Books) -> Vec<Offer> 
             .into_iter()
             .map(|offered| {
                 let spec = Spec::DpSgd(offered.apply(spec));
+                let job = NewJob { title: job.title.clone(), spec };
+                offered.into_offer(job)
+            })
+            .collect(),
+        Spec::ActiveLearning(spec) => active_learning::offers(spec, datasets, books)
+            .into_iter()
+            .map(|offered| {
+                let spec = Spec::ActiveLearning(offered.apply(spec));
                 let job = NewJob { title: job.title.clone(), spec };
                 offered.into_offer(job)
             })

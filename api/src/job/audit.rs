@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use undertone_privacy::audit::{
     AuditError, BLOCKING, Membership, MembershipBound, OneRun, SHOWN, epsilon_lower_of_all,
 };
+use undertone_privacy::membership::rate_interval;
 use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Event, OrderGrid, PriceError, convert, mechanism};
 
@@ -47,6 +48,10 @@ pub struct Audited {
     pub series: String,
     /// The trials.
     pub trials: Vec<Trial>,
+    /// Other series whose finished models are attacked too, for comparison, each after training with the same recordings (or,
+    /// where nothing of the participant goes in, without).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
 }
 
 /// What came of a trial.
@@ -88,6 +93,9 @@ pub struct OperatingPoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attack {
+    /// The series whose finished model was attacked; the audited one where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
     /// The attack.
     pub method: Method,
     /// Canaries that were in.
@@ -96,6 +104,10 @@ pub struct Attack {
     pub nonmembers: u32,
     /// Chance that one which was in scores higher than one left out: ½ is blind, 1 sees all.
     pub auc: f64,
+    /// Where that chance lies with confidence [`SHOWN`], as the scores vary (DeLong et al. 1988); the canaries of one run are
+    /// less independent than that takes them for. Statements of before there was one have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auc_interval: Option<[f64; 2]>,
     /// At 0.1 % and 1 % false alarms.
     pub points: Vec<OperatingPoint>,
 }
@@ -109,8 +121,30 @@ impl Attack {
         Membership::new(tp, count(self.members), fp, count(self.nonmembers)).ok()?.bound(delta, SHOWN).ok()
     }
 
+    /// The true-positive rate at an operating point, and where it lies with confidence [`SHOWN`] (Clopper and Pearson);
+    /// nothing when there was no member.
+    pub fn rate(&self, point: &OperatingPoint) -> Option<(f64, [f64; 2])> {
+        let (k, n) = (u64::from(point.true_positives), u64::from(self.members));
+        let (low, high) = rate_interval(k, n, SHOWN);
+        (n > 0).then(|| (k as f64 / n as f64, [low, high]))
+    }
+
+    /// Whether it attacks the finished model of `series`, where `audited` is the series that the audit is about.
+    pub fn is_of(&self, series: &str, audited: &str) -> bool {
+        self.series.as_deref().unwrap_or(audited) == series
+    }
+
+    /// Whether it can be an attack on the recordings of this audit: on a model that it may be about, with counts that add up
+    /// to the canaries that were promised. One about anything else, people's recordings above all, is none.
+    fn is_of_audit(&self, audited: &Audited, canaries: u32) -> bool {
+        let known = |series: &String| *series == audited.series || audited.beside.contains(series);
+        self.series.as_ref().is_none_or(known) && self.is_sane(canaries)
+    }
+
     /// Whether its numbers can be numbers of an attack on so many canaries.
     fn is_sane(&self, canaries: u32) -> bool {
+        let around =
+            |[low, high]: [f64; 2]| (0.0..=self.auc + 1e-9).contains(&low) && (self.auc - 1e-9..=1.0).contains(&high);
         let within = |point: &OperatingPoint| {
             point.true_positives <= self.members
                 && point.false_positives <= self.nonmembers
@@ -119,6 +153,7 @@ impl Attack {
         };
         self.members.checked_add(self.nonmembers) == Some(canaries)
             && (0.0..=1.0).contains(&self.auc)
+            && self.auc_interval.is_none_or(around)
             && self.points.len() <= 8
             && self.points.iter().all(within)
     }
@@ -140,7 +175,9 @@ impl Finding {
         let promised = self.trials.iter().map(|guessed| guessed.trial).eq(audited.trials.iter().copied());
         let recordings = audited.trials.iter().find(|trial| trial.family == Family::Recording);
         let attacked = match recordings {
-            Some(trial) => self.attacks.len() <= 8 && self.attacks.iter().all(|attack| attack.is_sane(trial.canaries)),
+            Some(trial) => {
+                self.attacks.len() <= 8 && self.attacks.iter().all(|one| one.is_of_audit(audited, trial.canaries))
+            }
             None => self.attacks.is_empty(),
         };
         promised && attacked

@@ -4,18 +4,38 @@
 //! follow: `open`, in which owners that marked their data open for it send exact gradients, and `private`, in which each
 //! private participant sends one differentially private gradient a round with its *own* sampling rate, noise and clip.
 //! The server averages; all apply the same step. The lead measures on public test sets.
+//!
+//! Every option of a spec stands in the file of its subject: `model.rs`, `noise.rs`, `rounds.rs`, `selection.rs`. One that is left
+//! at its default is not written, so that a manifest of before has the digest it had. `cost.rs` alone says what is charged,
+//! `check.rs` what is refused.
+//!
+#![doc = include_str!("dp_sgd/spec.md")]
 
 mod check;
+mod cost;
+mod model;
+mod noise;
+mod report;
+mod rounds;
+mod selection;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use undertone_privacy::{Event, PrivacyUnit, SamplingRate};
 
 use super::audit::{Audited, Family, Trial};
 use super::{Charge, Kind, Measured, Purpose, Series};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::problem::Violation;
+
+pub use model::{Cell, Model, Part, Parts};
+pub use noise::{Clipping, Noise};
+pub use report::{ArmResult, Content, Report, TestResult};
+pub use rounds::{Ema, Exchange, Optimizer, Precision, Rounds, Schedule};
+pub use selection::{Candidate, Selection};
 
 /// One arm of the comparison (Table 2 of *Sotto Voce*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,29 +61,6 @@ impl Arm {
     }
 }
 
-/// The model: `inputs` → LSTM `hidden` → `classes`. The inputs (13 MFCC) are those of the datasets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Model {
-    /// Hidden units of the LSTM: 1 to 2,048.
-    pub hidden: u32,
-    /// Classes: at least as many as any dataset of the job has, up to 65,536. Left out of a proposal, it becomes the most that
-    /// any of them has; the manifest always says it.
-    #[serde(default)]
-    pub classes: Option<u32>,
-}
-
-/// The noise of one participant.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Noise {
-    /// z: standard deviation of the noise relative to the clip.
-    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1.0))]
-    pub noise_multiplier: NoiseMultiplier,
-    /// C: L2 norm to which each unit's gradient is clipped; greater than 0, at most 1,000,000.
-    pub clip: f64,
-}
-
 /// A participant.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -76,17 +73,6 @@ pub struct Party {
     /// Its noise in the private series. A private dataset must have it; a public one without it sends exact gradients.
     #[serde(default)]
     pub noise: Option<Noise>,
-}
-
-impl Party {
-    /// What one of its vectors in the private series releases; `None` when it adds no noise.
-    fn private_event(&self) -> Option<Event> {
-        let noise = self.noise?;
-        Some(Event::PoissonSampledGaussian {
-            sampling_rate: self.sampling_rate,
-            noise_multiplier: noise.noise_multiplier,
-        })
-    }
 }
 
 /// A public test set, at the lead participant's worker.
@@ -113,25 +99,6 @@ pub struct WarmStart {
     pub seed: u64,
 }
 
-/// How the averaged gradient becomes a step; the same at every participant.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "optimizer", rename_all = "snake_case")]
-pub enum Optimizer {
-    /// Stochastic gradient descent with momentum.
-    Sgd {
-        /// Learning rate: greater than 0, at most 1,000.
-        learning_rate: f64,
-        /// Momentum: 0 to less than 1.
-        momentum: f64,
-    },
-    /// Adam with β₁ = 0.9, β₂ = 0.999, ε = 1e-8.
-    Adam {
-        /// Learning rate: greater than 0, at most 1.
-        learning_rate: f64,
-    },
-}
-
 /// How participants are weighed in the average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -142,23 +109,6 @@ pub enum Weights {
     /// By the batch each expects: q times the size class.
     #[default]
     ExpectedBatch,
-}
-
-/// A series of rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Rounds {
-    /// How many: 1 to 100,000.
-    pub rounds: u32,
-    /// The step.
-    #[serde(flatten)]
-    pub optimizer: Optimizer,
-    /// Measure on the test sets every so many rounds: 1 to 10,000 (always after the last).
-    pub evaluate_every: u32,
-    /// Seconds a round waits for all: 1 to 86,400.
-    pub deadline_seconds: u32,
-    /// Fewest submissions with which it goes on after that: 1 to the number of contributors.
-    pub quorum: u32,
 }
 
 /// An audit of the private arm: every private participant puts canaries of its own among its units and, when the last round
@@ -184,7 +134,7 @@ pub struct Audit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdSpec))]
 pub struct Spec {
-    /// Who is protected: records (utterances) or speakers.
+    /// Who is protected: records (utterances), speakers, or users, where the datasets' owners have a column of these.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
     pub unit: PrivacyUnit,
     /// The model.
@@ -204,6 +154,9 @@ pub struct Spec {
     /// The audit of the private arm, when it is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
+    /// Private selection in the private arm, when it is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
     /// Weights in the average.
     #[serde(default)]
     pub weights: Weights,
@@ -221,44 +174,6 @@ const fn default_spare() -> u32 {
 
 const fn default_checkpoint() -> u32 {
     10
-}
-
-/// One row of the table that matters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ArmResult {
-    /// The arm.
-    pub arm: Arm,
-    /// Rounds (epochs for the public arm).
-    pub rounds: u32,
-    /// Seconds it took.
-    pub seconds: f64,
-    /// By test set, in the spec's order.
-    pub tests: Vec<TestResult>,
-}
-
-/// One cell of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TestResult {
-    /// The test set's name.
-    pub test: String,
-    /// Frames measured.
-    pub frames: u64,
-    /// Part of them classified right: 0 to 1.
-    pub accuracy: f64,
-    /// Mean cross-entropy in nats.
-    pub loss: f64,
-}
-
-/// What a finished `dp_sgd` job tells.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdReport))]
-pub struct Report {
-    /// The arms that ran, in order.
-    pub arms: Vec<ArmResult>,
-    /// Parameters of the model.
-    pub parameters: u64,
 }
 
 impl Spec {
@@ -284,12 +199,16 @@ impl Spec {
         self.participants.iter().find(|party| party.dataset == dataset)
     }
 
+    /// Numbers in each vector of a series: the parameters of the parts that it trains. `None` while the spec leaves the classes
+    /// open, or none of the `datasets` is a participant's.
+    pub fn vector_length(&self, rounds: &Rounds, datasets: &[Dataset]) -> Option<u64> {
+        let inputs = datasets.iter().find(|dataset| self.party(dataset.id).is_some())?.inputs;
+        Some(self.model.parameters(rounds.trained(&self.model), inputs, self.model.classes?))
+    }
+
     /// n, the public number of units of a dataset that stands in every division.
-    pub const fn units_of(&self, dataset: &Dataset) -> u64 {
-        match self.unit {
-            PrivacyUnit::Record => dataset.records.0,
-            PrivacyUnit::Speaker | PrivacyUnit::User => dataset.speakers.0,
-        }
+    pub fn units_of(&self, dataset: &Dataset) -> u64 {
+        dataset.count(self.unit).0
     }
 }
 
@@ -325,42 +244,26 @@ impl Kind for Spec {
     }
 
     fn cost(&self, dataset: &Dataset) -> Option<Charge> {
-        if dataset.visibility == Visibility::Public {
-            return None;
-        }
-        let party = self.party(dataset.id)?;
-        let charge = |event, releases| Charge { unit: self.unit, adjacency: Adjacency::AddRemove, event, releases };
-        // The private arm is charged whatever else happens: an owner who also opens the dataset for the comparison sees what
-        // the private arm costs by itself. What the open arm publishes has no price; it is recorded beside the account.
-        if let (Some(rounds), Some(event)) = (&self.private, party.private_event()) {
-            return Some(charge(event, u64::from(rounds.rounds) + u64::from(self.spare_releases)));
-        }
-        let open = self.open.as_ref().filter(|_| dataset.visibility == Visibility::Open)?;
-        Some(charge(Event::NonPrivate, u64::from(open.rounds)))
+        cost::cost(self, dataset)
     }
 
     fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
-        let party = self.party(dataset.id)?;
-        match dataset.visibility {
-            Visibility::Public => None,
-            Visibility::Open if self.open.is_some() && series == Arm::Open.series() => Some(Event::NonPrivate),
-            Visibility::Open | Visibility::Private => {
-                let runs = self.private.is_some() && series == Arm::Private.series();
-                runs.then(|| party.private_event()).flatten()
-            }
-        }
+        cost::release(self, dataset, series)
     }
 
     fn audited(&self, dataset: &Dataset) -> Option<Audited> {
         let audit = self.audit.filter(|_| self.private.is_some() && dataset.visibility != Visibility::Public)?;
         self.party(dataset.id)?.noise?;
+        // The same recordings are looked for in the finished models of the other arms, which the private one is held against.
+        let others = |arm: &Arm| audit.recordings > 0 && *arm != Arm::Private;
+        let beside = self.arms().into_iter().filter(others).map(|arm| arm.series().to_owned()).collect();
         let mut trials = vec![Trial { family: Family::Direction, canaries: audit.canaries, guesses: audit.guesses }];
         if audit.recordings > 0 {
             // Weak attacks guess best about the extremes: half of them, an even number.
             let guesses = audit.recordings / 4 * 2;
             trials.push(Trial { family: Family::Recording, canaries: audit.recordings, guesses });
         }
-        Some(Audited { series: Arm::Private.series().to_owned(), trials })
+        Some(Audited { series: Arm::Private.series().to_owned(), trials, beside })
     }
 
     fn clip(&self, dataset: DatasetId) -> Option<f64> {
@@ -397,13 +300,12 @@ impl Kind for Spec {
                 .iter()
                 .filter_map(|party| {
                     let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
-                    let weight = match self.weights {
-                        Weights::Equal => 1.0,
-                        Weights::ExpectedBatch => party.sampling_rate.get() * self.units_of(dataset) as f64,
-                    };
+                    let weight = self.weight(party, self.units_of(dataset));
                     Some((party.dataset, weight))
                 })
                 .collect(),
+            length: self.vector_length(rounds, datasets),
+            precision: rounds.exchange.precision,
         };
         [Arm::Open, Arm::Private]
             .into_iter()

@@ -11,12 +11,17 @@ impl Rounded for Spec {
         self.private.map_or(0, |rounds| rounds.rounds)
     }
 
+    fn steps(&self) -> u32 {
+        self.private.map_or(1, |rounds| rounds.local_steps.max(1))
+    }
+
     fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64> {
         let party = self.party(dataset)?;
         match knob {
             Knob::Rounds => self.private.map(|rounds| f64::from(rounds.rounds)),
             Knob::Noise => party.noise.map(|noise| noise.noise_multiplier.get()),
             Knob::SamplingRate => Some(party.sampling_rate.get()),
+            Knob::Threshold | Knob::Epsilon => None,
         }
     }
 
@@ -38,7 +43,7 @@ impl Rounded for Spec {
         match knob {
             Knob::Rounds => "spec.private.rounds".to_owned(),
             Knob::Noise => format!("spec.participants.{index}.noise.noise_multiplier"),
-            Knob::SamplingRate => format!("spec.participants.{index}.sampling_rate"),
+            Knob::SamplingRate | Knob::Threshold | Knob::Epsilon => format!("spec.participants.{index}.sampling_rate"),
         }
     }
 }

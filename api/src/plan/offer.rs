@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use undertone_privacy::calibrate::noise_for;
-use undertone_privacy::{Event, SamplingRate};
+use undertone_privacy::SamplingRate;
 
 use super::price::{Priced, Purse, Rounded};
+use super::release::{MOST_NOISE, Made, least_noise};
 use super::{Books, Change, Offer};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
@@ -22,8 +22,12 @@ pub enum Knob {
     Rounds,
     /// Noise multipliers z, in steps of 0.001.
     Noise,
-    /// Sampling rates q, in steps of the third digit.
+    /// Sampling rates q or β, in steps of the third digit.
     SamplingRate,
+    /// Thresholds k of sampling with a threshold, in steps of 1.
+    Threshold,
+    /// ε at which such a release is charged, in steps of the third digit.
+    Epsilon,
 }
 
 /// A change that fits.
@@ -96,7 +100,7 @@ impl<K: Rounded> Search<'_, K> {
             let bound = match knob {
                 Knob::Noise => self.least_noise(purse)?,
                 Knob::SamplingRate => self.highest_rate(purse)?,
-                Knob::Rounds => return None,
+                Knob::Rounds | Knob::Threshold | Knob::Epsilon => return None,
             };
             values.extend(self.moved(knob, purse, bound));
         }
@@ -134,8 +138,7 @@ impl<K: Rounded> Search<'_, K> {
 
     /// The least noise, in thousandths, that the payers of an account must all have at least.
     fn least_noise(&self, purse: &Purse) -> Option<f64> {
-        /// The most noise the sites can draw exactly, in thousandths.
-        const MOST: u64 = 1_024_000;
+        const MOST: u64 = MOST_NOISE * 1000;
         let at = |thousandths: u64| thousandths as f64 / 1000.0;
         let fits = |thousandths: u64| self.fits(Knob::Noise, purse, at(thousandths));
         let lowest = purse.payers.iter().filter_map(|payer| self.spec.value(Knob::Noise, payer.dataset));
@@ -146,10 +149,10 @@ impl<K: Rounded> Search<'_, K> {
         // A single payer's answer is known but for its last digit.
         let mut charges = purse.charges();
         if let (Some(charge), None) = (charges.next(), charges.next())
-            && let Event::PoissonSampledGaussian { sampling_rate, .. } = charge.event
-            && let Ok(z) = noise_for(&purse.balance.headroom(), sampling_rate, charge.releases, charge.adjacency)
+            && Made::of(&charge.event).is_some_and(|made| !made.selected)
+            && let Some(z) = least_noise(&purse.balance, charge)
         {
-            let guess = ((z.get() * 1000.0).ceil() as u64).clamp(1, MOST);
+            let guess = ((z * 1000.0).ceil() as u64).clamp(1, MOST);
             if fits(guess) && !fits(guess - 1) {
                 return Some(at(guess));
             }
@@ -207,6 +210,14 @@ impl Digits {
         let (power, digits) = (self.0 / 900, f64::from(100 + self.0 % 900));
         // Powers of ten up to 10²² are exact, so this is rounded once.
         digits / [1e12, 1e11, 1e10, 1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2][power.min(10) as usize]
+    }
+
+    /// So many steps below; `None` where there are none.
+    pub(super) const fn below(self, steps: u32) -> Option<Self> {
+        match self.0.checked_sub(steps) {
+            Some(index) => Some(Self(index)),
+            None => None,
+        }
     }
 
     /// One in the middle; `None` between neighbours.

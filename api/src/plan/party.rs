@@ -1,10 +1,10 @@
 //! What one dataset would lose, in every figure that is shown. Costs are rounded up, what is left down.
 
-use undertone_privacy::calibrate::noise_for;
 use undertone_privacy::curve::OrderGrid;
 use undertone_privacy::ledger::Balance;
-use undertone_privacy::{Delta, Event, convert, mechanism};
+use undertone_privacy::{Delta, convert, mechanism};
 
+use super::release::{Made, least_noise};
 use super::{Books, Key, PlanParty, Priced, Purse};
 use crate::dataset::Dataset;
 use crate::job::Charge;
@@ -22,17 +22,11 @@ impl PlanParty {
         let without = || Balance::new(None);
         let balance = books.balance(Key::of(dataset, &charge)).cloned().unwrap_or_else(without);
         let budget = balance.budget();
-        let headroom = balance.headroom();
         let purse = priced.and_then(|priced| priced.purse(dataset.id)).filter(|_| budget.is_some());
         let (rounds_left, jobs_left) = purse.map_or((0, 0), Purse::further);
         let rounds_that_fit = priced.zip(purse).map_or(0, |(priced, purse)| priced.rounds_that_fit(purse));
-        let (least_noise, rate) = match charge.event {
-            Event::PoissonSampledGaussian { sampling_rate, .. } => {
-                let least = noise_for(&headroom, sampling_rate, charge.releases, charge.adjacency);
-                (least.ok().map(f64::from), Some(sampling_rate.get()))
-            }
-            _ => (None, None),
-        };
+        let rate = Made::of(&charge.event).map(|made| made.sampling_rate.get());
+        let passes = |rounds: u32| priced.zip(rate).map(|(priced, rate)| priced.epochs(rounds, rate));
         Self {
             dataset: dataset.id,
             dataset_name: dataset.name.clone(),
@@ -44,19 +38,14 @@ impl PlanParty {
             left_fraction: purse.map(Purse::left_fraction),
             rounds_left,
             jobs_left,
-            epochs: priced.zip(rate).map(|(priced, rate)| epochs(priced.rounds, rate)),
+            epochs: priced.and_then(|priced| passes(priced.rounds)),
             rounds_that_fit,
-            epochs_that_fit: rate.map(|rate| epochs(rounds_that_fit, rate)),
+            epochs_that_fit: passes(rounds_that_fit),
             tight_epsilon: None,
             curve: priced.zip(purse).map(|(priced, purse)| priced.curve(purse)).unwrap_or_default(),
             releases_that_fit: Purse::paying(&balance, &charge).releases_that_fit(),
-            least_noise,
+            least_noise: least_noise(&balance, &charge),
             charge,
         }
     }
-}
-
-/// Expected passes over the data: in each round each unit is there with the chance of the sampling rate.
-pub fn epochs(rounds: u32, rate: f64) -> f64 {
-    f64::from(rounds) * rate
 }

@@ -14,8 +14,16 @@ pub(super) const MOST_ROUNDS: u32 = 100_000;
 
 /// A job kind whose cost is counted in rounds: each charged dataset pays one release a round, and the releases in reserve.
 pub trait Rounded: Kind {
+    /// What a round is called where it is counted, one of them.
+    const ROUND: &'static str = "round";
+
     /// Rounds in which releases are paid; 0 when there are none.
     fn rounds(&self) -> u32;
+
+    /// Noisy steps of each party in a round, all in its one release.
+    fn steps(&self) -> u32 {
+        1
+    }
 
     /// What a dataset's number is; `None` when it has none.
     fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64>;
@@ -243,6 +251,10 @@ pub struct Bottleneck {
 pub struct Priced {
     /// Rounds asked.
     pub rounds: u32,
+    /// Noisy steps in each.
+    pub steps: u32,
+    /// What a round is called, one of them.
+    pub round: &'static str,
     /// Every account it charges, in the order of the participants.
     pub purses: Vec<Purse>,
 }
@@ -264,12 +276,18 @@ impl Priced {
             purses[index].payers.push(Payer { dataset: id, name: dataset.name.clone(), units: spec.units(dataset) });
             purses[index].owe(charge);
         }
-        (spec.rounds() > 0 && !purses.is_empty()).then(|| Self { rounds: spec.rounds(), purses })
+        let (rounds, steps) = (spec.rounds(), spec.steps());
+        (rounds > 0 && !purses.is_empty()).then_some(Self { rounds, steps, round: K::ROUND, purses })
     }
 
     /// The account from which a dataset pays.
     pub fn purse(&self, dataset: DatasetId) -> Option<&Purse> {
         self.purses.iter().find(|purse| purse.payers.iter().any(|payer| payer.dataset == dataset))
+    }
+
+    /// Expected passes over a dataset in so many rounds: in each step each unit is there with the chance of the sampling rate.
+    pub fn epochs(&self, rounds: u32, rate: f64) -> f64 {
+        f64::from(rounds) * f64::from(self.steps) * rate
     }
 
     /// Whether every account admits the plan.
@@ -295,10 +313,10 @@ impl Priced {
         let next = (0..most.len()).filter(|other| *other != index).min_by_key(|index| most[*index].0);
         let next = next.map(|next| most[next]);
         let admits = |rounds: u32| match rounds {
-            0 => "not one round".to_owned(),
-            1 => "1 round".to_owned(),
-            MOST_ROUNDS.. => "100,000 rounds and more".to_owned(),
-            n => format!("{n} rounds"),
+            0 => format!("not one {}", self.round),
+            1 => format!("1 {}", self.round),
+            MOST_ROUNDS.. => format!("100,000 {}s and more", self.round),
+            n => format!("{n} {}s", self.round),
         };
         let rest = next.map(|(rounds, next)| format!(" The next would be {}, with {}.", next.names(), admits(rounds)));
         Some(Bottleneck {

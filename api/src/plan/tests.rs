@@ -9,7 +9,7 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use uuid::Uuid;
 
 use super::offer::Digits;
-use super::{Books, Key, Knob, Offered, Priced, Rounded, offers};
+use super::{Books, Key, Knob, Offered, PlanParty, Priced, Rounded, offers};
 use crate::dataset::{Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::Kind;
@@ -45,11 +45,14 @@ fn dataset(index: usize, lineage: usize) -> Dataset {
         worker: WorkerId(Uuid::from_u128(0x400 + index as u128)),
         name: format!("set-{index}"),
         visibility: if public { Visibility::Public } else { Visibility::Private },
+        content: crate::dataset::Content::Speech,
         inputs: 13,
         classes: 100,
         records: SizeClass(1000),
         speakers: SizeClass(200),
         test_records: 100,
+        users: None,
+        units: crate::dataset::usual_units(),
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     }
@@ -92,25 +95,24 @@ fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
         participants.push(Party {
             dataset: made.id,
             sampling_rate: SamplingRate::new(site.rate).unwrap(),
-            noise: Some(Noise { noise_multiplier: NoiseMultiplier::new(site.noise).unwrap(), clip: 1.0 }),
+            noise: Some(Noise::flat(NoiseMultiplier::new(site.noise).unwrap(), 1.0)),
         });
         datasets.push(made);
     }
     let spec = Spec {
         unit: PrivacyUnit::Speaker,
-        model: Model { hidden: 20, classes: None },
+        model: Model::lstm(20, None),
         participants,
         tests: vec![TestSet { name: "test".to_owned(), dataset: id(0) }],
         warm_start: WarmStart { epochs: 1, batch: 4, learning_rate: 0.001, seed: 1 },
         open: None,
         private: Some(Rounds {
-            rounds,
-            optimizer: Optimizer::Adam { learning_rate: 0.001 },
             evaluate_every: 5,
             deadline_seconds: 60,
-            quorum: 1,
+            ..Rounds::new(rounds, Optimizer::Adam { learning_rate: 0.001 })
         }),
         audit: None,
+        selection: None,
         weights: Weights::ExpectedBatch,
         spare_releases: 4,
         checkpoint_every: 10,
@@ -139,6 +141,7 @@ fn beyond(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
         Knob::Rounds => to + 1.0,
         Knob::Noise => ((to * 1000.0).round() - 1.0) / 1000.0,
         Knob::SamplingRate => Digits::above(to * (1.0 + 1e-6)).value().min(from),
+        Knob::Threshold | Knob::Epsilon => panic!("no training plan is offered another {:?}", offered.knob),
     };
     let lineage = |id| datasets.iter().find(|dataset| dataset.id == id).unwrap().lineage;
     let mut lineages: Vec<LineageId> = offered.values.iter().map(|(id, ..)| lineage(*id)).collect();
@@ -267,4 +270,68 @@ fn three_digits_are_found_and_written_exactly() {
         assert!((found - digits).abs() < 1e-15, "{value}: {found}");
     }
     assert_eq!(Digits::above(0.1).value().to_string(), "0.1");
+}
+
+/// A site with room, and a plan of `rounds` rounds of 20 steps, with or without a selection among two rates.
+fn stepping(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
+    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.05, noise: 2.0, version: false };
+    let (mut spec, datasets, books) = scene(&[site], rounds);
+    spec.private.as_mut().unwrap().local_steps = 20;
+    let selection = r#"{"shape":0,"stopping":0.2,"most_runs":12,"development":50,
+        "candidates":[{"learning_rate":0.1},{"learning_rate":0.3}]}"#;
+    spec.selection = selects.then(|| serde_json::from_str(selection).unwrap());
+    assert_eq!(spec.check(&datasets), Vec::new());
+    (spec, datasets, books)
+}
+
+#[test]
+fn a_budget_buys_rounds_of_local_steps_by_the_price_of_all_their_steps() {
+    let fit = |spec: &Spec, datasets: &[Dataset], books: &Books| {
+        let plan = Priced::of(spec, datasets, books).unwrap();
+        plan.bottleneck().unwrap().rounds_that_fit
+    };
+    let (mut spec, datasets, books) = stepping(10, false);
+    spec.spare_releases = 0;
+    let rounds = fit(&spec, &datasets, &books);
+    spec.private.as_mut().unwrap().local_steps = 1;
+    let single = fit(&spec, &datasets, &books);
+    assert!(rounds > 0 && rounds == single / 20, "{rounds} of 20 steps, {single} of one");
+    let (mut selecting, ..) = stepping(10, true);
+    selecting.spare_releases = 0;
+    let best = fit(&selecting, &datasets, &books);
+    assert!(best > 0 && best < rounds, "{best} selected, {rounds} plain");
+}
+
+#[test]
+fn the_least_noise_of_steps_and_of_a_selection_is_admitted_and_a_little_less_is_not() {
+    for (rounds, selects) in [(200, false), (2, true)] {
+        let (mut spec, datasets, books) = stepping(rounds, selects);
+        spec.spare_releases = 0;
+        let plan = Priced::of(&spec, &datasets, &books).unwrap();
+        let party = PlanParty::of(&datasets[1], spec.cost(&datasets[1]).unwrap(), &books, Some(&plan));
+        let least = party.least_noise.expect("some noise is enough");
+        assert_eq!(party.epochs, Some(f64::from(rounds) * 20.0 * spec.participants[1].sampling_rate.get()));
+        spec.set(Knob::Noise, id(1), least);
+        assert!(reserves(&spec, &datasets, &books), "{selects}: {least} is too little");
+        spec.set(Knob::Noise, id(1), least - 0.001);
+        assert!(!reserves(&spec, &datasets, &books), "{selects}: {least} is not the least");
+    }
+}
+
+#[test]
+fn a_refused_plan_of_steps_is_offered_all_three_ways_out_and_a_selection_as_many_rounds_as_its_choices_allow() {
+    for selects in [false, true] {
+        let (spec, datasets, books) = stepping(4000, selects);
+        let offered = offers(&spec, &datasets, &books);
+        let knobs: Vec<_> = offered.iter().map(|offered| offered.knob).collect();
+        // Choosing has a price of its own, which no noise and no sampling takes away.
+        let all = if selects { vec![Knob::Rounds] } else { vec![Knob::Rounds, Knob::Noise, Knob::SamplingRate] };
+        assert_eq!(knobs, all);
+        for offered in offered {
+            assert!(reserves(&offered.apply(&spec), &datasets, &books), "not admitted: {offered:?}");
+            for near in beyond(&offered, &spec, &datasets) {
+                assert!(!reserves(&near, &datasets, &books), "not the nearest: {offered:?}");
+            }
+        }
+    }
 }

@@ -65,9 +65,9 @@ const SPARE_TIME: Duration = Duration::days(30);
 pub struct Limits {
     /// Most releases that any one participant pays for.
     pub releases: u64,
-    /// Rounds, over all series.
+    /// Rounds, over all series, and rounds of questions.
     pub rounds: u64,
-    /// Longest that a round waits for all, in seconds.
+    /// Longest that a round waits for all, or for answers, in seconds.
     pub round_seconds: u32,
     /// When it is over: later, no site begins, reserves or releases anything under the manifest.
     #[serde(with = "time::serde::rfc3339")]
@@ -81,11 +81,19 @@ impl Limits {
         let series = spec.series(&[]);
         let charges = participants.iter().filter_map(|party| party.charge.as_ref());
         let longest = |series: &Series| i64::from(series.rounds) * i64::from(series.deadline_seconds);
-        let time = Duration::seconds(series.iter().map(longest).sum());
+        // Before the first round of questions the pools are waited for, as long as for one round.
+        let questions = spec.questions().map_or((0, 0), |asked| (asked.rounds, asked.deadline_seconds));
+        let asking = if questions.0 == 0 { 0 } else { (i64::from(questions.0) + 1) * i64::from(questions.1) };
+        let time = Duration::seconds(series.iter().map(longest).sum::<i64>() + asking);
         Self {
             releases: charges.map(|charge| charge.releases).max().unwrap_or_default(),
-            rounds: series.iter().map(|series| u64::from(series.rounds)).sum(),
-            round_seconds: series.iter().map(|series| series.deadline_seconds).max().unwrap_or_default(),
+            rounds: series.iter().map(|series| u64::from(series.rounds)).sum::<u64>() + u64::from(questions.0),
+            round_seconds: series
+                .iter()
+                .map(|series| series.deadline_seconds)
+                .max()
+                .unwrap_or_default()
+                .max(questions.1),
             not_after: issued_at.saturating_add(SPARE_TIME).saturating_add(time),
         }
     }

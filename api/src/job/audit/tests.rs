@@ -41,21 +41,32 @@ fn a_claim_that_no_guessing_could_disprove_is_said_to_be_one() {
 #[test]
 fn a_finding_answers_only_the_audit_that_was_promised() {
     let recordings = Trial { family: Family::Recording, canaries: 100, guesses: 50 };
-    let audited = Audited { series: "private".to_owned(), trials: vec![trial(500, 200), recordings] };
+    let audited = Audited {
+        series: "private".to_owned(),
+        trials: vec![trial(500, 200), recordings],
+        beside: vec!["open".to_owned()],
+    };
     let attack = Attack {
+        series: None,
         method: Method::LossThreshold,
         members: 48,
         nonmembers: 52,
         auc: 0.5,
+        auc_interval: Some([0.4, 0.6]),
         points: vec![OperatingPoint { aimed: 0.01, true_positives: 1, false_positives: 0 }],
     };
     let guessed = |trial| Guessed { trial, correct: 1 };
     let good = Finding { trials: vec![guessed(trial(500, 200)), guessed(recordings)], attacks: vec![attack.clone()] };
     assert!(good.answers(&audited));
+    let with = |attack| Finding { attacks: vec![attack], ..good.clone() };
+    assert!(with(Attack { series: Some("open".to_owned()), ..attack.clone() }).answers(&audited));
     for wrong in [
         Finding { trials: vec![guessed(trial(500, 200))], ..good.clone() },
         Finding { trials: vec![guessed(trial(500, 100)), guessed(recordings)], ..good.clone() },
         Finding { attacks: vec![Attack { members: 49, ..attack.clone() }], ..good.clone() },
+        with(Attack { series: Some("public".to_owned()), ..attack.clone() }),
+        with(Attack { auc_interval: Some([0.6, 0.7]), ..attack.clone() }),
+        with(Attack { auc_interval: Some([f64::NAN, 0.7]), ..attack.clone() }),
         Finding { attacks: vec![Attack { auc: f64::NAN, ..attack.clone() }], ..good.clone() },
         Finding {
             attacks: vec![Attack {
@@ -67,4 +78,29 @@ fn a_finding_answers_only_the_audit_that_was_promised() {
     ] {
         assert!(!wrong.answers(&audited), "{wrong:?}");
     }
+}
+
+#[test]
+fn what_was_stated_before_there_were_arms_reads_and_is_written_as_it_was() {
+    let old = r#"{"method":"loss_threshold","members":4,"nonmembers":6,"auc":0.5,"points":[]}"#;
+    let attack: Attack = serde_json::from_str(old).unwrap();
+    assert!(attack.is_of("private", "private") && !attack.is_of("open", "private"));
+    assert_eq!(serde_json::to_string(&attack).unwrap(), old);
+}
+
+#[test]
+fn a_rate_is_told_with_its_bounds() {
+    let point = OperatingPoint { aimed: 0.001, true_positives: 5, false_positives: 0 };
+    let attack = Attack {
+        series: None,
+        method: Method::LossThreshold,
+        members: 10,
+        nonmembers: 10,
+        auc: 0.5,
+        auc_interval: None,
+        points: vec![point],
+    };
+    let (rate, [low, high]) = attack.rate(&point).unwrap();
+    assert!((rate - 0.5).abs() < 1e-12 && (low - 0.187).abs() < 1e-3 && (high - 0.813).abs() < 1e-3);
+    assert_eq!(Attack { members: 0, ..attack }.rate(&point), None);
 }

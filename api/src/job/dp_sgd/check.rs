@@ -1,12 +1,17 @@
 //! What a `dp_sgd` spec must satisfy before anybody is asked to approve it.
 
+mod model;
+mod rounds;
+mod selection;
+
 use std::collections::HashSet;
 
 use undertone_privacy::PrivacyUnit;
 
-use super::{Arm, Optimizer, Rounds, Spec};
-use crate::dataset::{Dataset, Visibility};
+use super::{Arm, Spec};
+use crate::dataset::{Content, Dataset, Visibility};
 use crate::id::DatasetId;
+use crate::job::check::{positive, within};
 use crate::job::{Kind, Purpose};
 use crate::problem::Violation;
 
@@ -16,20 +21,14 @@ const MAX_PARTICIPANTS: usize = 100;
 const MAX_TESTS: usize = 20;
 /// The noise multipliers with which the sites can draw their noise exactly.
 const NOISE: (f64, f64) = (1.0 / 1024.0, 1024.0);
-/// Most classes: labels are 16 bits wide.
-const MAX_CLASSES: u32 = 65_536;
-/// Most parameters of a model: what the server averages as one vector.
-const MAX_PARAMETERS: u64 = 64 << 20;
 
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
     let find = |id| datasets.iter().find(|dataset: &&Dataset| dataset.id == id);
 
-    if spec.unit == PrivacyUnit::User {
-        say("unit", "speech has records and speakers; use `record` or `speaker`".to_owned());
-    }
-    within(&mut say, "model.hidden", f64::from(spec.model.hidden), 1.0, 2048.0);
+    check_unit(spec, datasets, &mut say);
+    model::check(&spec.model, &mut say);
     within(&mut say, "warm_start.epochs", f64::from(spec.warm_start.epochs), 0.0, 1000.0);
     within(&mut say, "warm_start.batch", f64::from(spec.warm_start.batch), 1.0, 1024.0);
     positive(&mut say, "warm_start.learning_rate", spec.warm_start.learning_rate, 1.0);
@@ -53,6 +52,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
             continue;
         };
+        check_content(dataset, &at("dataset"), &mut say);
         if index == 0 && dataset.visibility != Visibility::Public {
             say(&at("dataset"), "the first participant leads and must be public".to_owned());
         }
@@ -71,10 +71,37 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     check_audit(spec, &mut say);
     for arm in [Arm::Open, Arm::Private] {
         if let Some(rounds) = spec.rounds(arm) {
-            check_rounds(arm.series(), rounds, spec.participants.len(), &mut say);
+            rounds::check(spec, arm, rounds, &mut say);
         }
     }
+    selection::check(spec, &mut say);
     violations
+}
+
+/// That it is speech: nothing else has frames.
+fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
+    if dataset.content != Content::Speech {
+        let (name, content) = (&dataset.name, dataset.content.label());
+        say(field, format!("`{name}` is of {content}; an acoustic model is trained and measured on speech"));
+    }
+}
+
+/// That everybody's data keep the protected units apart. Public data need no protection.
+fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    let named =
+        spec.participants.iter().filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset));
+    let mixed = named.filter(|dataset| dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit));
+    for dataset in mixed {
+        let name = &dataset.name;
+        if spec.unit == PrivacyUnit::User && dataset.users.is_none() {
+            say(
+                "unit",
+                format!("`{name}` has no column of users; use `record` or `speaker`, or ask its owner for one"),
+            );
+        } else {
+            say("unit", format!("the features of `{name}` were normalized by speaker; use `speaker`"));
+        }
+    }
 }
 
 /// The most classes that any of the `used` datasets has.
@@ -93,31 +120,7 @@ fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
             format!("`{}` has {} inputs, `{}` has {}", first.name, first.inputs, other.name, other.inputs),
         );
     }
-    let most = most_classes(&ids, datasets);
-    match spec.model.classes {
-        Some(classes) if classes < most => {
-            say("model.classes", format!("the datasets have {most} classes; give at least that, or leave it out"));
-        }
-        Some(classes) if classes > MAX_CLASSES => say("model.classes", format!("at most 65,536, not {classes}")),
-        _ => {}
-    }
-    let (inputs, hidden) = (u64::from(first.inputs), u64::from(spec.model.hidden.min(2048)));
-    let classes = u64::from(spec.model.classes.unwrap_or(most).min(MAX_CLASSES));
-    let parameters = 4 * hidden * (inputs + hidden + 1) + classes * (hidden + 1);
-    if let Some(audit) = spec.audit.filter(|audit| u64::from(audit.canaries) > parameters) {
-        say(
-            "audit.canaries",
-            format!("each needs a parameter of its own: at most {parameters} for this model, not {}", audit.canaries),
-        );
-    }
-    if parameters > MAX_PARAMETERS {
-        say(
-            "model.hidden",
-            format!(
-                "the model would have {parameters} parameters; at most {MAX_PARAMETERS}: use fewer hidden units or classes"
-            ),
-        );
-    }
+    model::check_size(spec, first.inputs, most_classes(&ids, datasets), say);
 }
 
 fn check_audit(spec: &Spec, say: &mut impl FnMut(&str, String)) {
@@ -149,41 +152,13 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
             continue;
         };
+        check_content(dataset, &at("dataset"), say);
         if dataset.visibility != Visibility::Public {
             say(&at("dataset"), format!("`{}` is not public; only public data are measured on", dataset.name));
         }
         if lead.is_some_and(|lead| lead.worker != dataset.worker) {
             say(&at("dataset"), format!("`{}` does not lie at the lead participant's worker", dataset.name));
         }
-    }
-}
-
-fn check_rounds(arm: &str, rounds: &Rounds, contributors: usize, say: &mut impl FnMut(&str, String)) {
-    let at = |field: &str| format!("{arm}.{field}");
-    within(say, &at("rounds"), f64::from(rounds.rounds), 1.0, 100_000.0);
-    within(say, &at("evaluate_every"), f64::from(rounds.evaluate_every), 1.0, 10_000.0);
-    within(say, &at("deadline_seconds"), f64::from(rounds.deadline_seconds), 1.0, 86_400.0);
-    within(say, &at("quorum"), f64::from(rounds.quorum), 1.0, contributors.max(1) as f64);
-    match rounds.optimizer {
-        Optimizer::Sgd { learning_rate, momentum } => {
-            positive(say, &at("learning_rate"), learning_rate, 1000.0);
-            if !(0.0..1.0).contains(&momentum) {
-                say(&at("momentum"), format!("at least 0 and less than 1, not {momentum}"));
-            }
-        }
-        Optimizer::Adam { learning_rate } => positive(say, &at("learning_rate"), learning_rate, 1.0),
-    }
-}
-
-fn within(say: &mut impl FnMut(&str, String), field: &str, value: f64, least: f64, most: f64) {
-    if !(least..=most).contains(&value) {
-        say(field, format!("from {least} to {most}, not {value}"));
-    }
-}
-
-fn positive(say: &mut impl FnMut(&str, String), field: &str, value: f64, most: f64) {
-    if !(value > 0.0 && value <= most) {
-        say(field, format!("greater than 0 and at most {most}, not {value}"));
     }
 }
 

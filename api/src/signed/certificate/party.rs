@@ -76,11 +76,11 @@ pub struct Mechanism {
     pub event: Event,
     /// How units came into a release.
     pub sampling: Sampling,
-    /// C, the L2 norm to which each unit's contribution was clipped; absent for a mechanism that clips nothing.
+    /// C, the L2 norm to which each unit's contribution to a step was clipped at most; absent for a mechanism that clips nothing.
     pub clip: Option<f64>,
     /// The most that one change moves the sum in L2: the clip by construction, twice the clip when a unit is replaced.
     pub sensitivity: Option<f64>,
-    /// Standard deviation of the noise in each coordinate of the sum: z times the clip.
+    /// Standard deviation of the noise in each coordinate of a step's sum: z times the clip.
     pub noise: Option<f64>,
 }
 
@@ -99,9 +99,9 @@ pub enum Sampling {
 }
 
 impl Sampling {
-    /// The sampling that is part of an event.
+    /// The sampling that is part of an event: of each of its steps, where it has several.
     pub fn of(event: &Event) -> Self {
-        match event {
+        match event.innermost() {
             Event::PoissonSampledGaussian { sampling_rate, .. } => Self::Poisson { rate: sampling_rate.get() },
             _ => Self::Everything,
         }

@@ -1,14 +1,22 @@
 //! Every limit of a spec, each broken alone: the field that is named, and the values on both sides of the limit.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod limits;
+
+use std::num::NonZeroU16;
+
 use time::OffsetDateTime;
-use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
+use undertone_privacy::{NoiseMultiplier, PrivacyUnit, RunShape, SamplingRate, StoppingRate};
 use uuid::Uuid;
 
-use crate::dataset::{Dataset, SizeClass, Visibility};
+use crate::dataset::{Content, Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::Kind;
-use crate::job::dp_sgd::{Audit, Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
+use crate::job::dp_sgd::{
+    Audit, Candidate, Model, Noise, Optimizer, Party, Rounds, Selection, Spec, TestSet, WarmStart, Weights,
+};
+
+use limits::LIMITS;
 
 const LEAD: usize = 0;
 const OURS: usize = 1;
@@ -28,11 +36,14 @@ fn datasets() -> Vec<Dataset> {
         worker: WorkerId(Uuid::from_u128(worker)),
         name: name.to_owned(),
         visibility,
+        content: Content::Speech,
         inputs: 13,
         classes: 40 + index as u32,
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        users: None,
+        units: crate::dataset::usual_units(),
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     };
@@ -44,27 +55,27 @@ fn datasets() -> Vec<Dataset> {
 }
 
 fn noise(noise_multiplier: f64) -> Noise {
-    Noise { noise_multiplier: NoiseMultiplier::new(noise_multiplier).unwrap(), clip: 1.0 }
+    Noise::flat(NoiseMultiplier::new(noise_multiplier).unwrap(), 1.0)
 }
 
 fn spec() -> Spec {
     let party = |index, noise| Party { dataset: id(index), sampling_rate: SamplingRate::new(0.1).unwrap(), noise };
     let rounds = Rounds {
-        rounds: 10,
-        optimizer: Optimizer::Sgd { learning_rate: 0.1, momentum: 0.9 },
         evaluate_every: 5,
         deadline_seconds: 60,
         quorum: 2,
+        ..Rounds::new(10, Optimizer::Sgd { learning_rate: 0.1, momentum: 0.9 })
     };
     Spec {
         unit: PrivacyUnit::Record,
-        model: Model { hidden: 200, classes: None },
+        model: Model::lstm(200, None),
         participants: vec![party(LEAD, None), party(OURS, Some(noise(1.0)))],
         tests: vec![TestSet { name: "common".to_owned(), dataset: id(TEST) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: Some(rounds),
         private: Some(rounds),
         audit: None,
+        selection: None,
         weights: Weights::Equal,
         spare_releases: 4,
         checkpoint_every: 10,
@@ -95,213 +106,22 @@ const fn audit(canaries: u32, guesses: u32, recordings: u32) -> Audit {
     Audit { canaries, guesses, recordings }
 }
 
+/// The private arm with a few steps a round, and a selection among two rates.
+fn selecting(spec: &mut Spec) -> &mut Selection {
+    private(spec).local_steps = 20;
+    let candidate = |learning_rate| Candidate { learning_rate, clip: 1.0 };
+    spec.selection.get_or_insert(Selection {
+        shape: RunShape::new(0.0).unwrap(),
+        stopping: StoppingRate::new(0.1).unwrap(),
+        most_runs: NonZeroU16::new(16).unwrap(),
+        development: 100,
+        candidates: vec![candidate(0.1), candidate(0.3)],
+    })
+}
+
 fn own_noise(spec: &mut Spec) -> &mut Noise {
     spec.participants[OURS].noise.as_mut().unwrap()
 }
-
-const LIMITS: &[Limit] = &[
-    ("spec.unit", &[|spec, _| spec.unit = PrivacyUnit::User], &[|spec, _| spec.unit = PrivacyUnit::Speaker]),
-    (
-        "spec.model.hidden",
-        &[
-            |spec, _| spec.model.hidden = 0,
-            |spec, _| spec.model.hidden = 2049,
-            // More parameters than the server averages, though each size by itself is in range.
-            |spec, _| spec.model = Model { hidden: 1024, classes: Some(65_536) },
-        ],
-        &[|spec, _| spec.model.hidden = 1, |spec, _| spec.model.hidden = 2048],
-    ),
-    (
-        "spec.model.classes",
-        &[
-            |spec, _| spec.model.classes = Some(0),
-            |spec, _| spec.model.classes = Some(41),
-            |spec, _| spec.model.classes = Some(65_537),
-        ],
-        &[|spec, _| spec.model.classes = Some(42), |spec, _| spec.model.classes = Some(65_536)],
-    ),
-    (
-        "spec.warm_start.epochs",
-        &[|spec, _| spec.warm_start.epochs = 1001],
-        &[|spec, _| spec.warm_start.epochs = 0, |spec, _| spec.warm_start.epochs = 1000],
-    ),
-    (
-        "spec.warm_start.batch",
-        &[|spec, _| spec.warm_start.batch = 0, |spec, _| spec.warm_start.batch = 1025],
-        &[|spec, _| spec.warm_start.batch = 1, |spec, _| spec.warm_start.batch = 1024],
-    ),
-    (
-        "spec.warm_start.learning_rate",
-        &[
-            |spec, _| spec.warm_start.learning_rate = 0.0,
-            |spec, _| spec.warm_start.learning_rate = 1.001,
-            |spec, _| spec.warm_start.learning_rate = f64::NAN,
-        ],
-        &[|spec, _| spec.warm_start.learning_rate = 1.0],
-    ),
-    ("spec.spare_releases", &[|spec, _| spec.spare_releases = 1001], &[|spec, _| spec.spare_releases = 0]),
-    (
-        "spec.checkpoint_every",
-        &[|spec, _| spec.checkpoint_every = 0, |spec, _| spec.checkpoint_every = 10_001],
-        &[|spec, _| spec.checkpoint_every = 10_000],
-    ),
-    (
-        "spec.participants",
-        &[|_, datasets| datasets[OURS].inputs = 40, |_, datasets| datasets[TEST].inputs = 40],
-        &[|_, datasets| datasets.iter_mut().for_each(|dataset| dataset.inputs = 40)],
-    ),
-    (
-        "spec.participants.0.dataset",
-        &[|spec, datasets| {
-            datasets[LEAD].visibility = Visibility::Open;
-            spec.participants[LEAD].noise = Some(noise(1.0));
-        }],
-        &[|spec, _| spec.participants[LEAD].noise = Some(noise(1.0))],
-    ),
-    (
-        "spec.participants.1.dataset",
-        &[
-            |spec, _| spec.participants[OURS].dataset = id(9),
-            |spec, _| spec.participants[OURS].dataset = id(LEAD),
-            // Private data have no part in an open arm.
-            |_, datasets| datasets[OURS].visibility = Visibility::Private,
-        ],
-        &[|spec, datasets| {
-            datasets[OURS].visibility = Visibility::Private;
-            spec.open = None;
-        }],
-    ),
-    (
-        "spec.participants.1.noise",
-        &[|spec, _| spec.participants[OURS].noise = None],
-        &[
-            |spec, _| {
-                spec.participants[OURS].noise = None;
-                spec.private = None;
-            },
-            |spec, datasets| {
-                spec.participants[OURS].noise = None;
-                datasets[OURS].visibility = Visibility::Public;
-            },
-        ],
-    ),
-    (
-        "spec.participants.1.noise.clip",
-        &[
-            |spec, _| own_noise(spec).clip = 0.0,
-            |spec, _| own_noise(spec).clip = 1e6 + 1.0,
-            |spec, _| own_noise(spec).clip = f64::INFINITY,
-        ],
-        &[|spec, _| own_noise(spec).clip = 1e6],
-    ),
-    (
-        "spec.participants.1.noise.noise_multiplier",
-        &[|spec, _| *own_noise(spec) = noise(1.0 / 1025.0), |spec, _| *own_noise(spec) = noise(1025.0)],
-        &[|spec, _| *own_noise(spec) = noise(1.0 / 1024.0), |spec, _| *own_noise(spec) = noise(1024.0)],
-    ),
-    (
-        "spec.audit",
-        &[|spec, _| {
-            spec.audit = Some(audit(100, 50, 0));
-            spec.private = None;
-        }],
-        &[|spec, _| spec.audit = Some(audit(100, 50, 0))],
-    ),
-    (
-        "spec.audit.canaries",
-        &[
-            |spec, _| spec.audit = Some(audit(19, 10, 0)),
-            |spec, _| spec.audit = Some(audit(10_001, 10, 0)),
-            // One hidden unit over 13 inputs, 40 classes.
-            |spec, _| {
-                spec.model = Model { hidden: 1, classes: Some(42) };
-                spec.audit = Some(audit(145, 10, 0));
-            },
-        ],
-        &[
-            |spec, _| spec.audit = Some(audit(20, 10, 0)),
-            |spec, _| {
-                spec.model = Model { hidden: 1, classes: Some(42) };
-                spec.audit = Some(audit(144, 10, 0));
-            },
-        ],
-    ),
-    (
-        "spec.audit.guesses",
-        &[
-            |spec, _| spec.audit = Some(audit(100, 0, 0)),
-            |spec, _| spec.audit = Some(audit(100, 51, 0)),
-            |spec, _| spec.audit = Some(audit(100, 102, 0)),
-        ],
-        &[|spec, _| spec.audit = Some(audit(100, 100, 0)), |spec, _| spec.audit = Some(audit(100, 2, 0))],
-    ),
-    (
-        "spec.audit.recordings",
-        &[|spec, _| spec.audit = Some(audit(100, 50, 19)), |spec, _| spec.audit = Some(audit(100, 50, 2001))],
-        &[|spec, _| spec.audit = Some(audit(100, 50, 20)), |spec, _| spec.audit = Some(audit(100, 50, 2000))],
-    ),
-    ("spec.tests", &[|spec, _| spec.tests.clear()], &[]),
-    (
-        "spec.tests.0.name",
-        &[|spec, _| spec.tests[0].name = "  ".to_owned(), |spec, _| spec.tests[0].name = "x".repeat(41)],
-        &[|spec, _| spec.tests[0].name = "ä".repeat(40)],
-    ),
-    (
-        "spec.tests.1.name",
-        &[|spec, _| spec.tests.push(TestSet { name: "common ".to_owned(), dataset: id(LEAD) })],
-        &[|spec, _| spec.tests.push(TestSet { name: "own".to_owned(), dataset: id(LEAD) })],
-    ),
-    (
-        "spec.tests.0.dataset",
-        &[
-            |spec, _| spec.tests[0].dataset = id(9),
-            |_, datasets| datasets[TEST].visibility = Visibility::Open,
-            |_, datasets| datasets[TEST].worker = datasets[OURS].worker,
-        ],
-        &[],
-    ),
-    (
-        "spec.open.rounds",
-        &[|spec, _| open(spec).rounds = 0, |spec, _| open(spec).rounds = 100_001],
-        &[|spec, _| open(spec).rounds = 100_000],
-    ),
-    ("spec.private.rounds", &[|spec, _| private(spec).rounds = 0], &[|spec, _| private(spec).rounds = 1]),
-    (
-        "spec.private.evaluate_every",
-        &[|spec, _| private(spec).evaluate_every = 0, |spec, _| private(spec).evaluate_every = 10_001],
-        &[|spec, _| private(spec).evaluate_every = 10_000],
-    ),
-    (
-        "spec.private.deadline_seconds",
-        &[|spec, _| private(spec).deadline_seconds = 0, |spec, _| private(spec).deadline_seconds = 86_401],
-        &[|spec, _| private(spec).deadline_seconds = 86_400],
-    ),
-    (
-        "spec.private.quorum",
-        &[|spec, _| private(spec).quorum = 0, |spec, _| private(spec).quorum = 3],
-        &[|spec, _| private(spec).quorum = 1, |spec, _| private(spec).quorum = 2],
-    ),
-    (
-        "spec.private.learning_rate",
-        &[
-            |spec, _| private(spec).optimizer = Optimizer::Sgd { learning_rate: 1000.5, momentum: 0.0 },
-            |spec, _| private(spec).optimizer = Optimizer::Adam { learning_rate: 0.0 },
-            |spec, _| private(spec).optimizer = Optimizer::Adam { learning_rate: 1.5 },
-        ],
-        &[
-            |spec, _| private(spec).optimizer = Optimizer::Sgd { learning_rate: 1000.0, momentum: 0.0 },
-            |spec, _| private(spec).optimizer = Optimizer::Adam { learning_rate: 1.0 },
-        ],
-    ),
-    (
-        "spec.open.momentum",
-        &[
-            |spec, _| open(spec).optimizer = Optimizer::Sgd { learning_rate: 0.1, momentum: 1.0 },
-            |spec, _| open(spec).optimizer = Optimizer::Sgd { learning_rate: 0.1, momentum: -0.1 },
-        ],
-        &[|spec, _| open(spec).optimizer = Optimizer::Sgd { learning_rate: 0.1, momentum: 0.999 }],
-    ),
-];
 
 #[test]
 fn every_limit_names_its_field_and_only_it() {
@@ -358,6 +178,6 @@ fn a_settled_spec_has_the_most_classes_of_all_its_datasets_tests_included_and_of
     let settled = spec().settled(&known);
     assert_eq!(settled.model.classes, Some(42), "the test set has the most");
     assert_eq!(settled.check(&known), Vec::new());
-    let chosen = Spec { model: Model { hidden: 200, classes: Some(64) }, ..spec() };
+    let chosen = Spec { model: Model::lstm(200, Some(64)), ..spec() };
     assert_eq!(chosen.clone().settled(&known), chosen, "what was said stays");
 }

@@ -1,0 +1,163 @@
+//! `active_learning`: a classifier of queries, taught by people who see only questions that are private, after *Active Learning
+//! with Private Queries* and Li, Qardaji and Su (2012).
+//!
+//! Every participant with a private log draws one sample of its rows, shows the texts that at least k sampled rows ask, and is
+//! done: one release, paid once, before it leaves. The lead, whose data are public, trains on a golden set of its own, chooses the
+//! questions that teach most, has people answer them, and trains again. Whatever it does follows from what was released and from
+//! the answers, and costs nothing more.
+//!
+//! Every option of a spec stands in the file of its subject: `party.rs`, `learning.rs`, `rehearsal.rs`. `cost.rs` alone says what is
+//! charged, `check.rs` what is refused.
+//!
+#![doc = include_str!("active_learning/spec.md")]
+
+mod check;
+mod cost;
+mod learning;
+mod party;
+mod rehearsal;
+mod report;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::{Event, PrivacyUnit};
+
+use super::{Charge, Kind, Measured, Purpose, Series};
+use crate::dataset::Dataset;
+use crate::id::DatasetId;
+use crate::problem::Violation;
+use crate::question::Questions;
+
+pub use super::dp_sgd::{Content, TestSet};
+pub use crate::question::Label;
+pub use learning::{Acquisition, Aggregation, Classifier, Encoder};
+pub use party::{Gate, Party};
+pub use rehearsal::Rehearsal;
+pub use report::{
+    AnnotatorResult, BINS, Frequency, LearningPoint, PoolResult, Rehearsed, RehearsedPoint, Report, TestResult,
+    Uncertainty,
+};
+
+/// The series under which a pool of questions is paid for and sent, in one round: number 1.
+pub const POOL: &str = "pool";
+/// The series under which the classifier is measured; round 0 is after the golden set alone.
+pub const CLASSIFIER: &str = "classifier";
+
+/// An `active_learning` job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ActiveLearningSpec))]
+pub struct Spec {
+    /// Who is protected: records (rows of a log) or users.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "user"))]
+    pub unit: PrivacyUnit,
+    /// The participants, 1 to 100; the first leads and must be public.
+    pub participants: Vec<Party>,
+    /// What may be answered: 2 to 200 labels.
+    pub labels: Vec<Label>,
+    /// How to answer, for the annotators to read: at most 10,000 characters.
+    #[serde(default)]
+    pub guidelines: String,
+    /// The test sets: 1 to 20, public, labelled.
+    pub tests: Vec<TestSet>,
+    /// Labelled examples of the lead's training split with which the classifier begins: 1 to 1,000,000.
+    pub golden: u32,
+    /// Rounds of questions: 1 to 1,000.
+    pub rounds: u32,
+    /// Most questions of a round: 1 to 10,000.
+    pub batch: u32,
+    /// By what the questions of a round are chosen.
+    #[serde(default)]
+    pub acquisition: Acquisition,
+    /// Whether the questions of one round are also to differ from each other.
+    #[serde(default)]
+    pub diversity: bool,
+    /// The classifier and how it is trained.
+    #[serde(default)]
+    pub classifier: Classifier,
+    /// People who answer each question: 1 to 20.
+    #[serde(default = "one")]
+    pub annotators: u32,
+    /// How several answers become one label.
+    #[serde(default)]
+    pub aggregation: Aggregation,
+    /// Seconds that a round of questions, and the pools, are waited for: 1 to 2,592,000 (30 days). All rounds together take a year
+    /// at most.
+    pub deadline_seconds: u32,
+    /// An experiment on the lead's public log, with annotators that are played, when it is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rehearsal: Option<Rehearsal>,
+    /// Seed of the golden set's choice, of initialization, order and dropout. What is drawn from private data has no seed.
+    pub seed: u64,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl Spec {
+    /// The party with `dataset`, when it takes part.
+    pub fn party(&self, dataset: DatasetId) -> Option<&Party> {
+        self.participants.iter().find(|party| party.dataset == dataset)
+    }
+
+    /// Most questions that are asked in all rounds.
+    pub fn questions_in_all(&self) -> u64 {
+        u64::from(self.rounds) * u64::from(self.batch)
+    }
+}
+
+impl Kind for Spec {
+    const NAME: &'static str = "active_learning";
+
+    fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
+        check::check(self, datasets)
+    }
+
+    fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
+        let mut used: Vec<_> = self.participants.iter().map(|party| (party.dataset, Purpose::Participate)).collect();
+        for test in &self.tests {
+            if !used.iter().any(|(dataset, _)| *dataset == test.dataset) {
+                used.push((test.dataset, Purpose::Evaluate));
+            }
+        }
+        used
+    }
+
+    fn cost(&self, dataset: &Dataset) -> Option<Charge> {
+        cost::cost(self, dataset)
+    }
+
+    fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
+        cost::release(self, dataset, series)
+    }
+
+    fn units(&self, dataset: &Dataset) -> u64 {
+        dataset.count(self.unit).0
+    }
+
+    fn series(&self, _datasets: &[Dataset]) -> Vec<Series> {
+        Vec::new()
+    }
+
+    fn measured(&self) -> Measured {
+        Measured {
+            series: vec![(CLASSIFIER.to_owned(), self.rounds)],
+            tests: self.tests.iter().map(|test| test.name.clone()).collect(),
+        }
+    }
+
+    fn questions(&self) -> Option<Questions> {
+        Some(Questions {
+            series: POOL.to_owned(),
+            asking: self.participants.iter().filter(|party| party.gate.is_some()).map(|party| party.dataset).collect(),
+            lead: self.participants.first()?.dataset,
+            labels: self.labels.clone(),
+            guidelines: self.guidelines.clone(),
+            annotators: self.annotators,
+            rounds: self.rounds,
+            batch: self.batch,
+            deadline_seconds: self.deadline_seconds,
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Limits of the participants and their gates.
+
+use std::collections::HashSet;
+
+use undertone_privacy::kanon::{Shown, least_epsilon};
+use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
+
+use super::{check_classes, find};
+use crate::dataset::{Content, Dataset, Visibility};
+use crate::job::active_learning::{Gate, Spec};
+use crate::job::check::within;
+
+/// Most participants in a job.
+const MAX_PARTICIPANTS: usize = 100;
+
+/// The participants, one by one, and the unit that their data must keep apart.
+pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    if spec.participants.is_empty() || spec.participants.len() > MAX_PARTICIPANTS {
+        say("participants", format!("name 1 to {MAX_PARTICIPANTS}, not {}", spec.participants.len()));
+    }
+    if spec.unit == PrivacyUnit::Speaker {
+        say("unit", "query logs have no speakers; use `record` or `user`".to_owned());
+    }
+    if !spec.participants.is_empty() && spec.participants.iter().all(|party| party.gate.is_none()) {
+        say("participants", "nobody asks anything: give at least one participant a gate".to_owned());
+    }
+    let mut seen = HashSet::new();
+    for (index, party) in spec.participants.iter().enumerate() {
+        let at = |field: &str| format!("participants.{index}.{field}");
+        if !seen.insert(party.dataset) {
+            say(&at("dataset"), "each dataset takes part once".to_owned());
+        }
+        let dataset = find(datasets, party.dataset);
+        match dataset {
+            None => say(&at("dataset"), "no such dataset in this consortium".to_owned()),
+            Some(dataset) => check_dataset(spec, index, dataset, &at("dataset"), say),
+        }
+        if party.gate.is_none() && index > 0 {
+            let give = "only the lead may ask nothing: give a gate, or leave this participant out";
+            say(&at("gate"), give.to_owned());
+        }
+        let public = dataset.is_some_and(|dataset| dataset.visibility == Visibility::Public);
+        if let Some(gate) = party.gate {
+            check_gate(spec, &gate, public, &|field| at(&format!("gate.{field}")), say);
+        }
+    }
+}
+
+fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
+    let (name, public) = (&dataset.name, dataset.visibility == Visibility::Public);
+    if dataset.content != Content::Queries {
+        say(field, format!("`{name}` is of {}; questions are asked of query logs", dataset.content.label()));
+        return;
+    }
+    if index == 0 && !public {
+        say(field, "the first participant leads and must be public".to_owned());
+    } else if index == 0 {
+        check_classes(spec, dataset, field, say);
+        if spec.golden <= 1_000_000 && u64::from(spec.golden) > dataset.records.most() {
+            let has = dataset.records.0;
+            say("golden", format!("`{name}` has about {has} examples; take at most as many as there are"));
+        }
+    }
+    if !public && index > 0 && spec.unit != PrivacyUnit::Speaker && !dataset.keeps_apart(spec.unit) {
+        let other = if spec.unit == PrivacyUnit::User {
+            "no column of users; use `record`"
+        } else {
+            "rows that belong together; use `user`"
+        };
+        say("unit", format!("`{name}` has {other}, or ask its owner"));
+    }
+}
+
+fn check_gate(
+    spec: &Spec,
+    gate: &Gate,
+    public: bool,
+    at: &impl Fn(&str) -> String,
+    say: &mut impl FnMut(&str, String),
+) {
+    within(say, &at("threshold"), f64::from(gate.threshold.get()), 1.0, 1e6);
+    let most = if spec.unit == PrivacyUnit::Record { 1 } else { 1000 };
+    if gate.rows_per_unit.get() > most {
+        let given = gate.rows_per_unit;
+        let say_what = match spec.unit {
+            PrivacyUnit::User | PrivacyUnit::Speaker => format!("from 1 to {most}, not {given}"),
+            PrivacyUnit::Record => {
+                format!("1, not {given}: a row is one row; protect users where one of them may have several")
+            }
+        };
+        say(&at("rows_per_unit"), say_what);
+    }
+    if public {
+        return;
+    }
+    let (rate, epsilon) = (gate.sampling_rate.get(), gate.epsilon.get());
+    if rate >= 1.0 {
+        let less = "less than 1: without sampling k-anonymity promises nothing; only public data may be shown so";
+        say(&at("sampling_rate"), less.to_owned());
+        return;
+    }
+    let least = least_epsilon(gate.shown, rate);
+    if epsilon < least {
+        let set = if gate.shown == Shown::Set { "" } else { ", or show only the set of texts" };
+        say(
+            &at("epsilon"),
+            format!("at least {least:.4} at this sampling rate, not {epsilon}: raise it, sample less{set}"),
+        );
+        return;
+    }
+    if gate.threshold.get() > 1_000_000 || gate.rows_per_unit.get() > most {
+        return;
+    }
+    if mechanism::guarantee(&gate.event(), Adjacency::AddRemove).is_err() {
+        let void = "its delta would reach 1, which promises nothing: raise the threshold, sample less, or allow fewer rows of a user";
+        say(&at("threshold"), void.to_owned());
+    }
+}

@@ -1,0 +1,25 @@
+//! What an `active_learning` job charges: one pool, once. The ledgers, the sites' policies and every planner ask here.
+//!
+//! A second pool of the same log would be a second sample and a second charge (Li, Qardaji and Su's promise does not compose for
+//! free); the job draws none. Ranking, asking, training and measuring use released questions, answers and public data alone.
+
+use undertone_privacy::{Adjacency, Event};
+
+use super::{POOL, Spec};
+use crate::dataset::{Dataset, Visibility};
+use crate::job::Charge;
+
+/// See [`crate::job::Kind::cost`].
+pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
+    let event = release(spec, dataset, POOL)?;
+    Some(Charge { unit: spec.unit, adjacency: Adjacency::AddRemove, event, releases: 1 })
+}
+
+/// See [`crate::job::Kind::release`]. A dataset marked open is charged as a private one: it was opened for gradients, not for
+/// reading.
+pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Event> {
+    if dataset.visibility == Visibility::Public || series != POOL {
+        return None;
+    }
+    Some(spec.party(dataset.id)?.gate?.event())
+}

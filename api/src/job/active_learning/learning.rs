@@ -1,0 +1,104 @@
+//! The classifier, the choice of questions, and what becomes of answers. All of it is done with released questions, answers and
+//! public data, so nothing here costs anything.
+
+use serde::{Deserialize, Serialize};
+
+/// By what the questions of a round are chosen: those of which it is greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Acquisition {
+    /// Chance, for comparison.
+    Random,
+    /// Entropy of the mean prediction over the passes, −Σ p ln p.
+    #[default]
+    Entropy,
+    /// 1 − max p of the mean prediction.
+    LeastConfidence,
+    /// 1 − (p₁ − p₂): how little the best label leads the second.
+    Margin,
+    /// Entropy of the mean less the mean of the entropies: what the passes disagree on (Houlsby et al. 2011). Needs dropout, and
+    /// two passes.
+    Bald,
+}
+
+impl Acquisition {
+    /// All of them, in the order of forms.
+    pub const ALL: [Self; 5] = [Self::Random, Self::Entropy, Self::LeastConfidence, Self::Margin, Self::Bald];
+
+    /// Its name for people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Entropy => "entropy",
+            Self::LeastConfidence => "least confidence",
+            Self::Margin => "margin",
+            Self::Bald => "disagreement (BALD)",
+        }
+    }
+}
+
+/// How several answers to a question become one label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Aggregation {
+    /// The label that most gave; of several such the one that comes first in the job's list.
+    #[default]
+    Majority,
+    /// By how well each annotator agrees with the others, label by label (Dawid and Skene 1979). Needs two annotators.
+    DawidSkene,
+}
+
+/// What reads a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Encoder {
+    /// Hashed n-grams of characters and words, added up.
+    #[default]
+    Bag,
+    /// The words in their order, each by its hashed n-grams, through an LSTM.
+    Lstm,
+}
+
+/// The classifier: hashed pieces of the text → embedding → encoder → dense layer → dropout → labels.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct Classifier {
+    /// What reads a text.
+    pub encoder: Encoder,
+    /// Rows of the embedding table, to which pieces of the text are hashed: 256 to 1,048,576.
+    pub buckets: u32,
+    /// Width of the embedding: 1 to 1,024. With the buckets at most 67,108,864 numbers.
+    pub embedding: u32,
+    /// Units of the hidden layer (of each gate, for the LSTM): 1 to 2,048.
+    pub hidden: u32,
+    /// Probability with which a number of the embedding or of the hidden layer is left out, in training and in each pass: 0 to 0.9.
+    pub dropout: f64,
+    /// T: predictions with other units left out, from which uncertainty is told: 1 to 1,000.
+    pub passes: u32,
+    /// Passes over the labelled examples in each training, which begins anew: 1 to 1,000.
+    pub epochs: u32,
+    /// Examples of a step: 1 to 4,096.
+    pub batch: u32,
+    /// Learning rate of Adam: above 0, at most 1.
+    pub learning_rate: f64,
+}
+
+impl Default for Classifier {
+    fn default() -> Self {
+        Self {
+            encoder: Encoder::Bag,
+            buckets: 65_536,
+            embedding: 64,
+            hidden: 128,
+            dropout: 0.5,
+            passes: 20,
+            epochs: 20,
+            batch: 32,
+            learning_rate: 0.01,
+        }
+    }
+}

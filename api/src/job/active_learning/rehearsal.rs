@@ -1,0 +1,20 @@
+//! An experiment on public data: what (β, k) would have cost in accuracy, had the lead's log been private.
+
+use serde::{Deserialize, Serialize};
+
+/// What is tried on the lead's public log, with annotators that are played. Every pair of a rate and a threshold is tried, and
+/// β = 1 with k = 1, which protects nobody, beside them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Rehearsal {
+    /// β: 1 to 10 rates, above 0 and below 1, ascending.
+    pub rates: Vec<f64>,
+    /// k: 1 to 10 thresholds, 1 to 100,000, ascending.
+    pub thresholds: Vec<u32>,
+    /// Questions that are asked in each trial, in rounds of the job's batch: 1 to 100,000.
+    pub questions: u32,
+    /// Times that each is tried, with other chance: 1 to 20.
+    pub repeats: u32,
+    /// Probability with which a played annotator gives the label of the log, else another at random: above 0, at most 1.
+    pub annotator_accuracy: f64,
+}

@@ -1,0 +1,157 @@
+//! What a finished job tells. Every figure follows from released questions, from answers, and from public data.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::PrivacyUnit;
+
+use super::Content;
+use crate::id::DatasetId;
+
+/// Bins of [`Uncertainty`].
+pub const BINS: usize = 20;
+
+/// A pool of questions as it left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PoolResult {
+    /// Whose it was.
+    pub dataset: DatasetId,
+    /// β.
+    pub sampling_rate: f64,
+    /// k.
+    pub threshold: u32,
+    /// Who is protected.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub unit: PrivacyUnit,
+    /// ε of the release for one unit; absent for public data.
+    #[serde(default)]
+    pub epsilon: Option<f64>,
+    /// δ of the release for one unit, rounded up; absent for public data.
+    #[serde(default)]
+    pub delta: Option<f64>,
+    /// Questions in it.
+    pub queries: u64,
+}
+
+/// The classifier after a round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LearningPoint {
+    /// The round; 0 is after the golden set alone.
+    pub round: u32,
+    /// Questions asked so far.
+    pub asked: u64,
+    /// Of these, with a label.
+    pub labelled: u64,
+    /// By test set, in the spec's order.
+    pub tests: Vec<TestResult>,
+}
+
+/// The classifier on one test set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ActiveLearningTestResult))]
+pub struct TestResult {
+    /// The test set's name.
+    pub name: String,
+    /// Part of the examples classified right: 0 to 1.
+    pub accuracy: f64,
+    /// Mean cross-entropy in nats.
+    pub loss: f64,
+    /// Examples measured.
+    pub examples: u64,
+}
+
+/// How uncertain the classifier was of the questions that were not asked yet, before a round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Uncertainty {
+    /// The round, from 1.
+    pub round: u32,
+    /// Questions by entropy over its maximum ln(labels), in [`BINS`] equal bins from 0 to 1.
+    pub bins: Vec<u64>,
+}
+
+/// How many queries are asked how often: of shown counts, or of the lead's public log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Frequency {
+    /// Least occurrences of the bin, a power of two; it reaches to the next.
+    pub occurrences: u64,
+    /// Distinct queries in it.
+    pub queries: u64,
+}
+
+/// A pair (β, k) as the rehearsal found it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Rehearsed {
+    /// β.
+    pub sampling_rate: f64,
+    /// k.
+    pub threshold: u32,
+    /// Whether it is the comparison, β = 1 and k = 1, that protects nobody.
+    pub baseline: bool,
+    /// Queries that would have been shown, on average over the repeats, rounded.
+    pub pool: u64,
+    /// Shown queries of fewer than k kept rows, over all repeats, by an exact count: 0 unless the gate is broken.
+    pub violations: u64,
+    /// Accuracy against labels, ascending; the first is the golden set alone.
+    pub points: Vec<RehearsedPoint>,
+    /// δ at the ε of the job's own gates for one unit; absent for the comparison, and where ε is too small for the rate.
+    #[serde(default)]
+    pub delta: Option<f64>,
+}
+
+/// A point of a rehearsed learning curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RehearsedPoint {
+    /// Labels so far, beside the golden set.
+    pub labelled: u64,
+    /// Mean accuracy on the first test set over the repeats: 0 to 1.
+    pub accuracy: f64,
+    /// Its standard deviation over the repeats; 0 for one repeat.
+    pub deviation: f64,
+}
+
+/// An annotator, by the number in the job.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AnnotatorResult {
+    /// The number.
+    pub annotator: u32,
+    /// Answers that counted.
+    pub annotations: u64,
+    /// How often right, as Dawid and Skene's model estimates it: 0 to 1. Absent when nobody else answered the same questions.
+    #[serde(default)]
+    pub accuracy: Option<f64>,
+    /// Part of the answers that are the question's label in the end: 0 to 1. Absent without labels.
+    #[serde(default)]
+    pub agreement: Option<f64>,
+}
+
+/// What a finished `active_learning` job tells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ActiveLearningReport))]
+pub struct Report {
+    /// The pools, in the order of the participants.
+    pub pools: Vec<PoolResult>,
+    /// The classifier after each round, from 0.
+    pub learning: Vec<LearningPoint>,
+    /// Uncertainty before each round.
+    pub uncertainty: Vec<Uncertainty>,
+    /// Frequencies, ascending; empty where no counts are shown and the lead's log has none.
+    #[serde(default)]
+    pub frequency: Vec<Frequency>,
+    /// What the rehearsal found; empty when none was wanted.
+    #[serde(default)]
+    pub rehearsal: Vec<Rehearsed>,
+    /// The annotators, by number.
+    #[serde(default)]
+    pub annotators: Vec<AnnotatorResult>,
+    /// Fleiss' κ of the answers: 1 is full agreement, 0 is chance. Absent when no two people answered one question.
+    #[serde(default)]
+    pub agreement: Option<f64>,
+    /// The public data that the lead learned from and measured on. Nothing of the others' is ever told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<Content>,
+}

@@ -1,0 +1,122 @@
+//! That what is charged is what leaves, once, whatever is asked; and that the documentation is true.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use undertone_privacy::{Adjacency, Event, kanon, mechanism};
+use uuid::Uuid;
+
+use super::{POOL, Spec};
+use crate::dataset::{Content, Dataset, SizeClass, Visibility};
+use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::{Kind as _, Spec as AnySpec};
+use undertone_privacy::PrivacyUnit;
+
+/// The example of the documentation and the event that it says is charged.
+pub(crate) fn example() -> (Spec, Event) {
+    let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    let event = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    assert!(blocks.next().is_none());
+    (spec, event)
+}
+
+/// The lead of the example, public and labelled, and the log of the other, which has users.
+pub(crate) fn datasets() -> Vec<Dataset> {
+    let dataset = |id: u128, name: &str, visibility, classes, users| Dataset {
+        id: DatasetId(Uuid::from_u128(id)),
+        lineage: LineageId(Uuid::from_u128(100 + id)),
+        organization: OrganizationId(Uuid::from_u128(200 + id)),
+        organization_name: "an organization".to_owned(),
+        worker: WorkerId(Uuid::from_u128(300 + id)),
+        name: name.to_owned(),
+        visibility,
+        content: Content::Queries,
+        inputs: 0,
+        classes,
+        records: SizeClass(10_000),
+        speakers: SizeClass(1),
+        test_records: 500,
+        users,
+        units: match users {
+            Some(_) => vec![PrivacyUnit::Record, PrivacyUnit::User],
+            None => vec![PrivacyUnit::Record],
+        },
+        accounts: Vec::new(),
+        created_at: time::OffsetDateTime::UNIX_EPOCH,
+    };
+    vec![
+        dataset(1, "collection", Visibility::Public, 3, None),
+        dataset(2, "bank", Visibility::Private, 0, Some(SizeClass(1000))),
+    ]
+}
+
+#[test]
+fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
+    let (spec, said) = example();
+    let datasets = datasets();
+    assert_eq!(spec.check(&datasets), Vec::new());
+    let charge = spec.cost(&datasets[1]).unwrap();
+    assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::User, Adjacency::AddRemove));
+    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
+    let gate = spec.participants[1].gate.unwrap();
+    let one = kanon::delta(gate.shown, 20, gate.sampling_rate.get(), 0.25).unwrap().get();
+    assert!((0.5..0.5 + 1e-12).contains(&epsilon.get()) && delta.get() > 2.0 * one && delta.get() < 2.4 * one);
+    assert!(delta.get() < 1e-6, "{delta:?}");
+}
+
+#[test]
+fn a_pool_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
+    let (spec, event) = example();
+    let datasets = datasets();
+    assert_eq!(spec.release(&datasets[1], POOL), Some(event.clone()));
+    assert_eq!(spec.release(&datasets[1], "classifier"), None);
+    assert_eq!((spec.cost(&datasets[0]), spec.release(&datasets[0], POOL)), (None, None), "the lead is public");
+    let stranger = Dataset { id: DatasetId(Uuid::from_u128(9)), ..datasets[1].clone() };
+    assert_eq!(spec.cost(&stranger), None);
+    let opened = Dataset { visibility: Visibility::Open, ..datasets[1].clone() };
+    assert_eq!(spec.cost(&opened).unwrap().event, event, "opened for gradients, not for reading");
+}
+
+#[test]
+fn what_follows_the_release_costs_nothing() {
+    let (spec, _) = example();
+    let datasets = datasets();
+    let paid = spec.cost(&datasets[1]);
+    let changed = Spec { rounds: 900, batch: 1, annotators: 20, golden: 5, seed: 7, rehearsal: None, ..spec };
+    assert_eq!(changed.cost(&datasets[1]), paid);
+}
+
+#[test]
+fn the_server_is_told_all_of_the_questions_and_nothing_of_the_kind() {
+    let (spec, _) = example();
+    let any = AnySpec::ActiveLearning(spec.clone());
+    let asked = any.questions().unwrap();
+    assert_eq!(asked.asking, [spec.participants[1].dataset], "the lead of the example asks nothing");
+    assert_eq!((asked.lead, asked.series.as_str()), (spec.participants[0].dataset, POOL));
+    assert_eq!((asked.rounds, asked.batch, asked.annotators, asked.deadline_seconds), (5, 50, 2, 86_400));
+    assert_eq!((asked.labels, asked.guidelines), (spec.labels, spec.guidelines));
+    assert_eq!(any.series(&[]), Vec::new());
+    assert_eq!(any.measured().series, [("classifier".to_owned(), 5)]);
+}
+
+#[test]
+fn a_spec_survives_the_wire() {
+    let any = AnySpec::ActiveLearning(example().0);
+    let text = serde_json::to_string(&any).unwrap();
+    assert!(text.starts_with(r#"{"kind":"active_learning","spec":{"unit":"user""#), "{text}");
+    assert_eq!(serde_json::from_str::<AnySpec>(&text).unwrap(), any);
+}
+
+#[test]
+fn what_is_left_out_has_the_default_that_is_documented() {
+    let (spec, _) = example();
+    let mut value = serde_json::to_value(&spec).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    for field in ["classifier", "acquisition", "diversity", "annotators", "aggregation", "guidelines", "rehearsal"] {
+        assert!(fields.remove(field).is_some(), "{field}");
+    }
+    let read: Spec = serde_json::from_value(value).unwrap();
+    assert_eq!(read.classifier, spec.classifier, "the example writes the defaults of the classifier");
+    assert_eq!((read.annotators, read.diversity, read.rehearsal), (1, false, None));
+    assert_eq!((read.acquisition, read.aggregation), Default::default());
+}

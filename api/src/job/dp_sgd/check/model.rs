@@ -1,0 +1,67 @@
+//! Limits of the model.
+
+use super::within;
+use crate::job::dp_sgd::{Arm, Model, Spec};
+
+/// Most classes: labels are 16 bits wide.
+const MAX_CLASSES: u32 = 65_536;
+/// Most hidden units of a layer.
+const MAX_HIDDEN: u32 = 2048;
+/// Most recurrent layers.
+const MAX_LAYERS: u32 = 4;
+/// The frames that a convolution may see.
+const CONTEXT: (u32, u32) = (3, 31);
+/// Most parameters of a model: what the server averages as one vector.
+const MAX_PARAMETERS: u64 = 64 << 20;
+
+/// The model by itself.
+pub(super) fn check(model: &Model, say: &mut impl FnMut(&str, String)) {
+    within(say, "model.hidden", f64::from(model.hidden), 1.0, f64::from(MAX_HIDDEN));
+    within(say, "model.layers", f64::from(model.layers), 1.0, f64::from(MAX_LAYERS));
+    if let Some(context) = model.context.filter(|frames| frames % 2 == 0 || !(CONTEXT.0..=CONTEXT.1).contains(frames)) {
+        let (least, most) = CONTEXT;
+        say(
+            "model.context",
+            format!("an odd number of frames from {least} to {most}, not {context}: the present one is in the middle"),
+        );
+    }
+}
+
+/// The model beside the data: `inputs` coefficients in a frame, and `most` classes in any dataset.
+pub(super) fn check_size(spec: &Spec, inputs: u32, most: u32, say: &mut impl FnMut(&str, String)) {
+    match spec.model.classes {
+        Some(classes) if classes < most => {
+            say("model.classes", format!("the datasets have {most} classes; give at least that, or leave it out"));
+        }
+        Some(classes) if classes > MAX_CLASSES => say("model.classes", format!("at most 65,536, not {classes}")),
+        _ => {}
+    }
+    let classes = spec.model.classes.unwrap_or(most).min(MAX_CLASSES);
+    // What is out of range by itself is said once, of itself.
+    let model = Model {
+        hidden: spec.model.hidden.min(MAX_HIDDEN),
+        layers: spec.model.layers.clamp(1, MAX_LAYERS),
+        context: spec.model.context.map(|frames| frames.min(CONTEXT.1)),
+        ..spec.model.clone()
+    };
+    let parameters = model.parameters(model.parts(), inputs, classes);
+    let trained = spec.rounds(Arm::Private).map_or(parameters, |rounds| {
+        let parts = rounds.trained(&model);
+        if parts.is_empty() { parameters } else { model.parameters(parts, inputs, classes) }
+    });
+    if let Some(audit) = spec.audit.filter(|audit| u64::from(audit.canaries) > trained) {
+        say(
+            "audit.canaries",
+            format!("each needs a trained parameter of its own: at most {trained} here, not {}", audit.canaries),
+        );
+    }
+    if parameters > MAX_PARAMETERS {
+        say(
+            "model.hidden",
+            format!(
+                "the model would have {parameters} parameters; at most {MAX_PARAMETERS}: use fewer hidden units, layers or \
+                 classes"
+            ),
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! Limits of private selection.
+
+use super::{positive, within};
+use crate::job::dp_sgd::{Arm, Optimizer, Spec};
+
+/// The candidates.
+const CANDIDATES: (usize, usize) = (2, 64);
+/// Runs of a round: all of them are made, whatever K is.
+const RUNS: (f64, f64) = (2.0, 1000.0);
+/// Most utterances of development data: all participants fetch them.
+const MAX_DEVELOPMENT: f64 = 2000.0;
+/// The least chance of stopping: below it, K is all but always cut off by `most_runs`.
+const LEAST_STOPPING: f64 = 1.0 / 1024.0;
+
+/// Private selection, when it is asked for.
+pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
+    let Some(selection) = &spec.selection else { return };
+    let Some(rounds) = spec.rounds(Arm::Private) else {
+        say("selection", "only the private arm selects: ask for it, or leave the selection out".to_owned());
+        return;
+    };
+    if rounds.local_steps < 2 {
+        let why = "a run is a round's local steps, and its update travels: set `private.local_steps` to 2 or more";
+        say("selection", why.to_owned());
+    }
+    if spec.audit.is_some() {
+        let why = "an audit guesses from every release, and here the runs that lost are none: leave one of them out";
+        say("selection", why.to_owned());
+    }
+    if selection.shape.get() > 1.0 {
+        say("selection.shape", format!("more than -1 and at most 1, not {}", selection.shape.get()));
+    }
+    within(say, "selection.stopping", selection.stopping.get(), LEAST_STOPPING, 1.0);
+    within(say, "selection.most_runs", f64::from(selection.most_runs.get()), RUNS.0, RUNS.1);
+    within(say, "selection.development", f64::from(selection.development), 1.0, MAX_DEVELOPMENT);
+    let (least, most) = CANDIDATES;
+    if !(least..=most).contains(&selection.candidates.len()) {
+        say("selection.candidates", format!("name {least} to {most}, not {}", selection.candidates.len()));
+    }
+    let most_rate = if matches!(rounds.optimizer, Optimizer::Sgd { .. }) { 1000.0 } else { 1.0 };
+    for (index, candidate) in selection.candidates.iter().enumerate() {
+        let at = |field: &str| format!("selection.candidates.{index}.{field}");
+        positive(say, &at("learning_rate"), candidate.learning_rate, most_rate);
+        positive(say, &at("clip"), candidate.clip, 1.0);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a `dp_sgd` job charges: what one vector of a party releases, and how often at worst. The ledgers, the sites' policies and
+//! every planner ask here.
+//!
+//! A round of s local steps is s noisy gradients of which only the sum of steps is seen: one payment of `Repeated`. The best of
+//! several runs is `Selected`. How gradients are clipped, how the optimizer steps, which parts are trained and in how many bits
+//! a vector travels change nothing: the noise is z times the sensitivity in each case, and the rest is post-processing.
+
+use undertone_privacy::{Adjacency, Event};
+
+use super::{Arm, Party, Spec};
+use crate::dataset::{Dataset, Visibility};
+use crate::job::Charge;
+
+/// See [`crate::job::Kind::cost`].
+pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
+    if dataset.visibility == Visibility::Public {
+        return None;
+    }
+    let party = spec.party(dataset.id)?;
+    let charge = |event, releases| Charge { unit: spec.unit, adjacency: Adjacency::AddRemove, event, releases };
+    // The private arm is charged whatever else happens: an owner who also opens the dataset for the comparison sees what
+    // the private arm costs by itself. What the open arm publishes has no price; it is recorded beside the account.
+    if let (Some(rounds), Some(event)) = (&spec.private, spec.private_event(party)) {
+        return Some(charge(event, u64::from(rounds.rounds) + u64::from(spec.spare_releases)));
+    }
+    let open = spec.open.as_ref().filter(|_| dataset.visibility == Visibility::Open)?;
+    Some(charge(Event::NonPrivate, u64::from(open.rounds)))
+}
+
+/// See [`crate::job::Kind::release`].
+pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Event> {
+    let party = spec.party(dataset.id)?;
+    match dataset.visibility {
+        Visibility::Public => None,
+        Visibility::Open if spec.open.is_some() && series == Arm::Open.series() => Some(Event::NonPrivate),
+        Visibility::Open | Visibility::Private => {
+            if series == Arm::Private.series() {
+                spec.private_event(party)
+            } else {
+                None
+            }
+        }
+    }
+}
+
+impl Spec {
+    /// What one vector of a party in the private series releases; `None` when it adds no noise, or there is no such series.
+    pub fn private_event(&self, party: &Party) -> Option<Event> {
+        let (rounds, step) = (self.private.as_ref()?, party.step_event()?);
+        let training = match rounds.local_steps {
+            0 | 1 => step,
+            steps => step.times(u64::from(steps)),
+        };
+        Some(match &self.selection {
+            Some(selection) => selection.event(training),
+            None => training,
+        })
+    }
+}
+
+impl Party {
+    /// What one noisy gradient of it releases; `None` when it adds no noise.
+    pub fn step_event(&self) -> Option<Event> {
+        let noise_multiplier = self.noise?.noise_multiplier;
+        Some(Event::PoissonSampledGaussian { sampling_rate: self.sampling_rate, noise_multiplier })
+    }
+}

@@ -1,0 +1,239 @@
+//! The model, by its parts: what can be trained, frozen, and clipped for itself.
+//!
+//! Read from the input to the output, each where it is asked for: `context` (a convolution over neighbouring frames),
+//! `layer1` to `layer4` (recurrent), `normalize` (layer norm), `output` (linear, to the classes). Batch norm is not among them:
+//! its statistics mix the units of a batch, so that no unit has a gradient of its own to clip.
+
+use serde::{Deserialize, Serialize};
+
+/// The recurrent cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    /// Long short-term memory, with one bias for each gate.
+    #[default]
+    Lstm,
+    /// Gated recurrent unit, the reset applied after the product, with one bias for each gate.
+    Gru,
+}
+
+/// The model: `inputs` → (context) → recurrent `layers` of `hidden` → (normalize) → `classes`. The inputs (13 MFCC) are those
+/// of the datasets. Left at its defaults it is one LSTM layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdModel))]
+pub struct Model {
+    /// Hidden units of each recurrent layer, and of each direction: 1 to 2,048.
+    pub hidden: u32,
+    /// Classes: at least as many as any dataset of the job has, up to 65,536. Left out of a proposal, it becomes the most that
+    /// any of them has; the manifest always says it.
+    #[serde(default)]
+    pub classes: Option<u32>,
+    /// The recurrent cell.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cell: Cell,
+    /// Recurrent layers, one on the other: 1 to 4.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub layers: u32,
+    /// Whether each layer also reads from the end to the beginning; the next layer sees both directions, 2 `hidden`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bidirectional: bool,
+    /// A convolution before the first layer, over so many frames with the present one in the middle: an odd number from 3 to 31;
+    /// `inputs` → `hidden` channels, with a bias, zeros beyond the ends of an utterance. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<u32>,
+    /// Layer norm before the output layer: each frame by its own mean and deviation, then a gain and a bias.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub normalize: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+pub(super) const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(super) const fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+impl Model {
+    /// One LSTM layer and nothing else.
+    pub const fn lstm(hidden: u32, classes: Option<u32>) -> Self {
+        Self { hidden, classes, cell: Cell::Lstm, layers: 1, bidirectional: false, context: None, normalize: false }
+    }
+
+    /// The parts it has, from the input to the output.
+    pub fn parts(&self) -> Parts {
+        let layers = Part::LAYERS.into_iter().take(self.layers as usize);
+        let context = self.context.is_some().then_some(Part::Context);
+        let normalize = self.normalize.then_some(Part::Normalize);
+        context.into_iter().chain(layers).chain(normalize).chain([Part::Output]).collect()
+    }
+
+    /// Parameters of one of its parts, for data of `inputs` coefficients and `classes` classes; 0 of a part it has not.
+    pub fn part_parameters(&self, part: Part, inputs: u32, classes: u32) -> u64 {
+        let (inputs, hidden, classes) = (u64::from(inputs), u64::from(self.hidden), u64::from(classes));
+        let directions = if self.bidirectional { 2 } else { 1 };
+        let width = directions * hidden;
+        if !self.parts().contains(part) {
+            return 0;
+        }
+        let layer = |fed: u64| {
+            directions
+                * match self.cell {
+                    Cell::Lstm => 4 * hidden * (fed + hidden + 1),
+                    Cell::Gru => 3 * hidden * (fed + hidden + 1),
+                }
+        };
+        match part {
+            Part::Context => hidden * (inputs * u64::from(self.context.unwrap_or(0)) + 1),
+            Part::Layer1 => layer(if self.context.is_some() { hidden } else { inputs }),
+            Part::Layer2 | Part::Layer3 | Part::Layer4 => layer(width),
+            Part::Normalize => 2 * width,
+            Part::Output => classes * (width + 1),
+        }
+    }
+
+    /// Parameters of some of its parts together.
+    pub fn parameters(&self, parts: Parts, inputs: u32, classes: u32) -> u64 {
+        parts.iter().map(|part| self.part_parameters(part, inputs, classes)).sum()
+    }
+}
+
+/// A part of a model that can be trained or frozen by itself, and that per-layer clipping clips by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The convolution over neighbouring frames.
+    Context,
+    /// The first recurrent layer, both directions.
+    Layer1,
+    /// The second.
+    Layer2,
+    /// The third.
+    Layer3,
+    /// The fourth.
+    Layer4,
+    /// The gain and bias of the layer norm.
+    Normalize,
+    /// The output layer.
+    Output,
+}
+
+impl Part {
+    /// Every part, from the input to the output.
+    pub const ALL: [Self; 7] =
+        [Self::Context, Self::Layer1, Self::Layer2, Self::Layer3, Self::Layer4, Self::Normalize, Self::Output];
+    /// The recurrent layers, the first first.
+    pub const LAYERS: [Self; 4] = [Self::Layer1, Self::Layer2, Self::Layer3, Self::Layer4];
+
+    /// Its name in a spec: `context`, `layer1` to `layer4`, `normalize`, `output`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Context => "context",
+            Self::Layer1 => "layer1",
+            Self::Layer2 => "layer2",
+            Self::Layer3 => "layer3",
+            Self::Layer4 => "layer4",
+            Self::Normalize => "normalize",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// Some parts of a model; in JSON a list of their names, from the input to the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Part>", into = "Vec<Part>")]
+pub struct Parts(u8);
+
+impl Parts {
+    /// Whether a part is among them.
+    pub const fn contains(self, part: Part) -> bool {
+        self.0 & (1 << part as u8) != 0
+    }
+
+    /// The same with a part more, or without it.
+    #[must_use]
+    pub const fn with(self, part: Part, there: bool) -> Self {
+        let bit = 1 << part as u8;
+        Self(if there { self.0 | bit } else { self.0 & !bit })
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many there are.
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Each of them, from the input to the output.
+    pub fn iter(self) -> impl Iterator<Item = Part> {
+        Part::ALL.into_iter().filter(move |part| self.contains(*part))
+    }
+}
+
+impl FromIterator<Part> for Parts {
+    fn from_iter<I: IntoIterator<Item = Part>>(parts: I) -> Self {
+        parts.into_iter().fold(Self::default(), |all, part| all.with(part, true))
+    }
+}
+
+impl From<Vec<Part>> for Parts {
+    fn from(parts: Vec<Part>) -> Self {
+        parts.into_iter().collect()
+    }
+}
+
+impl From<Parts> for Vec<Part> {
+    fn from(parts: Parts) -> Self {
+        parts.iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test writes can be read")]
+    use super::{Cell, Model, Part, Parts};
+
+    #[test]
+    fn the_papers_model_has_the_parameters_it_had() {
+        let paper = Model::lstm(200, None);
+        assert_eq!(paper.parameters(paper.parts(), 13, 9096), 4 * 200 * 214 + 9096 * 201);
+        assert_eq!(Vec::from(paper.parts()), [Part::Layer1, Part::Output]);
+    }
+
+    #[test]
+    fn every_option_adds_its_own_parameters_and_a_part_that_is_not_there_has_none() {
+        let model = Model {
+            cell: Cell::Gru,
+            layers: 2,
+            bidirectional: true,
+            context: Some(5),
+            normalize: true,
+            ..Model::lstm(7, None)
+        };
+        let sizes: Vec<u64> = Part::ALL.into_iter().map(|part| model.part_parameters(part, 3, 11)).collect();
+        let gru = |fed: u64| 2 * 3 * 7 * (fed + 7 + 1);
+        assert_eq!(sizes, [7 * 3 * 5 + 7, gru(7), gru(14), 0, 0, 28, 11 * 15]);
+        assert_eq!(model.parameters(model.parts(), 3, 11), sizes.iter().sum::<u64>());
+    }
+
+    #[test]
+    fn parts_are_a_list_in_one_order_whatever_was_written() {
+        let parts: Parts = serde_json::from_str(r#"["output","context","output"]"#).unwrap();
+        assert_eq!(serde_json::to_string(&parts).unwrap(), r#"["context","output"]"#);
+        assert_eq!((parts.len(), parts.is_empty()), (2, false));
+        for part in Part::ALL {
+            assert_eq!(serde_json::to_value(part).unwrap(), part.name());
+            assert!(!parts.with(part, false).contains(part) && parts.with(part, true).contains(part));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The noise of one participant, how its units' gradients are clipped, and how much noise is left in the average.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::NoiseMultiplier;
+
+use super::{Party, Spec, Weights};
+use crate::id::DatasetId;
+
+/// How a unit's gradient is brought to a norm of at most C. The noise is z·C in each, and so is the price: the sensitivity of
+/// the sum is C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Clipping {
+    /// The whole gradient at once: g · min(1, C/‖g‖).
+    #[default]
+    Flat,
+    /// Each of the L trained parts by itself to C/√L, so that the whole is at most √(L · C²/L) = C.
+    PerLayer,
+    /// Normalized instead of clipped: g · C/(‖g‖ + 0.01) (Bu, Wang, Zha and Karypis 2023). No gradient reaches C; small ones
+    /// count nearly as much as large ones.
+    Automatic,
+}
+
+impl Clipping {
+    /// γ₀ of automatic clipping: what keeps a vanishing gradient from being blown up to C.
+    pub const STABILITY: f64 = 0.01;
+
+    /// Whether it is the one that a spec need not name.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    const fn is_flat(&self) -> bool {
+        matches!(self, Self::Flat)
+    }
+}
+
+/// The noise of one participant.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Noise {
+    /// z: standard deviation of the noise relative to the clip.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1.0))]
+    pub noise_multiplier: NoiseMultiplier,
+    /// C: L2 norm that each unit's gradient is brought to at most; greater than 0, at most 1,000,000.
+    pub clip: f64,
+    /// How it is brought there.
+    #[serde(default, skip_serializing_if = "Clipping::is_flat")]
+    pub clipping: Clipping,
+}
+
+impl Noise {
+    /// Noise z on gradients clipped as a whole to `clip`.
+    pub const fn flat(noise_multiplier: NoiseMultiplier, clip: f64) -> Self {
+        Self { noise_multiplier, clip, clipping: Clipping::Flat }
+    }
+}
+
+impl Party {
+    /// Standard deviation of the noise in each coordinate of one of its noisy mean gradients, z·C/(q·n), with n its public
+    /// number of units; 0 for a party that adds none. A public number.
+    pub fn deviation(&self, units: u64) -> f64 {
+        let of = |noise: super::Noise| noise.noise_multiplier.get() * noise.clip / self.expected_batch(units);
+        self.noise.map_or(0.0, of)
+    }
+
+    /// q·n: the batch it expects, by which its sums are divided.
+    pub fn expected_batch(&self, units: u64) -> f64 {
+        self.sampling_rate.get() * units as f64
+    }
+}
+
+impl Spec {
+    /// What a party weighs in the average; only ratios matter.
+    pub fn weight(&self, party: &Party, units: u64) -> f64 {
+        match self.weights {
+            Weights::Equal => 1.0,
+            Weights::ExpectedBatch => party.expected_batch(units),
+        }
+    }
+
+    /// Standard deviation of the noise in each coordinate of the average of a private round of one step to which every
+    /// participant contributed: √(Σ (w σ)²) / Σ w. A public number, from what was signed; `units` answers n of a dataset.
+    pub fn noise_of_average(&self, units: impl Fn(DatasetId) -> u64) -> f64 {
+        let (square, sum) = self.participants.iter().fold((0.0_f64, 0.0_f64), |(square, sum), party| {
+            let units = units(party.dataset);
+            let weight = self.weight(party, units);
+            (square + (weight * party.deviation(units)).powi(2), sum + weight)
+        });
+        if sum > 0.0 { square.sqrt() / sum } else { 0.0 }
+    }
+}

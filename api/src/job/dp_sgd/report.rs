@@ -1,0 +1,57 @@
+//! What a finished job tells: the table that matters.
+
+use serde::{Deserialize, Serialize};
+
+use super::Arm;
+use crate::id::DatasetId;
+
+/// One row of the table that matters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ArmResult {
+    /// The arm.
+    pub arm: Arm,
+    /// Rounds (epochs for the public arm).
+    pub rounds: u32,
+    /// Seconds it took.
+    pub seconds: f64,
+    /// By test set, in the spec's order.
+    pub tests: Vec<TestResult>,
+}
+
+/// One cell of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TestResult {
+    /// The test set's name.
+    pub test: String,
+    /// Frames measured.
+    pub frames: u64,
+    /// Part of them classified right: 0 to 1.
+    pub accuracy: f64,
+    /// Mean cross-entropy in nats.
+    pub loss: f64,
+}
+
+/// A public dataset by its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Content {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// SHA-256 of its features and labels, hex.
+    pub digest: String,
+}
+
+/// What a finished `dp_sgd` job tells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdReport))]
+pub struct Report {
+    /// The arms that ran, in order.
+    pub arms: Vec<ArmResult>,
+    /// Parameters of the model.
+    pub parameters: u64,
+    /// The public data that the lead learned from and measured on. Nothing of the others' is ever told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<Content>,
+}

@@ -1,0 +1,247 @@
+//! A series of rounds: what is trained in it, by which steps, and what leaves after how many of them.
+//!
+//! With one local step a round's vector is a mean gradient: the server averages, and every party's optimizer takes the same
+//! step. With s > 1 each party takes s steps of its own with its own optimizer, each on a fresh batch and, where it adds noise,
+//! with fresh noise; what leaves is its *update*, parameters after less parameters before, and all add the average of the
+//! updates. An update is post-processing of s noisy gradients, so that a private party pays for s of them, once, before
+//! the first noise is drawn. Schedule, averaging of iterates and precision look at no private data.
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{Model, Parts, is_one, one};
+
+/// How a mean gradient becomes a step; the same at every participant.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "optimizer", rename_all = "snake_case")]
+pub enum Optimizer {
+    /// Stochastic gradient descent with momentum.
+    Sgd {
+        /// Learning rate: greater than 0, at most 1,000.
+        learning_rate: f64,
+        /// Momentum: 0 to less than 1.
+        momentum: f64,
+    },
+    /// Adam with β₁ = 0.9, β₂ = 0.999, ε = 1e-8.
+    Adam {
+        /// Learning rate: greater than 0, at most 1.
+        learning_rate: f64,
+    },
+    /// Adam whose second moment is freed of the noise's variance, which is known (Tang, Shpilevskiy and Lécuyer 2024,
+    /// DP-AdamBC). For the private arm: without noise there is nothing to correct.
+    DpAdam {
+        /// Learning rate: greater than 0, at most 1.
+        learning_rate: f64,
+    },
+}
+
+impl Optimizer {
+    /// Its learning rate, before the schedule.
+    pub const fn learning_rate(&self) -> f64 {
+        match *self {
+            Self::Sgd { learning_rate, .. } | Self::Adam { learning_rate } | Self::DpAdam { learning_rate } => {
+                learning_rate
+            }
+        }
+    }
+
+    /// The same with another learning rate.
+    #[must_use]
+    pub const fn at(self, learning_rate: f64) -> Self {
+        match self {
+            Self::Sgd { momentum, .. } => Self::Sgd { learning_rate, momentum },
+            Self::Adam { .. } => Self::Adam { learning_rate },
+            Self::DpAdam { .. } => Self::DpAdam { learning_rate },
+        }
+    }
+}
+
+/// The learning rate over the rounds, as a factor of the optimizer's; the same for all local steps of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "shape", rename_all = "snake_case")]
+pub enum Schedule {
+    /// Always 1.
+    #[default]
+    Constant,
+    /// Up to 1 in equal steps, then down in equal steps.
+    Linear {
+        /// Rounds on the way up: 0 to one less than all.
+        #[serde(default)]
+        warmup: u32,
+        /// The factor in the last round: 0 to 1.
+        #[serde(default)]
+        r#final: f64,
+    },
+    /// Up to 1 in equal steps, then down along half a cosine.
+    Cosine {
+        /// Rounds on the way up: 0 to one less than all.
+        #[serde(default)]
+        warmup: u32,
+        /// The factor in the last round: 0 to 1.
+        #[serde(default)]
+        r#final: f64,
+    },
+}
+
+impl Schedule {
+    /// The factor of a round, numbered from 1, of so many: 0 to 1. The same bits on every machine.
+    pub fn factor(self, round: u32, rounds: u32) -> f64 {
+        let (warmup, last, down): (u32, f64, fn(f64) -> f64) = match self {
+            Self::Constant => return 1.0,
+            Self::Linear { warmup, r#final } => (warmup, r#final, |part| 1.0 - part),
+            Self::Cosine { warmup, r#final } => {
+                (warmup, r#final, |part| f64::midpoint(1.0, libm::cos(std::f64::consts::PI * part)))
+            }
+        };
+        if round <= warmup {
+            return f64::from(round) / (f64::from(warmup) + 1.0);
+        }
+        let whole = rounds.saturating_sub(warmup).saturating_sub(1);
+        if whole == 0 {
+            return 1.0;
+        }
+        let part = f64::from((round - warmup - 1).min(whole)) / f64::from(whole);
+        last + (1.0 - last) * down(part)
+    }
+
+    /// Whether it is the one that a spec need not name.
+    const fn is_constant(&self) -> bool {
+        matches!(self, Self::Constant)
+    }
+}
+
+/// An exponential moving average of the parameters after each round, without the bias of its beginning: after t rounds that of
+/// round s weighs dᵗ⁻ˢ(1 − d)/(1 − dᵗ). It is what is measured, audited and kept; the steps go on from the parameters themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Ema {
+    /// d: what a round weighs of the one after it; greater than 0, less than 1.
+    pub decay: f64,
+}
+
+/// In how many bits a coordinate travels, to the server and back. What is rounded was released already: it costs no privacy, and
+/// makes a vector a half or a quarter as long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// 32 bits, as computed.
+    #[default]
+    F32,
+    /// 16 bits: the range of 32-bit numbers with 8 binary digits, rounded to nearest.
+    Bf16,
+    /// 8 bits: steps of a scale that travels with each block of 256, rounded up or down by chance, without bias.
+    Int8,
+}
+
+/// How vectors travel between a site and the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdExchange))]
+pub struct Exchange {
+    /// In how many bits.
+    #[serde(default)]
+    pub precision: Precision,
+}
+
+impl Exchange {
+    /// Whether it is the one that a spec need not name.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    const fn is_plain(&self) -> bool {
+        matches!(self.precision, Precision::F32)
+    }
+}
+
+/// A series of rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Rounds {
+    /// How many: 1 to 100,000.
+    pub rounds: u32,
+    /// The step.
+    #[serde(flatten)]
+    pub optimizer: Optimizer,
+    /// Measure on the test sets every so many rounds: 1 to 10,000 (always after the last).
+    pub evaluate_every: u32,
+    /// Seconds a round waits for all: 1 to 86,400.
+    pub deadline_seconds: u32,
+    /// Fewest submissions with which it goes on after that: 1 to the number of contributors.
+    pub quorum: u32,
+    /// The learning rate over the rounds.
+    #[serde(default, skip_serializing_if = "Schedule::is_constant")]
+    pub schedule: Schedule,
+    /// Averaging of iterates. Absent: the parameters after the last round are the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub averaging: Option<Ema>,
+    /// The parts that are trained; the others stay as the warm start left them. They have no gradient, so less is clipped, less
+    /// noise is added, and less travels, for the same price. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<super::Part>>))]
+    pub train: Option<Parts>,
+    /// Steps that each party takes between two averages: 1 to 10,000.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub local_steps: u32,
+    /// How vectors travel.
+    #[serde(default, skip_serializing_if = "Exchange::is_plain")]
+    pub exchange: Exchange,
+}
+
+impl Rounds {
+    /// So many rounds of one step, and nothing out of the ordinary: measured every 10 rounds, an hour for each, a quorum of 1.
+    pub const fn new(rounds: u32, optimizer: Optimizer) -> Self {
+        Self {
+            rounds,
+            optimizer,
+            evaluate_every: 10,
+            deadline_seconds: 3600,
+            quorum: 1,
+            schedule: Schedule::Constant,
+            averaging: None,
+            train: None,
+            local_steps: 1,
+            exchange: Exchange { precision: Precision::F32 },
+        }
+    }
+
+    /// The parts of `model` that it trains.
+    pub fn trained(&self, model: &Model) -> Parts {
+        self.train.unwrap_or_else(|| model.parts())
+    }
+
+    /// Whether updates travel instead of gradients.
+    pub const fn sends_updates(&self) -> bool {
+        self.local_steps > 1
+    }
+
+    /// Steps of each party in all rounds.
+    pub const fn steps(&self) -> u64 {
+        self.rounds as u64 * self.local_steps as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Schedule;
+
+    fn all(schedule: Schedule, rounds: u32) -> Vec<f64> {
+        (1..=rounds).map(|round| schedule.factor(round, rounds)).collect()
+    }
+
+    #[test]
+    fn a_schedule_rises_to_one_and_ends_where_it_says() {
+        assert_eq!(all(Schedule::Constant, 2), [1.0, 1.0]);
+        let linear = Schedule::Linear { warmup: 3, r#final: 0.5 };
+        assert_eq!(all(linear, 6), [0.25, 0.5, 0.75, 1.0, 0.75, 0.5]);
+        let cosine = all(Schedule::Cosine { warmup: 1, r#final: 0.2 }, 6);
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-15;
+        assert!(close(cosine[0], 0.5) && close(cosine[1], 1.0) && close(cosine[3], 0.6) && close(cosine[5], 0.2));
+        assert!(cosine[1..].is_sorted_by(|a, b| a > b), "{cosine:?}");
+    }
+
+    #[test]
+    fn a_schedule_of_one_round_takes_a_whole_step() {
+        for schedule in [Schedule::Linear { warmup: 0, r#final: 0.0 }, Schedule::Cosine { warmup: 0, r#final: 0.0 }] {
+            assert_eq!(all(schedule, 1), [1.0]);
+        }
+    }
+}

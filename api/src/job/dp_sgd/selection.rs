@@ -1,0 +1,71 @@
+//! Private selection: in each private round every private party makes a secret number of whole runs of the round's local
+//! steps, scores each on public data, and lets only the best one's update leave (Papernot and Steinke 2022;
+//! `privacy::selection`).
+//!
+//! What must stay secret is how many runs there were (K), what the losers looked like, and which candidates they had. So K is
+//! drawn anew in each round, is at most `most_runs`, and a party *always* makes `most_runs` runs, of which it looks at the first
+//! K: the time it takes, and whether it is in time for the round's deadline, say nothing about K. The bound is part of the
+//! price ([`Runs::CappedNegativeBinomial`]); the runs beyond K cost time and nothing else.
+
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::Event;
+use undertone_privacy::selection::Runs;
+use undertone_privacy::unit::{RunShape, StoppingRate};
+
+/// The best of several runs, chosen at each private party by itself, in every round of the private arm.
+///
+/// A run draws one of the candidates, each as likely, takes the round's local steps with it from the round's parameters, and
+/// is scored by the mean cross-entropy on the development data, which are public: the score is made of what the run released
+/// and costs nothing beside it. Between equal scores a coin decides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdSelection))]
+pub struct Selection {
+    /// η, the shape of the truncated negative binomial number of runs: more than −1, at most 1. 1 is geometric, 0 logarithmic;
+    /// a smaller one is cheaper, and more often a single run.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.0))]
+    pub shape: RunShape,
+    /// γ, the chance of stopping after each run: 1/1,024 to less than 1.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.1))]
+    pub stopping: StoppingRate,
+    /// Most runs, and how many every private party makes in every round whatever their secret number is: 2 to 1,000. A few
+    /// times the mean; the nearer the bound, the higher the price of a round.
+    #[cfg_attr(feature = "openapi", schema(value_type = u16, example = 20))]
+    pub most_runs: NonZeroU16,
+    /// Utterances of the lead's public training data by which runs are scored: 1 to 2,000. They are set aside by the warm start's
+    /// seed, the lead trains on none of them, and every participant gets them.
+    pub development: u32,
+    /// What is tried: 2 to 64.
+    pub candidates: Vec<Candidate>,
+}
+
+/// What one run is tried with. Only what changes no price can be chosen among: z, q and the number of steps are the round's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdCandidate))]
+pub struct Candidate {
+    /// In the place of the private arm's learning rate; the same limits.
+    pub learning_rate: f64,
+    /// Clip, relative to the party's own: greater than 0, at most 1. The noise shrinks with it.
+    #[serde(default = "whole")]
+    pub clip: f64,
+}
+
+const fn whole() -> f64 {
+    1.0
+}
+
+impl Selection {
+    /// How the number of runs is drawn.
+    pub const fn runs(&self) -> Runs {
+        Runs::CappedNegativeBinomial { shape: self.shape, stopping: self.stopping, most: self.most_runs }
+    }
+
+    /// What the best of its runs releases, when one run releases `run`: the runs are not charged one by one.
+    pub fn event(&self, run: Event) -> Event {
+        Event::Selected { of: Box::new(run), runs: self.runs() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What a job with a selection is charged, against the vectors of Papernot and Steinke's formula.
+
+#![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use undertone_privacy::unit::{Order, RunShape, StoppingRate};
+use undertone_privacy::{
+    Adjacency, Delta, Event, NoiseMultiplier, OrderGrid, SamplingRate, convert, mechanism, selection,
+};
+
+use super::{Candidate, Selection};
+use crate::job::dp_sgd::tests::{changed, event};
+
+/// Cases of truncated negative binomial runs over sampled Gaussian steps, as a job makes them; none where the vectors are not.
+fn cases() -> Vec<Value> {
+    let folder = std::env::var_os("UNDERTONE_VECTORS")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"), PathBuf::from);
+    let file = folder.join("private_selection.json");
+    let Ok(text) = std::fs::read_to_string(&file) else {
+        eprintln!("no vectors at {}: set UNDERTONE_VECTORS", file.display());
+        return Vec::new();
+    };
+    let vectors: Value = serde_json::from_str(&text).unwrap();
+    let ours = |case: &&Value| case["kind"] == "tnb" && case["base"]["type"] == "sgm";
+    let cases: Vec<Value> = vectors["cases"].as_array().unwrap().iter().filter(ours).cloned().collect();
+    assert_eq!(cases.len(), 2, "cases of sampled Gaussian steps");
+    cases
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+fn selection(shape: f64, stopping: f64, most: u16) -> Selection {
+    Selection {
+        shape: RunShape::new(shape).unwrap(),
+        stopping: StoppingRate::new(stopping).unwrap(),
+        most_runs: NonZeroU16::new(most).unwrap(),
+        development: 10,
+        candidates: vec![Candidate { learning_rate: 0.1, clip: 1.0 }, Candidate { learning_rate: 0.3, clip: 0.5 }],
+    }
+}
+
+/// What a job releases in a round of so many sampled steps with a selection.
+fn charged(base: &Value, selection: Selection) -> Event {
+    event(&changed(|spec| {
+        spec.private.as_mut().unwrap().local_steps = number(&base["steps"]) as u32;
+        spec.participants[1].sampling_rate = SamplingRate::new(number(&base["q"])).unwrap();
+        spec.participants[1].noise.as_mut().unwrap().noise_multiplier =
+            NoiseMultiplier::new(number(&base["sigma"])).unwrap();
+        spec.selection = Some(selection);
+    }))
+}
+
+#[test]
+fn a_round_of_a_selection_costs_what_the_vectors_say() {
+    for case in cases() {
+        let (eta, gamma) = (number(&case["eta"]), number(&case["gamma"]));
+        let charged = charged(&case["base"], selection(eta, gamma, 1000));
+        let Event::Selected { of: run, runs } = &charged else { panic!("{charged:?}") };
+        let numbers = |field: &str| case[field].as_array().unwrap().iter().map(number).collect::<Vec<_>>();
+        let grid =
+            OrderGrid::new(numbers("orders").into_iter().map(|order| Order::new(order).unwrap()).collect()).unwrap();
+        // By the formula on the vectors' own orders: the same. (The sampling rate is rounded up by less than 2⁻³², and of a
+        // thousand runs all but a 10⁻⁴th are within the bound.)
+        let base = mechanism::curve(run, Adjacency::AddRemove, &grid).unwrap();
+        let formula = selection::curve(&base, *runs).unwrap();
+        for ((order, loss), said) in formula.losses().zip(numbers("rdp")) {
+            let ratio = loss.to_f64_up() / said;
+            assert!((1.0..1.0 + 2e-4).contains(&(ratio * (1.0 + 1e-9))), "{}: {ratio}", order.get());
+        }
+        // As it is charged: never more, because the free order is chosen among more of them.
+        let price = mechanism::curve(&charged, Adjacency::AddRemove, &grid).unwrap();
+        let epsilon = convert::epsilon(&price, Delta::new(number(&case["delta"])).unwrap()).unwrap().get();
+        let ratio = epsilon / number(&case["epsilon"]);
+        assert!((0.97..1.0 + 2e-4).contains(&ratio), "{ratio}");
+    }
+}
+
+#[test]
+fn a_bound_on_the_runs_is_paid_for() {
+    let base = serde_json::json!({"steps": 20, "q": 0.05, "sigma": 2.0});
+    let loss = |most| {
+        let event = charged(&base, selection(1.0, 0.1, most));
+        let curve = mechanism::curve(&event, Adjacency::AddRemove, &OrderGrid::standard()).unwrap();
+        curve.losses().last().unwrap().1.to_f64_up()
+    };
+    let (near, mean, far) = (loss(10), loss(30), loss(500));
+    assert!(near > mean && mean > far, "{near} {mean} {far}");
+    // What is cut off of E[K]: (1 + 30/10) 0.9^30.
+    let cut = -(1.0 - 4.0 * 0.9_f64.powi(30)).ln();
+    assert!((mean - far - cut).abs() < 0.01 * cut + 1e-3, "{} {cut}", mean - far);
+}
+
+#[test]
+fn candidates_change_no_price() {
+    let base = serde_json::json!({"steps": 20, "q": 0.05, "sigma": 2.0});
+    let (one, mut other) = (selection(0.0, 0.1, 20), selection(0.0, 0.1, 20));
+    other.candidates.push(Candidate { learning_rate: 5.0, clip: 0.01 });
+    other.development = 1000;
+    assert_eq!(charged(&base, one), charged(&base, other));
+}

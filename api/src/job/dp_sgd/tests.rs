@@ -1,0 +1,167 @@
+//! What a spec of before means still, what each option costs, and that what is charged is what leaves.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use undertone_privacy::curve::OrderGrid;
+use undertone_privacy::{Adjacency, Event, mechanism};
+use uuid::Uuid;
+
+use super::{Cell, Clipping, Ema, Part, Precision, Schedule, Spec};
+use crate::dataset::{Content, Dataset, SizeClass, Visibility, usual_units};
+use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::{Kind as _, Spec as AnySpec};
+
+/// A spec as it was written, signed and digested before models had any options.
+const BEFORE: &str = r#"{"kind":"dp_sgd","spec":{"unit":"speaker","model":{"hidden":200,"classes":9096},"participants":[{"dataset":"00000000-0000-0000-0000-000000000001","sampling_rate":0.125,"noise":null},{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,"noise":{"noise_multiplier":1.5,"clip":0.5}}],"tests":[{"name":"common","dataset":"00000000-0000-0000-0000-000000000001"}],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},"open":{"rounds":5,"optimizer":"adam","learning_rate":0.002,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"private":{"rounds":10,"optimizer":"sgd","learning_rate":0.1,"momentum":0.9,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"weights":"expected_batch","spare_releases":4,"checkpoint_every":10}}"#;
+
+fn before() -> Spec {
+    let AnySpec::DpSgd(spec) = serde_json::from_str(BEFORE).unwrap() else { panic!("it is of another kind") };
+    spec
+}
+
+pub(super) fn changed(change: impl FnOnce(&mut Spec)) -> Spec {
+    let mut spec = before();
+    change(&mut spec);
+    spec
+}
+
+fn ours() -> Dataset {
+    Dataset {
+        id: DatasetId(Uuid::from_u128(2)),
+        lineage: LineageId(Uuid::from_u128(3)),
+        organization: OrganizationId(Uuid::from_u128(4)),
+        organization_name: "an organization".to_owned(),
+        worker: WorkerId(Uuid::from_u128(5)),
+        name: "ours".to_owned(),
+        visibility: Visibility::Private,
+        content: Content::Speech,
+        inputs: 13,
+        classes: 40,
+        records: SizeClass(500),
+        speakers: SizeClass(20),
+        test_records: 0,
+        users: None,
+        units: usual_units(),
+        accounts: Vec::new(),
+        created_at: time::OffsetDateTime::UNIX_EPOCH,
+    }
+}
+
+pub(super) fn event(spec: &Spec) -> Event {
+    let charge = spec.cost(&ours()).unwrap();
+    assert_eq!(spec.release(&ours(), "private").as_ref(), Some(&charge.event), "what leaves is what is charged");
+    assert_eq!(charge.releases, 14, "10 rounds and 4 in reserve");
+    charge.event
+}
+
+/// The loss at every order of the accounts, in nats.
+fn loss(event: &Event) -> Vec<f64> {
+    let curve = mechanism::curve(event, Adjacency::AddRemove, &OrderGrid::standard()).unwrap();
+    curve.losses().map(|(_, loss)| loss.to_f64_up()).collect()
+}
+
+#[test]
+fn a_spec_of_before_is_read_and_written_to_the_letter() {
+    let spec: AnySpec = serde_json::from_str(BEFORE).unwrap();
+    assert_eq!(serde_json::to_string(&spec).unwrap(), BEFORE);
+    let model = before().model(13).unwrap();
+    assert_eq!(model, "a25fd4773557fb6ba674ee65feff6b06c8fd14c2b7df7351f20d20b60c1b1b82");
+}
+
+#[test]
+fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
+    let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let spec: Spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    let said: Event = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    let public = Dataset { id: DatasetId(Uuid::from_u128(1)), visibility: Visibility::Public, ..ours() };
+    assert_eq!(spec.check(&[public, ours()]), Vec::new());
+    let charge = spec.cost(&ours()).unwrap();
+    assert_eq!((charge.releases, &charge.event), (34, &said));
+    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    assert!(blocks.next().is_none());
+}
+
+#[test]
+fn every_option_survives_the_wire() {
+    let full = r#"{"unit":"record",
+        "model":{"hidden":64,"cell":"gru","layers":2,"bidirectional":true,"context":5,"normalize":true},
+        "participants":[{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,
+            "noise":{"noise_multiplier":1.5,"clip":0.5,"clipping":"per_layer"}}],
+        "tests":[],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},
+        "private":{"rounds":10,"optimizer":"dp_adam","learning_rate":0.1,"evaluate_every":5,"deadline_seconds":60,"quorum":1,
+            "schedule":{"shape":"cosine","warmup":2,"final":0.1},"averaging":{"decay":0.99},"train":["layer2","output"],
+            "local_steps":20,"exchange":{"precision":"int8"}},
+        "selection":{"shape":0,"stopping":0.1,"most_runs":16,"development":50,
+            "candidates":[{"learning_rate":0.1},{"learning_rate":0.3,"clip":0.5}]}}"#;
+    let spec: Spec = serde_json::from_str(full).unwrap();
+    let rounds = spec.private.unwrap();
+    assert_eq!((spec.model.cell, spec.model.layers, spec.model.context), (Cell::Gru, 2, Some(5)));
+    assert_eq!(spec.participants[0].noise.unwrap().clipping, Clipping::PerLayer);
+    assert_eq!(rounds.schedule, Schedule::Cosine { warmup: 2, r#final: 0.1 });
+    assert_eq!((rounds.averaging, rounds.local_steps), (Some(Ema { decay: 0.99 }), 20));
+    assert_eq!(Vec::from(rounds.train.unwrap()), [Part::Layer2, Part::Output]);
+    assert_eq!(rounds.exchange.precision, Precision::Int8);
+    assert_eq!(spec.selection.as_ref().unwrap().candidates[1].clip.to_bits(), 0.5_f64.to_bits());
+    let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+    assert_eq!(again, spec);
+}
+
+#[test]
+fn local_steps_are_paid_for_all_at_once_and_cost_what_they_would_one_by_one() {
+    let one = event(&before());
+    assert!(matches!(one, Event::PoissonSampledGaussian { .. }), "{one:?}");
+    assert_eq!(event(&changed(|spec| spec.private.as_mut().unwrap().local_steps = 1)), one);
+    let many = event(&changed(|spec| spec.private.as_mut().unwrap().local_steps = 20));
+    assert_eq!(many, one.clone().times(20));
+    let straight: Vec<f64> = loss(&one).iter().map(|loss| 20.0 * loss).collect();
+    let ratio = loss(&many).iter().zip(&straight).map(|(a, b)| a / b).fold(0.0, f64::max);
+    assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
+}
+
+#[test]
+fn what_is_done_to_a_release_costs_nothing() {
+    let plain = event(&before());
+    let changes: [fn(&mut Spec); 7] = [
+        |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::PerLayer,
+        |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::Automatic,
+        |spec| spec.private.as_mut().unwrap().train = Some([Part::Output].into_iter().collect()),
+        |spec| spec.private.as_mut().unwrap().averaging = Some(Ema { decay: 0.9 }),
+        |spec| spec.private.as_mut().unwrap().schedule = Schedule::Linear { warmup: 1, r#final: 0.0 },
+        |spec| spec.private.as_mut().unwrap().exchange.precision = Precision::Int8,
+        |spec| spec.model.layers = 2,
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        assert_eq!(event(&changed(change)), plain, "change {number}");
+    }
+}
+
+#[test]
+fn a_selection_costs_more_than_its_best_run_and_less_than_all_runs() {
+    let selecting = r#"{"shape":0,"stopping":0.05,"most_runs":40,"development":50,
+        "candidates":[{"learning_rate":0.1},{"learning_rate":0.3}]}"#;
+    let spec = changed(|spec| {
+        spec.private.as_mut().unwrap().local_steps = 20;
+        spec.selection = Some(serde_json::from_str(selecting).unwrap());
+    });
+    let best = event(&spec);
+    let Event::Selected { of: run, runs } = best.clone() else { panic!("{best:?}") };
+    assert_eq!(*run, spec.participants[1].step_event().unwrap().times(20));
+    let all = run.clone().times(40);
+    let (run, best, all) = (loss(&run), loss(&best), loss(&all));
+    assert!(run.iter().zip(&best).all(|(run, best)| run < best), "{run:?} {best:?}");
+    // At the higher orders: at order 2 the price of choosing is ln E[K] and more, whatever the runs cost.
+    let last = run.len() - 1;
+    assert!(best[last] < all[last] && runs.mean() > 1.0, "{best:?} {all:?}");
+}
+
+#[test]
+fn the_noise_of_the_average_is_that_of_its_parts_by_their_weights() {
+    let units = |_| 100;
+    let spec = before();
+    // Batches of 12.5 (exact) and 25 (σ = 1.5 · 0.5 / 25).
+    let expected = 25.0 * 0.03 / 37.5;
+    assert!((spec.noise_of_average(units) - expected).abs() < 1e-15);
+    let equal = changed(|spec| spec.weights = super::Weights::Equal);
+    assert!((equal.noise_of_average(units) - 0.015).abs() < 1e-15);
+    let exact = changed(|spec| spec.participants[1].noise = None);
+    assert_eq!(exact.noise_of_average(units).to_bits(), 0.0_f64.to_bits());
+}

@@ -1,0 +1,76 @@
+//! What one release of a training plan is made of, and how much noise it needs to fit.
+
+use undertone_privacy::calibrate::noise_for;
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::{Event, NoiseMultiplier, SamplingRate, mechanism};
+
+use crate::job::Charge;
+
+/// The most noise the sites can draw exactly.
+pub(super) const MOST_NOISE: u64 = 1024;
+
+/// A release of Gaussian steps: one, several of which only the sum is seen, or the best of several runs of these.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Made {
+    /// q of every step.
+    pub(super) sampling_rate: SamplingRate,
+    /// Steps in a run.
+    pub(super) steps: u64,
+    /// Whether it is the best of several runs.
+    pub(super) selected: bool,
+}
+
+impl Made {
+    /// What an event is made of; `None` when it is not of Gaussian steps.
+    pub(super) fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::PoissonSampledGaussian { sampling_rate, .. } => {
+                Some(Self { sampling_rate: *sampling_rate, steps: 1, selected: false })
+            }
+            Event::Repeated { count, of } => {
+                let made = Self::of(of)?;
+                Some(Self { steps: made.steps.saturating_mul(*count), ..made })
+            }
+            Event::Selected { of, .. } => Some(Self { selected: true, ..Self::of(of)? }),
+            _ => None,
+        }
+    }
+}
+
+/// The same event with other noise in every step.
+fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
+    match event {
+        Event::PoissonSampledGaussian { sampling_rate, .. } => {
+            Event::PoissonSampledGaussian { sampling_rate: *sampling_rate, noise_multiplier: z }
+        }
+        Event::Repeated { count, of } => with_noise(of, z).times(*count),
+        Event::Selected { of, runs } => Event::Selected { of: Box::new(with_noise(of, z)), runs: *runs },
+        other => other.clone(),
+    }
+}
+
+/// The least noise multiplier of every step with which a charge fits into what is left of an account; `None` when none does, or
+/// the release is not made of Gaussian steps. Rounded up: for a selection to thousandths, else at most a billionth above the
+/// least.
+pub fn least_noise(balance: &Balance, charge: &Charge) -> Option<f64> {
+    let made = Made::of(&charge.event)?;
+    let steps = charge.releases.checked_mul(made.steps)?;
+    if !made.selected {
+        return noise_for(&balance.headroom(), made.sampling_rate, steps, charge.adjacency).ok().map(f64::from);
+    }
+    let at = |thousandths: u64| thousandths as f64 / 1000.0;
+    let fits = |thousandths: u64| {
+        let changed = NoiseMultiplier::new(at(thousandths)).map(|z| with_noise(&charge.event, z));
+        let cost = changed.ok().and_then(|event| mechanism::curve(&event, charge.adjacency, balance.grid()).ok());
+        cost.is_some_and(|cost| balance.check(&cost, charge.releases).is_ok())
+    };
+    let (mut low, mut high) = (0, MOST_NOISE * 1000);
+    if !fits(high) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = u64::midpoint(low, high);
+        if fits(middle) { high = middle } else { low = middle }
+    }
+    Some(at(high))
+}

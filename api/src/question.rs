@@ -1,0 +1,318 @@
+//! Questions: texts that people are asked to label, and their answers.
+//!
+//! A job kind that asks says so by [`crate::job::Kind::questions`]; that is all the server knows of it. One text is asked once,
+//! in one copy, whatever number of people asked it. What is shown here has left its site through that site's gate and was paid
+//! for there; nothing computed from it costs anything more. Annotators are told apart by a number of the job, never by name.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::{DatasetId, JobId, QuestionId};
+use crate::job::JobSummary;
+
+/// Most questions of one dataset in one job.
+pub const MOST_QUESTIONS: u64 = 1_000_000;
+/// Most characters of a question's text; the least is 1.
+pub const MOST_CHARACTERS: usize = 2000;
+/// Keys of the page itself, which no label may have: skip, unsure, undo.
+pub const OWN_KEYS: [char; 3] = ['s', 'u', 'z'];
+
+/// What a job asks of people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Questions {
+    /// The series under which pools are paid for and sent, in one round with the number 1: [`crate::job::Kind::release`]
+    /// tells what one pool releases.
+    pub series: String,
+    /// Whose pools are awaited, in the order of the participants.
+    pub asking: Vec<DatasetId>,
+    /// The lead, which alone reads the pools, chooses and reads the answers.
+    pub lead: DatasetId,
+    /// What may be answered.
+    pub labels: Vec<Label>,
+    /// How to answer, in words; may be empty.
+    pub guidelines: String,
+    /// Answers that close a question: 1 to 20, each of another person.
+    pub annotators: u32,
+    /// Rounds of questions, numbered from 1.
+    pub rounds: u32,
+    /// Most questions chosen in a round.
+    pub batch: u32,
+    /// Seconds from a round's choice to its deadline, and from the job's start to that of the pools.
+    pub deadline_seconds: u32,
+}
+
+/// A label that can be given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Label {
+    /// The label: 1 to 60 characters, unique, as it stands in the data.
+    pub name: String,
+    /// The key that gives it: a lower-case letter or a digit, unique, none of [`OWN_KEYS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "b"))]
+    pub key: Option<char>,
+    /// When to give it: at most 200 characters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+}
+
+/// How a question stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionState {
+    /// In the pool, not chosen.
+    Waiting,
+    /// Chosen in a round that is open.
+    Asked,
+    /// Chosen, and answered as often as asked.
+    Answered,
+    /// Chosen, and its round closed without as many answers as asked.
+    Closed,
+}
+
+impl QuestionState {
+    /// Its word, as on the wire.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Asked => "asked",
+            Self::Answered => "answered",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// A text that a site released.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Question {
+    /// Id.
+    pub id: QuestionId,
+    /// The job.
+    pub job: JobId,
+    /// The dataset it comes from.
+    pub dataset: DatasetId,
+    /// The text: 1 to 2,000 characters.
+    pub text: String,
+    /// Kept occurrences at its site, where the job pays for showing them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// How uncertain the classifier was of it when it was chosen; the greater, the more. In the measure of the job's acquisition,
+    /// so that only the order within one round means something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<f64>,
+    /// The round in which it was chosen, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+    /// Answers that count: no skips, nothing undone.
+    pub annotations: u32,
+    /// How it stands.
+    pub state: QuestionState,
+}
+
+/// What somebody answers; in JSON `{"answer": "label", "label": "billing"}`, `{"answer": "unsure"}`, `{"answer": "skip"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// One of the job's labels.
+    Label {
+        /// Its name.
+        label: String,
+    },
+    /// Read, and none can be told: an answer that counts.
+    Unsure,
+    /// Left to others: no answer.
+    Skip,
+}
+
+impl Answer {
+    /// Whether it is one of the answers that close a question.
+    pub fn counts(&self) -> bool {
+        *self != Self::Skip
+    }
+
+    /// The label, when one was given.
+    pub fn label(&self) -> Option<&str> {
+        match self {
+            Self::Label { label } => Some(label),
+            Self::Unsure | Self::Skip => None,
+        }
+    }
+}
+
+/// An answer to be recorded; in JSON the answer itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewAnnotation {
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+/// A recorded answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Annotation {
+    /// The question.
+    pub question: QuestionId,
+    /// Who answered: a number of this job, from 1, that says nothing elsewhere.
+    pub annotator: u32,
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: Answer,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// Whether it was taken back.
+    pub undone: bool,
+}
+
+/// What the caller has to do in a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Queue {
+    /// The job.
+    pub job: JobId,
+    /// Its title.
+    pub title: String,
+    /// How to answer.
+    pub guidelines: String,
+    /// What may be answered.
+    pub labels: Vec<Label>,
+    /// The next questions that the caller has not answered, the most uncertain first.
+    pub questions: Vec<Question>,
+    /// Questions of the open round that the caller has answered or skipped.
+    pub done: u64,
+    /// Questions of the open round that are left to the caller.
+    pub left: u64,
+    /// Fleiss' κ of the job's answers so far: 1 is full agreement, 0 is chance. Absent while no two people answered one question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<f64>,
+}
+
+/// How far a job's questions are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Asking {
+    /// Rounds of questions closed.
+    pub rounds_done: u32,
+    /// Rounds in all.
+    pub rounds: u32,
+    /// Pools received.
+    pub pools: u32,
+    /// Pools awaited in all.
+    pub pools_awaited: u32,
+    /// Questions in the pools.
+    pub questions: u64,
+    /// Of these, chosen so far.
+    pub asked: u64,
+    /// Of these, answered as often as asked.
+    pub answered: u64,
+    /// Answers that count, of all questions.
+    pub annotations: u64,
+    /// People who answered.
+    pub annotators: u32,
+    /// Fleiss' κ so far, as in [`Queue::agreement`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<f64>,
+}
+
+/// A job that asks people, in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AskingJob {
+    /// What every list of jobs shows.
+    #[serde(flatten)]
+    pub summary: JobSummary,
+    /// How far it is with its questions.
+    pub asking: Asking,
+}
+
+/// In which form questions and answers are exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ExportFormat {
+    /// One [`Exported`] a line.
+    #[default]
+    Jsonl,
+    /// One answer a line, with a header; a question without answers has one line.
+    Csv,
+    /// The task file of Label Studio.
+    LabelStudio,
+}
+
+/// A question with its answers, as it is exported.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Exported {
+    /// The question.
+    #[serde(flatten)]
+    pub question: Question,
+    /// Every answer that was not taken back, oldest first.
+    pub answers: Vec<Answered>,
+}
+
+/// One answer of an exported question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ExportedAnswer))]
+pub struct Answered {
+    /// Who answered: a number of this job.
+    pub annotator: u32,
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+/// One line of an import: the label of the question with this text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ImportedLabel {
+    /// The question's text, to the letter.
+    pub text: String,
+    /// The label's name.
+    pub label: String,
+}
+
+/// What became of an import: every line is in one of these numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Imported {
+    /// Recorded as answers.
+    pub taken: u64,
+    /// Of texts that are no question of the job, or were not chosen.
+    pub unknown_texts: u64,
+    /// With labels that the job does not have.
+    pub unknown_labels: u64,
+    /// Of questions that the same importer has answered already, or whose round is closed.
+    pub too_late: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, NewAnnotation};
+
+    #[test]
+    fn an_answer_is_one_flat_object_on_the_wire() {
+        let label = Answer::Label { label: "billing".to_owned() };
+        for (answer, text) in [
+            (label, r#"{"answer":"label","label":"billing"}"#),
+            (Answer::Unsure, r#"{"answer":"unsure"}"#),
+            (Answer::Skip, r#"{"answer":"skip"}"#),
+        ] {
+            let new = NewAnnotation { answer };
+            assert_eq!(serde_json::to_string(&new).expect("it has a JSON form"), text);
+            assert_eq!(serde_json::from_str::<NewAnnotation>(text).expect("it is read again"), new);
+        }
+    }
+
+    #[test]
+    fn only_a_skip_is_no_answer() {
+        assert!(Answer::Unsure.counts() && Answer::Label { label: "a".to_owned() }.counts());
+        assert!(!Answer::Skip.counts());
+        assert_eq!((Answer::Unsure.label(), Answer::Skip.label()), (None, None));
+    }
+}

@@ -1,0 +1,224 @@
+//! The report of a job: what is known of it, in one file that can be read, kept, and repeated from.
+//!
+//! Everything in it is from the job's own record: the signed manifest, the figures that the lead measured on public data, the
+//! releases that were counted, the statements of the sites. Nothing is computed from anybody's data, so a report is no
+//! release. What there is no figure for is in [`ReportFile::absent`], with the reason.
+
+mod comparison;
+mod level;
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_privacy::{Adjacency, Event};
+
+use crate::dataset::{SizeClass, Visibility};
+use crate::id::{DatasetId, LineageId};
+use crate::job::audit::AuditView;
+use crate::job::{Measurement, NewJob, Purpose, Report, Spec};
+use crate::signed::certificate::{ArtifactNamed, ConsortiumNamed, JobCovered};
+use crate::signed::{Manifest, Signed};
+
+pub use comparison::Compared;
+pub use level::{How, Level, MEANINGLESS, Releases};
+
+/// The form of the file, in its first line. Raised when a reader of the form before would misread it.
+pub const FORMAT: &str = "undertone/report/1";
+
+/// A job's report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReportFile {
+    /// [`FORMAT`].
+    pub format: String,
+    /// When it was put together. A job that is not over has a report of how it stands.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub made_at: OffsetDateTime,
+    /// The programs and formulas behind the figures.
+    pub versions: Versions,
+    /// The consortium.
+    pub consortium: ConsortiumNamed,
+    /// The job.
+    pub job: JobCovered,
+    /// Why it was refused, failed or was cancelled, in words.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The job as it was proposed, with everything that the datasets settled: proposing it again asks for the same.
+    pub proposal: NewJob,
+    /// The manifest as the server signed it; its spec is that of the proposal.
+    pub manifest: Signed,
+    /// Every dataset of the job, the lead first.
+    pub datasets: Vec<DatasetUsed>,
+    /// What the lead reported at the end.
+    #[serde(default)]
+    pub outcome: Option<Report>,
+    /// The arms against each other, test set by test set.
+    pub comparison: Vec<Compared>,
+    /// Every figure that was measured on public data: the learning curves.
+    pub measurements: Vec<Measurement>,
+    /// What the job cost the people in each dataset, at every level.
+    pub privacy: Vec<PartyCost>,
+    /// What the audits and the attacks on canaries found.
+    pub audits: Vec<AuditView>,
+    /// The files that the job left, by name.
+    pub artifacts: Vec<ArtifactNamed>,
+    /// The certificate, once there is one.
+    #[serde(default)]
+    pub certificate: Option<CertificateNamed>,
+    /// What one would look for and not find, and why.
+    pub absent: Vec<Absent>,
+}
+
+/// What made the figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Versions {
+    /// Version of the server.
+    pub server: String,
+    /// Version of the formulas of both accountants.
+    pub evaluator: String,
+    /// The server's address.
+    pub address: String,
+    /// The server's public key, hex.
+    pub public_key: String,
+}
+
+/// A dataset as the job used it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DatasetUsed {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// Its name.
+    pub name: String,
+    /// Its line of versions.
+    pub lineage: LineageId,
+    /// Its owner's name.
+    pub organization_name: String,
+    /// Who may learn what from it.
+    pub visibility: Visibility,
+    /// What the job did with it.
+    pub purpose: Purpose,
+    /// n, the public number of units that stood in every division.
+    pub units: u64,
+    /// Training records, roughly.
+    pub records: SizeClass,
+    /// Training speakers, roughly.
+    pub speakers: SizeClass,
+    /// SHA-256 of the content, hex, where the data are public. Of private data not even that leaves a site: whoever has a
+    /// guess at the data could check it.
+    #[serde(default)]
+    pub digest: Option<String>,
+}
+
+/// What a job cost the people in a dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PartyCost {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// Its name.
+    pub dataset_name: String,
+    /// Its owner's name.
+    pub organization_name: String,
+    /// What the job protected, by which change.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub adjacency: Adjacency,
+    /// One release.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub event: Event,
+    /// Releases that count: those paid once the site has closed its part, everything reserved before.
+    pub releases: u64,
+    /// Exact releases beside them, of data that their owner opened for the comparison. No ε covers these.
+    pub in_the_clear: u64,
+    /// C, to which each unit's part was cut.
+    #[serde(default)]
+    pub clip: Option<f64>,
+    /// δ of every figure; absent without a budget.
+    #[serde(default)]
+    pub delta: Option<f64>,
+    /// At record level, then at speaker level; of the two one is what the job protected.
+    pub levels: Vec<Level>,
+}
+
+/// A certificate, named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CertificateNamed {
+    /// SHA-256 of its signed payload, hex.
+    pub digest: String,
+    /// Its address below the server's.
+    pub path: String,
+    /// The server's signed head of its log at that time.
+    #[serde(default)]
+    pub head: Option<Signed>,
+}
+
+/// A figure that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Absent {
+    /// What one would look for.
+    pub what: String,
+    /// Why there is none.
+    pub why: String,
+}
+
+/// Why a job cannot be proposed again from a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RepeatError {
+    /// Another form.
+    #[error("the file is of the form {0:?}; this server reads `{FORMAT}`")]
+    Format(String),
+    /// The signed order cannot be read.
+    #[error("the manifest in the file cannot be read: {0}")]
+    Manifest(String),
+    /// The spec was changed after it was signed.
+    #[error("the file's spec is not that of the manifest in it: propose a changed job as a new one")]
+    Changed,
+}
+
+impl Report {
+    /// SHA-256 of a public dataset's content, hex, where the lead has told it.
+    pub fn digest(&self, dataset: DatasetId) -> Option<String> {
+        let contents = match self {
+            Self::DpSgd(report) => &report.contents,
+            Self::ActiveLearning(report) => &report.contents,
+        };
+        contents.iter().find(|known| known.dataset == dataset).map(|known| known.digest.clone())
+    }
+}
+
+impl ReportFile {
+    /// The job that the file is about, to be proposed again: exactly what was signed.
+    ///
+    /// # Errors
+    /// [`RepeatError`] when the file is of another form, or its parts say different things.
+    pub fn again(&self) -> Result<NewJob, RepeatError> {
+        if self.format != FORMAT {
+            return Err(RepeatError::Format(self.format.clone()));
+        }
+        let manifest: Manifest =
+            serde_json::from_str(&self.manifest.payload).map_err(|error| RepeatError::Manifest(error.to_string()))?;
+        if manifest.spec != self.proposal.spec || manifest.title != self.proposal.title {
+            return Err(RepeatError::Changed);
+        }
+        Ok(self.proposal.clone())
+    }
+
+    /// The arms' names in the order in which they ran, as far as anything was measured of them.
+    pub fn arms(&self) -> Vec<&str> {
+        let mut arms: Vec<&str> = Vec::new();
+        for compared in &self.comparison {
+            if !arms.contains(&compared.arm.as_str()) {
+                arms.push(&compared.arm);
+            }
+        }
+        arms
+    }
+
+    /// What the spec is of.
+    pub const fn spec(&self) -> &Spec {
+        &self.proposal.spec
+    }
+}

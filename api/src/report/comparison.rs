@@ -1,0 +1,140 @@
+//! The arms of a job against each other, from the figures that were measured on public test sets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::dp_sgd::Arm;
+use crate::job::{Measurement, Report};
+
+/// An arm on a test set, beside the public arm and open pooling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Compared {
+    /// The test set's name.
+    pub test: String,
+    /// The arm: `public`, `open` or `private`.
+    pub arm: String,
+    /// Rounds (epochs of the public arm) it had taken.
+    pub rounds: u32,
+    /// Seconds they took, where the lead has told.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// Frames measured.
+    pub frames: u64,
+    /// Part of them classified right: 0 to 1.
+    pub accuracy: f64,
+    /// Mean cross-entropy in nats.
+    pub loss: f64,
+    /// Accuracy beyond that of the public arm; absent for that arm itself.
+    #[serde(default)]
+    pub difference: Option<f64>,
+    /// The share of what open pooling gains on this test set that the arm gains too: 1 is all of it, below 0 is worse than
+    /// without the private data. Absent where open pooling was not tried, or gained nothing that could be shared.
+    #[serde(default)]
+    pub recovered: Option<f64>,
+}
+
+/// Gains of open pooling below this are within what the order of a batch makes of it: no share of them means anything.
+const NOTHING: f64 = 0.001;
+
+impl Compared {
+    /// Every arm on every test set, in the order of `tests` and of the arms: what the lead reported, or, of a job that is not
+    /// over, the last figure of each.
+    pub fn all(tests: &[String], outcome: Option<&Report>, measurements: &[Measurement]) -> Vec<Self> {
+        let arms = [Arm::Public, Arm::Open, Arm::Private];
+        let mut all = Vec::new();
+        for test in tests {
+            let mut of_test: Vec<Self> =
+                arms.into_iter().filter_map(|arm| Self::one(test, arm, outcome, measurements)).collect();
+            let accuracy = |arm: Arm| of_test.iter().find(|one| one.arm == arm.series()).map(|one| one.accuracy);
+            let (public, open) = (accuracy(Arm::Public), accuracy(Arm::Open));
+            let gain = public.zip(open).map(|(public, open)| open - public).filter(|gain| *gain > NOTHING);
+            for one in &mut of_test {
+                if one.arm != Arm::Public.series() {
+                    one.difference = public.map(|public| one.accuracy - public);
+                    one.recovered = one.difference.zip(gain).map(|(own, gain)| own / gain);
+                }
+            }
+            all.extend(of_test);
+        }
+        all
+    }
+
+    fn one(test: &str, arm: Arm, outcome: Option<&Report>, measurements: &[Measurement]) -> Option<Self> {
+        let row = match outcome {
+            Some(Report::DpSgd(report)) => report.arms.iter().find(|row| row.arm == arm),
+            Some(Report::ActiveLearning(_)) | None => None,
+        };
+        if let Some((row, cell)) = row.and_then(|row| Some((row, row.tests.iter().find(|cell| cell.test == test)?))) {
+            return Some(Self {
+                test: test.to_owned(),
+                arm: arm.series().to_owned(),
+                rounds: row.rounds,
+                seconds: Some(row.seconds),
+                frames: cell.frames,
+                accuracy: cell.accuracy,
+                loss: cell.loss,
+                difference: None,
+                recovered: None,
+            });
+        }
+        let own = measurements.iter().filter(|figure| figure.series == arm.series() && figure.test == test);
+        own.max_by_key(|figure| figure.round).map(|figure| Self {
+            test: test.to_owned(),
+            arm: figure.series.clone(),
+            rounds: figure.round,
+            seconds: None,
+            frames: figure.frames,
+            accuracy: figure.accuracy,
+            loss: figure.loss,
+            difference: None,
+            recovered: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Compared;
+    use crate::job::Measurement;
+
+    fn figure(series: &str, round: u32, test: &str, accuracy: f64) -> Measurement {
+        Measurement { series: series.to_owned(), round, test: test.to_owned(), frames: 100, accuracy, loss: 2.0 }
+    }
+
+    fn compared(figures: &[(&str, f64)]) -> Vec<Compared> {
+        let figures: Vec<_> = figures.iter().map(|(series, accuracy)| figure(series, 3, "common", *accuracy)).collect();
+        Compared::all(&["common".to_owned()], None, &figures)
+    }
+
+    #[test]
+    fn what_is_recovered_is_a_share_of_what_open_pooling_gains() {
+        let all = compared(&[("public", 0.30), ("open", 0.40), ("private", 0.36)]);
+        assert_eq!(all.iter().map(|one| one.arm.as_str()).collect::<Vec<_>>(), ["public", "open", "private"]);
+        assert_eq!((all[0].difference, all[0].recovered), (None, None));
+        assert!(all[1].recovered.is_some_and(|share| (share - 1.0).abs() < 1e-9));
+        assert!(all[2].recovered.is_some_and(|share| (share - 0.6).abs() < 1e-9));
+        assert!(all[2].difference.is_some_and(|more| (more - 0.06).abs() < 1e-9));
+    }
+
+    #[test]
+    fn of_nothing_gained_there_is_no_share() {
+        for figures in [
+            &[("public", 0.30), ("open", 0.30), ("private", 0.31)][..],
+            &[("public", 0.30), ("open", 0.20), ("private", 0.31)],
+            &[("public", 0.30), ("private", 0.31)],
+        ] {
+            let all = compared(figures);
+            assert!(all.iter().all(|one| one.recovered.is_none()), "{all:?}");
+            assert!(all.last().is_some_and(|one| one.difference.is_some()));
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_not_over_stands_where_it_was_last_measured() {
+        let figures =
+            [figure("private", 10, "a", 0.2), figure("private", 0, "a", 0.1), figure("private", 20, "b", 0.9)];
+        let all = Compared::all(&["a".to_owned()], None, &figures);
+        assert_eq!(all.len(), 1);
+        assert!(all[0].rounds == 10 && (all[0].accuracy - 0.2).abs() < 1e-12 && all[0].seconds.is_none());
+    }
+}

@@ -1,0 +1,260 @@
+//! ε at a level: what the releases promise for single records, and for everything that one speaker said.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::level::{self, LevelError};
+use undertone_privacy::pld::Plan;
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, OrderGrid, PrivacyUnit, convert, mechanism};
+
+use crate::dataset::SizeClass;
+
+/// From here on an ε lets whoever sees the releases tell a presence from an absence as good as always: e to this many nats is
+/// a factor of five hundred million.
+pub const MEANINGLESS: f64 = 20.0;
+
+/// How a figure came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LevelHow))]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum How {
+    /// It is the level that the job protected.
+    Protected,
+    /// The job protected single records: one speaker may have as many as this, by the size classes of the dataset. Each of
+    /// them was drawn or not by a coin of its own (Ganesh 2024).
+    Group {
+        /// Records.
+        records: u64,
+    },
+    /// The job protected speakers: one record more or less is one speaker replaced.
+    Part,
+}
+
+/// ε at one level.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PrivacyLevel))]
+pub struct Level {
+    /// The level: records, or speakers (users).
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub unit: PrivacyUnit,
+    /// How the figure came about.
+    #[serde(flatten)]
+    pub how: How,
+    /// The tight ε of the closed job, rounded up; absent when there is none.
+    #[serde(default)]
+    pub epsilon: Option<f64>,
+    /// ε by the accountant of the ledgers, rounded up: for the level that they count at.
+    #[serde(default)]
+    pub renyi: Option<f64>,
+    /// Whether the figure bounds anything worth telling: absent ones and those above [`MEANINGLESS`] do not.
+    pub meaningful: bool,
+    /// The figure, or why there is none, in a sentence.
+    pub said: String,
+}
+
+/// What is needed to say what releases promise.
+#[derive(Debug, Clone, Copy)]
+pub struct Releases<'a> {
+    /// The level that they protect.
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    pub adjacency: Adjacency,
+    /// One of them.
+    pub event: &'a Event,
+    /// How many.
+    pub count: u64,
+    /// δ of the account that pays.
+    pub delta: Delta,
+    /// Training records of the dataset, roughly.
+    pub records: SizeClass,
+    /// Its training speakers, roughly.
+    pub speakers: SizeClass,
+}
+
+/// What the data are of, in words.
+#[derive(Debug, Clone, Copy)]
+struct Data {
+    record: &'static str,
+    person: &'static str,
+    all: &'static str,
+    /// Whose the records are.
+    unit: PrivacyUnit,
+}
+
+impl Data {
+    /// Only of query logs are samples with a threshold released.
+    const fn of(event: &Event) -> Self {
+        if matches!(event, Event::SampledThreshold { .. }) {
+            Self { record: "row", person: "user", all: "everything one user asked", unit: PrivacyUnit::User }
+        } else {
+            Self {
+                record: "recording",
+                person: "speaker",
+                all: "everything one speaker said",
+                unit: PrivacyUnit::Speaker,
+            }
+        }
+    }
+}
+
+impl Level {
+    /// Both levels of some releases: records first.
+    pub fn both(releases: &Releases<'_>) -> Vec<Self> {
+        let own = Self::protected(releases);
+        if releases.unit == PrivacyUnit::Record {
+            vec![own, Self::person(releases)]
+        } else {
+            vec![Self::record(releases), own]
+        }
+    }
+
+    fn protected(releases: &Releases<'_>) -> Self {
+        let Releases { unit, adjacency, event, count, delta, .. } = *releases;
+        let mut plan = Plan::new();
+        plan.add(event, adjacency, count);
+        let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting());
+        let renyi = curve.ok().and_then(|curve| convert::epsilon(&curve.times(count), delta)).map(Epsilon::get);
+        // Where the losses have no grid, the Rényi bound is all there is.
+        let tight = plan.epsilon(delta).ok().flatten().map(Epsilon::get);
+        let epsilon = [tight, renyi].into_iter().flatten().reduce(f64::min);
+        let level = Self::of(unit, How::Protected, epsilon, Data::of(event), "the mechanism hides nothing");
+        Self { renyi, ..level }
+    }
+
+    /// Everything that one speaker said, where single records are protected.
+    fn person(releases: &Releases<'_>) -> Self {
+        let Releases { event, count, delta, records, speakers, .. } = *releases;
+        // Everybody else has one at least.
+        let most = records.most().saturating_sub(speakers.least().max(1) - 1).max(1);
+        let (how, data) = (How::Group { records: most }, Data::of(event));
+        let unit = data.unit;
+        match level::of_group(event, count, most, delta) {
+            Ok(epsilon) => Self::of(unit, how, epsilon.map(Epsilon::get), data, "the mechanism hides nothing"),
+            Err(error @ (LevelError::Hopeless | LevelError::Pld(_) | LevelError::NoFormula(_))) => {
+                Self::of(unit, how, None, data, &error.to_string())
+            }
+        }
+    }
+
+    /// One record, where speakers are protected.
+    fn record(releases: &Releases<'_>) -> Self {
+        let Releases { event, count, delta, .. } = *releases;
+        match level::of_part(event, count, delta) {
+            Ok(epsilon) => {
+                let epsilon = epsilon.map(Epsilon::get);
+                Self::of(PrivacyUnit::Record, How::Part, epsilon, Data::of(event), "the mechanism hides nothing")
+            }
+            Err(error) => Self::of(PrivacyUnit::Record, How::Part, None, Data::of(event), &error.to_string()),
+        }
+    }
+
+    fn of(unit: PrivacyUnit, how: How, epsilon: Option<f64>, data: Data, why_not: &str) -> Self {
+        let Data { record, person, all, .. } = data;
+        let one_record = || format!("a single {record}");
+        let (one, grounds) = match (unit, how) {
+            (PrivacyUnit::Record, How::Part) => (
+                one_record(),
+                format!(
+                    ": the job protects whole {person}s, and a {record} more or less counts as its {person} replaced"
+                ),
+            ),
+            (PrivacyUnit::Record, _) => (one_record(), String::new()),
+            (PrivacyUnit::Speaker | PrivacyUnit::User, How::Group { records }) => (
+                all.to_owned(),
+                format!(
+                    ": the job protects single {record}s, and by the dataset's size classes one {person} may have {records} of them"
+                ),
+            ),
+            (PrivacyUnit::Speaker, _) => (all.to_owned(), String::new()),
+            (PrivacyUnit::User, _) => ("everything one user brought".to_owned(), String::new()),
+        };
+        let meaningful = epsilon.is_some_and(|epsilon| epsilon <= MEANINGLESS);
+        let said = match epsilon {
+            Some(_) if meaningful => format!("Bounds what {one} can change{grounds}."),
+            Some(_) => format!(
+                "No meaningful bound on what {one} can change{grounds}; an ε above {MEANINGLESS} hides next to nothing."
+            ),
+            None => format!("No meaningful bound on what {one} can change{grounds} ({why_not})."),
+        };
+        Self { unit, how, epsilon, renyi: None, meaningful, said }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use undertone_privacy::{Adjacency, Delta, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+
+    use super::{How, Level, Releases};
+    use crate::dataset::SizeClass;
+
+    fn levels(unit: PrivacyUnit, z: f64, count: u64, records: u64, speakers: u64) -> Vec<Level> {
+        let event = Event::PoissonSampledGaussian {
+            sampling_rate: SamplingRate::new(0.1).unwrap(),
+            noise_multiplier: NoiseMultiplier::new(z).unwrap(),
+        };
+        Level::both(&Releases {
+            unit,
+            adjacency: Adjacency::AddRemove,
+            event: &event,
+            count,
+            delta: Delta::new(1e-6).unwrap(),
+            records: SizeClass(records),
+            speakers: SizeClass(speakers),
+        })
+    }
+
+    #[test]
+    fn a_job_that_protects_records_says_so_and_promises_speakers_nothing() {
+        let both = levels(PrivacyUnit::Record, 1.5, 40, 500, 20);
+        assert_eq!([both[0].unit, both[1].unit], [PrivacyUnit::Record, PrivacyUnit::Speaker]);
+        let own = both[0].epsilon.unwrap();
+        assert!(both[0].how == How::Protected && both[0].meaningful && own <= both[0].renyi.unwrap());
+        // 707 records at most, 14 speakers at least.
+        let How::Group { records } = both[1].how else { panic!("{:?}", both[1]) };
+        assert_eq!(records, SizeClass(500).most() - SizeClass(20).least() + 1);
+        assert!(!both[1].meaningful && both[1].said.starts_with("No meaningful bound"), "{:?}", both[1]);
+        assert!(both[1].epsilon.is_none_or(|epsilon| epsilon > own));
+    }
+
+    #[test]
+    fn of_a_query_log_nothing_is_said_of_recordings_or_speakers() {
+        let event = Event::SampledThreshold {
+            sampling_rate: SamplingRate::new(0.1).unwrap(),
+            threshold: 20.try_into().unwrap(),
+            epsilon: undertone_privacy::Epsilon::new(1.0).unwrap(),
+            shown: undertone_privacy::kanon::Shown::Set,
+            rows_per_unit: 1.try_into().unwrap(),
+        };
+        for unit in [PrivacyUnit::Record, PrivacyUnit::User] {
+            let levels = Level::both(&Releases {
+                unit,
+                adjacency: Adjacency::AddRemove,
+                event: &event,
+                count: 1,
+                delta: Delta::new(1e-6).unwrap(),
+                records: SizeClass(1000),
+                speakers: SizeClass(1),
+            });
+            assert_eq!(
+                levels.iter().map(|level| level.unit).collect::<Vec<_>>(),
+                [PrivacyUnit::Record, PrivacyUnit::User]
+            );
+            for level in levels {
+                assert!(!level.said.contains("record") && !level.said.contains("speaker"), "{}", level.said);
+            }
+        }
+    }
+
+    #[test]
+    fn speakers_of_one_record_each_are_no_worse_off_than_a_small_group() {
+        let both = levels(PrivacyUnit::Record, 40.0, 4, 2, 2);
+        assert!(both[1].meaningful && both[1].epsilon.unwrap() > both[0].epsilon.unwrap(), "{both:?}");
+    }
+
+    #[test]
+    fn a_job_that_protects_speakers_bounds_their_records_as_a_replacement() {
+        let both = levels(PrivacyUnit::Speaker, 2.0, 40, 500, 20);
+        assert_eq!((both[0].how, both[1].how), (How::Part, How::Protected));
+        assert!(both[0].epsilon.unwrap() > both[1].epsilon.unwrap(), "{both:?}");
+        assert!(both[0].said.contains("replaced") && both[1].said.contains("everything one speaker said"));
+    }
+}

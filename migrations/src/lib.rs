@@ -28,6 +28,10 @@ mod m20261120_000220_create_overlap;
 mod m20261120_000221_create_certificate;
 mod m20261120_000230_create_audit;
 mod m20261120_000231_create_freeze;
+mod m20261120_000310_add_dataset_users;
+mod m20261121_000400_add_dataset_content;
+mod m20261121_000401_create_question;
+mod m20261121_000402_add_job_asks;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +61,10 @@ impl MigratorTrait for Migrator {
             Box::new(m20261120_000221_create_certificate::Migration),
             Box::new(m20261120_000230_create_audit::Migration),
             Box::new(m20261120_000231_create_freeze::Migration),
+            Box::new(m20261120_000310_add_dataset_users::Migration),
+            Box::new(m20261121_000400_add_dataset_content::Migration),
+            Box::new(m20261121_000401_create_question::Migration),
+            Box::new(m20261121_000402_add_job_asks::Migration),
         ]
     }
 }

@@ -19,6 +19,8 @@ pub mod openapi;
 mod organization;
 mod plan;
 pub mod problem;
+mod question;
+mod report;
 mod schema;
 mod session;
 #[cfg(test)]
@@ -26,7 +28,9 @@ mod tests;
 mod wrap;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::UtoipaMethodRouterExt as _;
 use utoipa_axum::routes;
 
 use crate::ctx::Ctx;
@@ -50,6 +54,7 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(consortium::overlap, consortium::attest))
         .routes(routes!(consortium::organizations))
         .routes(routes!(consortium::invitations))
+        .routes(routes!(consortium::annotators))
         .routes(routes!(consortium::datasets))
         .routes(routes!(dataset::show))
         .routes(routes!(budget::set))
@@ -68,8 +73,18 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(audit::list))
         .routes(routes!(audit::freezes))
         .routes(routes!(audit::clear))
+        .routes(routes!(report::show))
+        .routes(routes!(report::document))
+        .routes(routes!(report::again))
         .routes(routes!(certificate::file))
         .routes(routes!(certificate::schema))
+        .routes(routes!(question::asking))
+        .routes(routes!(question::list))
+        .routes(routes!(question::next))
+        .routes(routes!(question::annotate))
+        .routes(routes!(question::take_back))
+        .routes(routes!(question::export))
+        .routes(routes!(question::import).layer(DefaultBodyLimit::max(question::LARGEST_IMPORT)))
         .routes(routes!(model::list))
         .routes(routes!(model::content))
 }

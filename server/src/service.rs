@@ -26,6 +26,8 @@ pub mod offer;
 pub mod organization;
 pub mod plan;
 pub mod presence;
+pub mod question;
+pub mod report;
 pub mod round;
 pub mod session;
 pub mod setup;

@@ -91,6 +91,16 @@ operations! {
     DecideJob: DataSteward;
     /// End a job; for the consortium's admins, and for its proposer where they still are a researcher.
     CancelJob: ConsortiumAdmin | Researcher;
+    /// Invite people who answer questions only, list and withdraw such invitations.
+    InviteAnnotator: ConsortiumAdmin;
+    /// See which jobs ask questions of people, and how far they are.
+    FollowQuestions: ConsortiumAdmin | DataSteward | Researcher | Auditor | Annotator;
+    /// Answer the questions of jobs, without seeing what others answered.
+    Annotate: ConsortiumAdmin | DataSteward | Researcher | Annotator;
+    /// See the questions of jobs, and take them away with their answers.
+    ReadQuestions: ConsortiumAdmin | DataSteward | Researcher | Auditor;
+    /// Bring in answers that were given elsewhere.
+    ImportAnswers: ConsortiumAdmin | Researcher;
     /// Take a job's files away: the model above all.
     TakeModel: ConsortiumAdmin | Researcher;
 }

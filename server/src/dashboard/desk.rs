@@ -8,7 +8,7 @@ use undertone_api::budget::{Account, Entry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
-use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, QuestionId};
 use undertone_api::job::audit::AuditView;
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::member::{Member, NewMember};
@@ -17,6 +17,8 @@ use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, 
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::problem::{Code, Problem};
+use undertone_api::question::{Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Queue};
+use undertone_api::report::ReportFile;
 use undertone_api::session::SignIn;
 use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
@@ -28,7 +30,7 @@ use crate::error::Error;
 use crate::rest::cookie;
 use crate::service::{
     approval, audit, budget, certificate, consortium, dataset, freeze, invitation, job, ledger, member, model,
-    organization, plan, session, worker,
+    organization, plan, question, report, session, worker,
 };
 
 /// The backend of one request.
@@ -190,6 +192,52 @@ impl Backend for Desk {
 
     fn certificate_file(&self, id: JobId) -> String {
         format!("/api/v1/jobs/{id}/certificate")
+    }
+
+    async fn report(&self, id: JobId) -> Answer<ReportFile> {
+        report::get(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    fn report_file(&self, id: JobId) -> String {
+        format!("/api/v1/jobs/{id}/report")
+    }
+
+    fn report_document(&self, id: JobId) -> String {
+        format!("/api/v1/jobs/{id}/report.html")
+    }
+
+    async fn propose_again(&self, consortium: ConsortiumId, id: JobId) -> Answer<Job> {
+        let file = self.report(id).await?;
+        report::again(&self.ctx, self.actor()?, consortium, &file).await.map_err(Error::into_problem)
+    }
+
+    async fn asking(&self, id: ConsortiumId) -> Answer<Vec<AskingJob>> {
+        question::asking(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn queue(&self, id: JobId) -> Answer<Queue> {
+        question::next(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn annotate(&self, id: QuestionId, new: NewAnnotation) -> Answer<Annotation> {
+        question::annotate(&self.ctx, self.actor()?, id, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn take_back(&self, id: QuestionId) -> Answer<Annotation> {
+        question::take_back(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn import_labels(&self, id: JobId, name: Option<&str>, labels: &str) -> Answer<Imported> {
+        question::import(&self.ctx, self.actor()?, id, name, labels).await.map_err(Error::into_problem)
+    }
+
+    fn questions_file(&self, id: JobId, format: ExportFormat) -> String {
+        let format = match format {
+            ExportFormat::Jsonl => "jsonl",
+            ExportFormat::Csv => "csv",
+            ExportFormat::LabelStudio => "label_studio",
+        };
+        format!("/api/v1/jobs/{id}/questions/export?format={format}")
     }
 
     fn download(&self, artifact: &Artifact) -> String {

@@ -1,7 +1,8 @@
 use axum::http::{StatusCode, header};
+use undertone_api::organization::Purpose;
 
 use crate::rest::cookie;
-use crate::testing::on_both;
+use crate::testing::{newcomer, on_both};
 
 on_both! {
     async fn a_visitor_is_asked_to_sign_in(app: &TestApp) {
@@ -25,6 +26,37 @@ on_both! {
         // A stranger gets nothing of it.
         let stranger = app.server.get(&address).await;
         assert!(!stranger.text().contains("South"));
+    }
+
+    async fn who_only_answers_questions_sees_nothing_else(app: &TestApp) {
+        let founded = app.founded().await;
+        let purpose = Purpose::Annotator { consortium: founded.consortium };
+        let link = app.link(&founded.operator, purpose).await;
+        let annotator = app.accept(&link, newcomer("Annotator", None)).await;
+        let set = cookie::set(&app.ctx, &annotator.session.tokens);
+        let jar: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
+        let get = async |address: &str| {
+            let request = app.server.get(address).add_header(header::COOKIE, jar.join("; "));
+            request.add_header(header::ACCEPT, "text/html").await
+        };
+        let home = format!("/c/{}", founded.consortium);
+        let questions = format!("{home}/questions");
+        for address in ["/", &home] {
+            let led = get(address).await;
+            led.assert_status(StatusCode::FOUND);
+            assert_eq!(led.header(header::LOCATION), questions.as_str(), "{address}");
+        }
+        let page = get(&questions).await;
+        page.assert_status_ok();
+        let rail = page.text();
+        let rail = rail.split("aria-label=\"Pages\"").nth(1).and_then(|rest| rest.split("</nav>").next()).expect("a rail");
+        assert_eq!(rail.matches("<a ").count(), 2, "questions and settings: {rail}");
+        for other in ["jobs", "datasets", "organizations", "models", "ledger"] {
+            let refused = get(&format!("{home}/{other}")).await;
+            assert!(refused.status_code().is_client_error(), "{other}: {}", refused.status_code());
+            assert!(!refused.text().contains("North"), "{other} tells of an organization");
+        }
+        assert!(get(&format!("{questions}/{}", founded.consortium)).await.status_code().is_client_error());
     }
 
     async fn an_address_of_nothing_is_not_found(app: &TestApp) {

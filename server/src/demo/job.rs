@@ -40,9 +40,13 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     let scale = recipe.scale;
     let out_of_range = |error: UnitError| DemoError::Job(format!("'s parameters are wrong: {error}"));
     let sampling_rate = SamplingRate::new(scale.sampling_rate).map_err(out_of_range)?;
-    let noise = Noise { noise_multiplier: NoiseMultiplier::new(scale.noise).map_err(out_of_range)?, clip: CLIP };
-    let rounds =
-        |optimizer| Rounds { rounds: scale.rounds, optimizer, evaluate_every: 2, deadline_seconds: 120, quorum: 3 };
+    let noise = Noise::flat(NoiseMultiplier::new(scale.noise).map_err(out_of_range)?, CLIP);
+    let rounds = |optimizer| Rounds {
+        evaluate_every: 2,
+        deadline_seconds: 120,
+        quorum: 3,
+        ..Rounds::new(scale.rounds, optimizer)
+    };
     let (mut participants, mut tests) = (Vec::new(), Vec::new());
     for (number, party) in recipe.parties.iter().enumerate() {
         for data in &party.datasets {
@@ -55,13 +59,14 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     }
     Ok(DpSgd {
         unit: PrivacyUnit::Record,
-        model: Model { hidden: scale.hidden, classes: None },
+        model: Model::lstm(scale.hidden, None),
         participants,
         tests,
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
         open: Some(rounds(EXACT)),
         private: Some(rounds(NOISY)),
         audit: None,
+        selection: None,
         weights: Weights::ExpectedBatch,
         spare_releases: 4,
         checkpoint_every: 5,

@@ -6,6 +6,8 @@ use futures::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart};
 use sha2::{Digest as _, Sha256};
+use undertone_proto::question::QuestionError;
+use undertone_proto::vector::VectorError;
 
 use crate::fault;
 
@@ -32,12 +34,12 @@ pub enum ObjectError {
     /// The bytes have another SHA-256 than was announced.
     #[error("the SHA-256 of what came is not the one announced: send it again")]
     Digest,
-    /// A number of a vector is infinite or not a number.
-    #[error("number {index} is not finite: only finite numbers can be averaged")]
-    NotFinite {
-        /// Its position, from 0.
-        index: u64,
-    },
+    /// What came is no vector of the form that was announced.
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+    /// What came is no pool of questions.
+    #[error(transparent)]
+    Questions(#[from] QuestionError),
 }
 
 /// An upload under way. Dropped or failed, it leaves nothing behind.

@@ -17,21 +17,42 @@ pub(super) fn header<T: Send + 'static>(header: T) -> Answer<T> {
     Box::pin(stream::iter([Ok(header)]))
 }
 
-/// A header, then the `size` bytes of an object.
+/// A header, then bytes that are here.
+pub(super) fn bytes<T: Send + 'static>(header: T, bytes: &[u8], data: fn(Vec<u8>) -> T) -> Answer<T> {
+    let pieces: Vec<_> = bytes.chunks(CHUNK).map(|piece| Ok(data(piece.to_vec()))).collect();
+    Box::pin(stream::iter([Ok(header)]).chain(stream::iter(pieces)))
+}
+
+/// A header, then the bytes of an object from `offset` to `size`.
 pub(super) fn object<T: Send + 'static>(
     ctx: &Ctx,
     header: T,
     object: Path,
+    offset: u64,
     size: u64,
     data: fn(Vec<u8>) -> T,
 ) -> Answer<T> {
+    objects(ctx, header, vec![(object, size)], offset, data)
+}
+
+/// A header, then the bytes of objects of these sizes, one after the other, but for the first `offset`.
+pub(super) fn objects<T: Send + 'static>(
+    ctx: &Ctx,
+    header: T,
+    objects: Vec<(Path, u64)>,
+    mut offset: u64,
+    data: fn(Vec<u8>) -> T,
+) -> Answer<T> {
     let ctx = ctx.clone();
-    let starts = stream::iter((0..size).step_by(CHUNK));
-    let pieces = starts.then(move |start| {
-        let (ctx, object) = (ctx.clone(), object.clone());
+    let ranges = objects.into_iter().flat_map(move |(object, size)| {
+        let begin = offset.min(size);
+        offset -= begin;
+        (begin..size).step_by(CHUNK).map(move |start| (object.clone(), start..(start + CHUNK as u64).min(size)))
+    });
+    let pieces = stream::iter(ranges).then(move |(object, range)| {
+        let ctx = ctx.clone();
         async move {
-            let end = (start + CHUNK as u64).min(size);
-            match ctx.store.get_range(&object, start..end).await {
+            match ctx.store.get_range(&object, range).await {
                 Ok(bytes) => Ok(data(bytes.to_vec())),
                 Err(error) => {
                     tracing::error!(error = %error, "a stored object could not be read");

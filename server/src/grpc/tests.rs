@@ -1,13 +1,17 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod questions;
+
 use sha2::{Digest as _, Sha256};
 use tokio_stream::StreamExt as _;
 use tonic::Request;
 use tonic::transport::Channel;
+use undertone_api::job::dp_sgd::Precision;
 use undertone_api::problem::Code;
 use undertone_api::signed::{Presence, Signed};
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 use undertone_proto::v1::{self, average_chunk, get_artifact_chunk, put_artifact_chunk, submit_chunk};
+use undertone_proto::vector::{Form, read};
 use undertone_proto::{CHUNK, problem_of};
 
 use crate::ctx::Ctx;
@@ -57,19 +61,41 @@ async fn work(client: &mut Client, session: &str) -> v1::Work {
 
 fn submission(lease: &str, vector: &[f32], receipts: Vec<v1::Signed>) -> Vec<v1::SubmitChunk> {
     let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+    submission_from(0, lease, &data, receipts)
+}
+
+fn submission_from(offset: usize, lease: &str, data: &[u8], receipts: Vec<v1::Signed>) -> Vec<v1::SubmitChunk> {
     let header = v1::SubmitHeader {
         lease: lease.to_owned(),
         series: "private".to_owned(),
         round: 1,
         receipts,
-        length: vector.len() as u64,
-        digest: hex::encode(Sha256::digest(&data)),
+        length: data.len() as u64 / 4,
+        digest: hex::encode(Sha256::digest(data)),
+        size: data.len() as u64,
+        offset: offset as u64,
     };
-    let pieces = data.chunks(CHUNK).map(|piece| submit_chunk::Part::Data(piece.to_vec()));
+    let pieces = data[offset..].chunks(CHUNK).map(|piece| submit_chunk::Part::Data(piece.to_vec()));
     std::iter::once(submit_chunk::Part::Header(header))
         .chain(pieces)
         .map(|part| v1::SubmitChunk { part: Some(part) })
         .collect()
+}
+
+/// The average of round 1, from a byte on.
+async fn average(client: &mut Client, session: &str, lease: &str, offset: u64) -> (v1::AverageHeader, Vec<u8>) {
+    let (lease, series) = (lease.to_owned(), "private".to_owned());
+    let ask = v1::AverageRequest { lease, series, round: 1, wait_seconds: 0, offset };
+    let mut answer = client.average(with(session, ask)).await.unwrap().into_inner();
+    let (mut header, mut data) = (None, Vec::new());
+    while let Some(chunk) = answer.next().await {
+        match chunk.unwrap().part {
+            Some(average_chunk::Part::Header(first)) => header = Some(first),
+            Some(average_chunk::Part::Data(piece)) => data.extend(piece),
+            None => panic!("an empty message"),
+        }
+    }
+    (header.expect("a header comes first"), data)
 }
 
 on_both! {
@@ -112,6 +138,11 @@ on_both! {
             client.decide(v1::DecideRequest::default()).await.err(),
             client.renew(v1::RenewRequest::default()).await.err(),
             client.submit(nothing()).await.err(),
+            client.received(v1::ReceivedRequest::default()).await.err(),
+            client.ask(futures::stream::iter(Vec::new())).await.err(),
+            client.asked(v1::AskedRequest::default()).await.err(),
+            client.choose(v1::ChooseRequest::default()).await.err(),
+            client.answers(v1::AnswersRequest::default()).await.err(),
             client.average(v1::AverageRequest::default()).await.err(),
             client.put_artifact(futures::stream::iter(Vec::new())).await.err(),
             client.get_artifact(v1::GetArtifactRequest::default()).await.err(),
@@ -138,21 +169,88 @@ on_both! {
             leases.push((session, lease));
         }
         let (session, lease) = &leases[1];
-        let ask = v1::AverageRequest { lease: lease.clone(), series: "private".to_owned(), round: 1, wait_seconds: 0 };
-        let mut answer = client.average(with(session, ask)).await.unwrap().into_inner();
-        let (mut header, mut data) = (None, Vec::new());
-        while let Some(chunk) = answer.next().await {
-            match chunk.unwrap().part {
-                Some(average_chunk::Part::Header(first)) => header = Some(first),
-                Some(average_chunk::Part::Data(piece)) => data.extend(piece),
-                None => panic!("an empty message"),
-            }
-        }
-        let header = header.expect("a header comes first");
+        let (header, data) = average(&mut client, session, lease, 0).await;
         assert_eq!((header.ready, header.contributors, header.length), (true, 2, vector.len() as u64));
-        assert_eq!(header.digest, hex::encode(Sha256::digest(&data)));
-        let mean: Vec<f32> = data.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number)).collect();
-        assert_eq!(mean, vector, "the mean of two equal vectors");
+        assert_eq!((header.digest, header.size), (hex::encode(Sha256::digest(&data)), data.len() as u64));
+        let form = Form::new(Precision::F32, header.length).unwrap();
+        assert!(header.size < form.bytes(), "packed");
+        assert_eq!(read(&data, form).unwrap(), vector, "the mean of two equal vectors");
+        let (_, rest) = average(&mut client, session, lease, 1000).await;
+        assert_eq!(rest, data[1000..], "what the worker has need not come again");
+    }
+
+    async fn a_submission_whose_connection_breaks_goes_on_where_it_was(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let job = world.queued(1).await;
+        let mut client = serve(&app.ctx).await;
+        let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        let lease = work(&mut client, &session).await.lease;
+        let vector: Vec<f32> = (0..CHUNK).map(|index| (index as f32).sin()).collect();
+        let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let digest = hex::encode(Sha256::digest(&data));
+        let received = async |client: &mut Client| {
+            let (lease, series, digest) = (lease.clone(), "private".to_owned(), digest.clone());
+            let ask = v1::ReceivedRequest { lease, series, round: 1, digest };
+            client.received(with(&session, ask)).await.unwrap().into_inner().bytes
+        };
+        assert_eq!(received(&mut client).await, 0);
+
+        // A header and a chunk and a half; then the sender goes away in the middle of the stream.
+        let mut some = submission(&lease, &vector, vec![]);
+        some.truncate(3);
+        if let Some(submit_chunk::Part::Data(last)) = &mut some[2].part {
+            last.truncate(CHUNK / 2);
+        }
+        let begun = futures::stream::iter(some).chain(futures::stream::pending());
+        let mut sender = client.clone();
+        let request = with(&session, begun);
+        let sending = tokio::spawn(async move { sender.submit(request).await });
+        let half = (CHUNK + CHUNK / 2) as u64;
+        while received(&mut client).await < CHUNK as u64 {
+            tokio::task::yield_now().await;
+        }
+        sending.abort();
+        // What the store had not yet is kept when the server hears of the end.
+        while received(&mut client).await < half {
+            tokio::task::yield_now().await;
+        }
+        let offset = received(&mut client).await as usize;
+        assert_eq!(offset as u64, half);
+
+        let ahead = submission_from(offset + 1, &lease, &data, vec![]);
+        let refused = client.submit(with(&session, futures::stream::iter(ahead))).await.unwrap_err();
+        assert_eq!(problem_of(&refused).code, Code::Unavailable, "nobody goes on beyond what is there");
+        let receipt = world.sites[1].receipt(&job, 1, 1);
+        let rest = submission_from(offset, &lease, &data, vec![receipt.into()]);
+        let reply = client.submit(with(&session, futures::stream::iter(rest))).await.unwrap().into_inner();
+        assert!(!reply.repeated);
+        assert_eq!(received(&mut client).await, u64::MAX, "it stands");
+        let again = submission_from(data.len(), &lease, &data, vec![]);
+        let reply = client.submit(with(&session, futures::stream::iter(again))).await.unwrap().into_inner();
+        assert!(reply.repeated, "without a byte of it");
+    }
+
+    async fn a_vector_of_another_form_than_the_manifests_is_refused_before_its_bytes_come(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        world.queued(1).await;
+        let mut client = serve(&app.ctx).await;
+        let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        let lease = work(&mut client, &session).await.lease;
+        let header = |length, size| v1::SubmitHeader {
+            lease: lease.clone(),
+            series: "private".to_owned(),
+            round: 1,
+            digest: "0".repeat(64),
+            length,
+            size,
+            ..Default::default()
+        };
+        for (length, size) in [(1, 5), (50_000_000, 4), (u64::MAX, 4)] {
+            let part = Some(submit_chunk::Part::Header(header(length, size)));
+            let begun = futures::stream::iter([v1::SubmitChunk { part }]).chain(futures::stream::pending());
+            let refused = client.submit(with(&session, begun)).await.unwrap_err();
+            assert_eq!(problem_of(&refused).code, Code::TooLarge, "{length} numbers in {size} bytes");
+        }
     }
 
     async fn files_come_from_the_lead_alone_and_reach_the_others(app: &TestApp) {
@@ -176,7 +274,7 @@ on_both! {
         let refused = client.put_artifact(with(&other, put(&other_lease))).await.unwrap_err();
         assert_eq!(problem_of(&refused).code, Code::Forbidden);
         client.put_artifact(with(&lead, put(&lead_lease))).await.unwrap();
-        let ask = v1::GetArtifactRequest { lease: other_lease, name: "warm.safetensors".to_owned(), wait_seconds: 0 };
+        let ask = v1::GetArtifactRequest { lease: other_lease, name: "warm.safetensors".to_owned(), wait_seconds: 0, offset: 7 };
         let mut answer = client.get_artifact(with(&other, ask)).await.unwrap().into_inner();
         let mut data = Vec::new();
         while let Some(chunk) = answer.next().await {
@@ -184,6 +282,6 @@ on_both! {
                 data.extend(piece);
             }
         }
-        assert_eq!(data, content);
+        assert_eq!(data, content[7..], "what the other has need not come again");
     }
 }

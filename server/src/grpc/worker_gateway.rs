@@ -6,7 +6,8 @@ use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::Signed;
 use undertone_proto::v1::worker_gateway_server::WorkerGateway;
-use undertone_proto::v1::{self, get_artifact_chunk, next_offer_reply, put_artifact_chunk, submit_chunk};
+use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artifact_chunk, next_offer_reply};
+use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
 use undertone_proto::{status_of, v1::average_chunk};
 
 use super::auth::{self, Challenges};
@@ -15,7 +16,9 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::finish::Outcome;
 use crate::service::offer::{Asking, Offer};
-use crate::service::{approval, dataset, finish, lease, measurement, model, offer, presence, round, witness, worker};
+use crate::service::{
+    approval, dataset, finish, lease, measurement, model, offer, presence, question, round, witness, worker,
+};
 
 /// The gateway.
 pub(super) struct Gateway {
@@ -53,8 +56,31 @@ fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, St
         .map_err(|error| status_of(&Problem::validation(vec![Violation::new(field, error.to_string())])))
 }
 
+/// Takes a vector to its end; keeps what has come when that does not come.
+async fn take(
+    ctx: Ctx,
+    mut incoming: round::Incoming,
+    mut chunks: Streaming<v1::SubmitChunk>,
+) -> Result<round::Taken, Status> {
+    loop {
+        match chunks.message().await {
+            Ok(Some(v1::SubmitChunk { part: Some(submit_chunk::Part::Data(data)) })) => {
+                incoming.write(&data).await.map_err(fail)?;
+            }
+            Ok(Some(_)) => return Err(malformed("after the header come data only")),
+            Ok(None) => return incoming.accept(&ctx).await.map_err(fail),
+            Err(status) => {
+                incoming.pause().await.map_err(fail)?;
+                return Err(status);
+            }
+        }
+    }
+}
+
 #[tonic::async_trait]
 impl WorkerGateway for Gateway {
+    type AnswersStream = Answer<v1::AnswersChunk>;
+    type AskedStream = Answer<v1::AskedChunk>;
     type AverageStream = Answer<v1::AverageChunk>;
     type GetArtifactStream = Answer<v1::GetArtifactChunk>;
 
@@ -153,22 +179,28 @@ impl WorkerGateway for Gateway {
             receipts: header.receipts.into_iter().map(Signed::from).collect(),
             length: header.length,
             digest: header.digest,
+            size: if header.size == 0 { header.length.saturating_mul(4) } else { header.size },
+            offset: header.offset,
         };
-        let mut incoming = round::begin(&self.ctx, caller, header).await.map_err(fail)?;
-        while let Some(chunk) = chunks.message().await? {
-            let Some(submit_chunk::Part::Data(data)) = chunk.part else {
-                return Err(malformed("after the header come data only"));
-            };
-            incoming.write(&data).await.map_err(fail)?;
-        }
-        let round::Taken { repeated, countersignatures } = incoming.accept(&self.ctx).await.map_err(fail)?;
+        let incoming = round::begin(&self.ctx, caller, header).await.map_err(fail)?;
+        // On its own: when the connection goes, this method is dropped, and what has come is to be kept.
+        let taken = tokio::spawn(take(self.ctx.clone(), incoming, chunks)).await;
+        let taken = taken.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;
+        let round::Taken { repeated, countersignatures } = taken;
         let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::SubmitReply { repeated, countersignatures }))
     }
 
+    async fn received(&self, request: Request<v1::ReceivedRequest>) -> Result<Response<v1::ReceivedReply>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::ReceivedRequest { lease, series, round, digest } = request.into_inner();
+        let bytes = round::received(&self.ctx, caller, &lease, &series, round, &digest).await.map_err(fail)?;
+        Ok(Response::new(v1::ReceivedReply { bytes }))
+    }
+
     async fn average(&self, request: Request<v1::AverageRequest>) -> Result<Response<Self::AverageStream>, Status> {
         let caller = self.caller(&request)?;
-        let v1::AverageRequest { lease, series, round, wait_seconds } = request.into_inner();
+        let v1::AverageRequest { lease, series, round, wait_seconds, offset } = request.into_inner();
         let mean = round::average(&self.ctx, caller, &lease, &series, round, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::AverageChunk { part: Some(average_chunk::Part::Header(header)) };
         Ok(Response::new(match mean {
@@ -180,9 +212,11 @@ impl WorkerGateway for Gateway {
                     contributors: mean.contributors,
                     length: mean.length,
                     digest: mean.digest,
+                    size: mean.size,
                 }),
                 mean.object,
-                mean.length * 4,
+                offset,
+                mean.size,
                 |data| v1::AverageChunk { part: Some(average_chunk::Part::Data(data)) },
             ),
         }))
@@ -216,7 +250,7 @@ impl WorkerGateway for Gateway {
         request: Request<v1::GetArtifactRequest>,
     ) -> Result<Response<Self::GetArtifactStream>, Status> {
         let caller = self.caller(&request)?;
-        let v1::GetArtifactRequest { lease, name, wait_seconds } = request.into_inner();
+        let v1::GetArtifactRequest { lease, name, wait_seconds, offset } = request.into_inner();
         let stored = model::fetch(&self.ctx, caller, &lease, &name, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::GetArtifactChunk { part: Some(get_artifact_chunk::Part::Header(header)) };
         Ok(Response::new(match stored {
@@ -229,9 +263,87 @@ impl WorkerGateway for Gateway {
                     digest: stored.artifact.digest,
                 }),
                 stored.object,
+                offset,
                 stored.artifact.size,
                 |data| v1::GetArtifactChunk { part: Some(get_artifact_chunk::Part::Data(data)) },
             ),
+        }))
+    }
+
+    async fn ask(&self, request: Request<Streaming<v1::AskChunk>>) -> Result<Response<v1::AskReply>, Status> {
+        let caller = self.caller(&request)?;
+        let mut chunks = request.into_inner();
+        let Some(ask_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
+            return Err(malformed("a pool begins with its header"));
+        };
+        let v1::AskHeader { lease, series, round, receipts, size, digest } = header;
+        let receipts = receipts.into_iter().map(Signed::from).collect();
+        let header = question::Header { lease, series, round, receipts, size, digest };
+        let mut incoming = question::begin(&self.ctx, caller, header).await.map_err(fail)?;
+        while let Some(chunk) = chunks.message().await? {
+            let Some(ask_chunk::Part::Data(data)) = chunk.part else {
+                return Err(malformed("after the header come data only"));
+            };
+            incoming.write(&data).await.map_err(fail)?;
+        }
+        let round::Taken { repeated, countersignatures } = incoming.accept(&self.ctx).await.map_err(fail)?;
+        let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
+        Ok(Response::new(v1::AskReply { repeated, countersignatures }))
+    }
+
+    async fn asked(&self, request: Request<v1::AskedRequest>) -> Result<Response<Self::AskedStream>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::AskedRequest { lease, wait_seconds, offset } = request.into_inner();
+        let pools = question::asked(&self.ctx, caller, &lease, wait_seconds).await.map_err(fail)?;
+        let header = |header| v1::AskedChunk { part: Some(asked_chunk::Part::Header(header)) };
+        Ok(Response::new(match pools {
+            None => stream::header(header(v1::AskedHeader::default())),
+            Some(question::Pools { pools, missing }) => {
+                let objects = pools.iter().map(|pool| (pool.object.clone(), pool.size)).collect();
+                let pool = |pool: question::Pool| v1::Pool {
+                    dataset_id: pool.dataset.to_string(),
+                    questions: pool.questions,
+                    size: pool.size,
+                    digest: pool.digest,
+                };
+                let header = header(v1::AskedHeader {
+                    ready: true,
+                    pools: pools.into_iter().map(pool).collect(),
+                    missing: missing.iter().map(ToString::to_string).collect(),
+                });
+                let data = |data| v1::AskedChunk { part: Some(asked_chunk::Part::Data(data)) };
+                stream::objects(&self.ctx, header, objects, offset, data)
+            }
+        }))
+    }
+
+    async fn choose(&self, request: Request<v1::ChooseRequest>) -> Result<Response<v1::ChooseReply>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::ChooseRequest { lease, round, chosen } = request.into_inner();
+        let choice = |v1::Chosen { question, uncertainty }: v1::Chosen| {
+            let question = question.parse().map_err(|_| malformed("a chosen question is not an id"))?;
+            Ok(question::Choice { question, uncertainty })
+        };
+        let chosen = chosen.into_iter().map(choice).collect::<Result<Vec<_>, Status>>()?;
+        let repeated = question::choose(&self.ctx, caller, &lease, round, &chosen).await.map_err(fail)?;
+        Ok(Response::new(v1::ChooseReply { repeated }))
+    }
+
+    async fn answers(&self, request: Request<v1::AnswersRequest>) -> Result<Response<Self::AnswersStream>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::AnswersRequest { lease, round, wait_seconds } = request.into_inner();
+        let answers = question::answers(&self.ctx, caller, &lease, round, wait_seconds).await.map_err(fail)?;
+        let header = |header| v1::AnswersChunk { part: Some(answers_chunk::Part::Header(header)) };
+        let data = |data| v1::AnswersChunk { part: Some(answers_chunk::Part::Data(data)) };
+        Ok(Response::new(match answers {
+            Err((asked, answered)) => {
+                stream::header(header(v1::AnswersHeader { asked, answered, ..v1::AnswersHeader::default() }))
+            }
+            Ok(question::Answers { asked, answered, bytes, digest }) => {
+                let size = bytes.len() as u64;
+                let header = header(v1::AnswersHeader { closed: true, asked, answered, size, digest });
+                stream::bytes(header, &bytes, data)
+            }
         }))
     }
 

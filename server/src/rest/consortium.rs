@@ -100,6 +100,20 @@ pub(super) async fn invitations(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
+/// List the links that bring annotators in, newest first
+#[utoipa::path(get, path = "/consortia/{id}/annotators/invitations", tag = "consortia", params(("id" = ConsortiumId, Path), PageQuery),
+    responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn annotators(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Invitation>>, Rejection> {
+    let purpose = Purpose::Annotator { consortium: id };
+    let all = invitation::list(&ctx, &actor, &purpose).await?;
+    Ok(Json(cut(all, &page, |item| item.id.0)?))
+}
+
 /// List its datasets with their accounts
 #[utoipa::path(get, path = "/consortia/{id}/datasets", tag = "consortia", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Dataset>), (status = "default", body = Problem, content_type = "application/problem+json")))]

@@ -12,7 +12,7 @@ use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::service::invitation;
 
-/// Invite an organization into a consortium, or a member into an organization
+/// Invite an organization or an annotator into a consortium, or a member into an organization
 ///
 /// The link is in this answer only. It works once, for 7 days.
 #[utoipa::path(post, path = "/invitations", tag = "invitations", request_body = NewInvitation,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use time::Duration;
 use undertone_api::problem::{Code, Problem};
 
-use crate::testing::{PASSWORD, on_both};
+use crate::testing::{PASSWORD, newcomer, on_both};
 
 /// Whatever fails, fails as a problem document of this code.
 fn problem(response: &TestResponse, code: Code) -> Problem {
@@ -91,6 +91,42 @@ on_both! {
         problem(&strange, Code::NotFound);
         let cursor = app.server.get("/api/v1/consortia?cursor=x").add_header(header::AUTHORIZATION, &bearer).await;
         assert_eq!(problem(&cursor, Code::ValidationFailed).violations[0].field, "cursor");
+    }
+
+    async fn who_only_annotates_finds_the_jobs_that_ask_and_nothing_else(app: &TestApp) {
+        let founded = app.founded().await;
+        let (id, admin) = (founded.consortium, founded.operator.bearer());
+        let invite = json!({ "purpose": "annotator", "consortium": id, "label": "a linguist" });
+        let invitations = app.server.post("/api/v1/invitations");
+        problem(&invitations.add_header(header::AUTHORIZATION, founded.north.1.bearer()).json(&invite).await, Code::Forbidden);
+        let invited = app.server.post("/api/v1/invitations").add_header(header::AUTHORIZATION, &admin).json(&invite).await;
+        invited.assert_status(StatusCode::CREATED);
+        let link = invited.json::<Value>()["link"].as_str().expect("a link").to_owned();
+        let listed = app.server.get(&format!("/api/v1/consortia/{id}/annotators/invitations"));
+        let listed: Value = listed.add_header(header::AUTHORIZATION, &admin).await.json();
+        assert_eq!((&listed["items"][0]["purpose"], &listed["items"][0]["link"]), (&json!("annotator"), &Value::Null));
+        let bearer = app.accept(&link, newcomer("Linguist", None)).await.bearer();
+        let get = async |path: String| app.server.get(&path).add_header(header::AUTHORIZATION, &bearer).await;
+        let me: Value = get("/api/v1/me".to_owned()).await.json();
+        assert_eq!(me["grants"], json!([{ "scope": "consortium", "id": id, "role": "annotator" }]));
+        assert_eq!(get(format!("/api/v1/consortia/{id}/questions")).await.json::<Value>(), json!([]));
+        for path in ["", "/jobs", "/datasets", "/organizations"] {
+            problem(&get(format!("/api/v1/consortia/{id}{path}")).await, Code::Forbidden);
+        }
+        problem(&get(format!("/api/v1/organizations/{}", founded.north.0)).await, Code::NotFound);
+        assert_eq!(get("/api/v1/organizations".to_owned()).await.json::<Value>()["items"], json!([]));
+        let consortia = &get("/api/v1/consortia".to_owned()).await.json::<Value>()["items"];
+        assert_eq!((&consortia[0]["name"], &consortia[0]["organizations"]), (&json!("Speech"), &json!([])));
+    }
+
+    async fn an_import_may_be_larger_than_other_bodies(app: &TestApp) {
+        let bearer = app.operator().await.bearer();
+        let import = async |text: String| {
+            let path = format!("/api/v1/jobs/{}/questions/import?name=x", uuid::Uuid::nil());
+            app.server.post(&path).add_header(header::AUTHORIZATION, &bearer).text(text).await
+        };
+        problem(&import("x".repeat(2 << 20)).await, Code::NotFound);
+        problem(&import("x".repeat((16 << 20) + 1)).await, Code::TooLarge);
     }
 
     async fn a_request_from_another_site_is_refused(app: &TestApp) {

@@ -15,14 +15,17 @@ pub mod verify;
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::JobId;
 use undertone_api::problem::Code;
-use undertone_api::signed::{Certificate, CertificateFile, Signed};
+use undertone_api::signed::certificate::Party;
+use undertone_api::signed::{Certificate, CertificateFile, Manifest, Signed};
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::from_json;
-use crate::service::entity::certificate;
+use crate::service::entity::{certificate, job};
 use crate::service::job::{readable, state};
+
+pub(crate) use draft::covered;
 
 /// A job's certificate, for reading.
 ///
@@ -98,6 +101,17 @@ pub(crate) async fn issue_if_due(ctx: &Ctx, id: JobId) {
     if let Err(error) = issue(ctx, id).await {
         tracing::error!(job.id = %id, %error, "a certificate was not issued");
     }
+}
+
+/// Every dataset of a job with what it has paid until now, the lead first; figures are left out.
+pub(crate) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<Party>, Error> {
+    draft::parties(ctx, job, manifest).await
+}
+
+/// The certificate that a job has already, with the digest of its signed payload. None is made here.
+pub(crate) async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
+    let made = find(ctx.db.read(), id).await?;
+    made.map(|made| Ok((made.digest, from_json(&made.payload)?))).transpose()
 }
 
 async fn find(connection: &impl ConnectionTrait, id: JobId) -> Result<Option<certificate::Model>, Error> {

@@ -66,7 +66,8 @@ pub async fn found(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Cons
     load(ctx, id).await
 }
 
-/// The consortia in which the caller stands, by name; all of them for the operator.
+/// The consortia in which the caller stands, by name; all of them for the operator. Who only annotates in one is told its name, and
+/// not who is in it.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -76,7 +77,13 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Consortium>, Error> {
     if !actor.member.operator {
         query = query.filter(consortium::Column::Id.is_in(actor.consortia.keys().map(|id| id.0)));
     }
-    shown(ctx, query.order_by_asc(consortium::Column::Name).all(ctx.db.read()).await?).await
+    let mut all = shown(ctx, query.order_by_asc(consortium::Column::Name).all(ctx.db.read()).await?).await?;
+    for consortium in &mut all {
+        if !policy::allows(actor, Operation::ReadConsortium, Place::Consortium(consortium.id)) {
+            (consortium.organizations, consortium.overlap) = Default::default();
+        }
+    }
+    Ok(all)
 }
 
 /// One consortium.

@@ -8,8 +8,9 @@ mod register;
 mod tests;
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
-use undertone_api::dataset::{Dataset, SizeClass};
+use undertone_api::dataset::{Dataset, SizeClass, usual_units};
 use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_privacy::PrivacyUnit;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
@@ -72,16 +73,24 @@ pub(super) async fn shown(connection: &impl ConnectionTrait, rows: Vec<dataset::
             worker: row.worker_id.into(),
             name: row.name,
             visibility: from_word(&row.visibility)?,
+            content: from_word(&row.content)?,
             inputs: count(row.inputs)?,
             classes: count(row.classes)?,
             records: SizeClass(count(row.records)?),
             speakers: SizeClass(count(row.speakers)?),
             test_records: count(row.test_records)?,
+            users: row.users.map(count).transpose()?.map(SizeClass),
+            units: row.units.as_deref().map_or_else(|| Ok(usual_units()), units)?,
             accounts: accounts.get(&key).cloned().unwrap_or_default(),
             created_at: row.created_at,
         });
     }
     Ok(datasets)
+}
+
+/// The units of a row: their words, with blanks between.
+fn units(stored: &str) -> Result<Vec<PrivacyUnit>, Error> {
+    stored.split(' ').map(from_word).collect()
 }
 
 fn count<S, T: TryFrom<S>>(stored: S) -> Result<T, Error>

@@ -3,7 +3,10 @@
 #![expect(unreachable_pub, reason = "the derives make their items public; this module keeps them private")]
 
 pub(super) mod account;
+pub(super) mod annotation;
+pub(super) mod annotator;
 pub(super) mod artifact;
+pub(super) mod asking;
 pub(super) mod audit;
 pub(super) mod budget;
 pub(super) mod certificate;
@@ -13,6 +16,7 @@ pub(super) mod dataset;
 pub(super) mod decision;
 pub(super) mod enrolment;
 pub(super) mod freeze;
+pub(super) mod hold;
 pub(super) mod invitation;
 pub(super) mod job;
 pub(super) mod lease;
@@ -25,10 +29,14 @@ pub(super) mod membership;
 pub(super) mod organization;
 pub(super) mod overlap;
 pub(super) mod participant;
+pub(super) mod pool;
+pub(super) mod question;
 pub(super) mod receipt;
 pub(super) mod reservation;
 pub(super) mod role;
 pub(super) mod round;
 pub(super) mod session;
 pub(super) mod submission;
+pub(super) mod tally;
+pub(super) mod undo;
 pub(super) mod worker;

@@ -13,7 +13,7 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::{job, participant};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
-use crate::service::{audit, lease, ledger, receipt, round};
+use crate::service::{audit, lease, ledger, question, receipt, round};
 
 /// Most characters of a reason for giving up.
 const LONGEST_REASON: usize = 1000;
@@ -138,17 +138,18 @@ async fn end(
     Ok(())
 }
 
-/// Whether every series still has enough contributors for its quorum.
+/// Whether every series still has enough contributors for its quorum, and somebody has asked or will.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let participants = state::participants(tx, JobId(row.id)).await?;
     let planned: Vec<Planned> = from_json(&row.series)?;
-    Ok(planned.iter().all(|planned| {
-        let left = participants
-            .iter()
-            .filter(|part| part.state != "failed" && planned.weight_of(part.dataset_id.into()).is_some())
-            .count();
-        left >= planned.series.quorum as usize
-    }))
+    Ok(question::can_go_on(tx, row, &participants).await?
+        && planned.iter().all(|planned| {
+            let left = participants
+                .iter()
+                .filter(|part| part.state != "failed" && planned.weight_of(part.dataset_id.into()).is_some())
+                .count();
+            left >= planned.series.quorum as usize
+        }))
 }
 
 fn checked(row: &job::Model, report: Option<&Report>) -> Result<String, Error> {

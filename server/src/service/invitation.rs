@@ -28,7 +28,7 @@ pub(super) use accept::found;
 /// How long a link holds.
 pub const LIFETIME: Duration = Duration::days(7);
 
-/// Makes a link that brings an organization into a consortium, or a member into an organization.
+/// Makes a link that brings an organization or an annotator into a consortium, or a member into an organization.
 ///
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` for roles that an organization does not give.
@@ -88,7 +88,7 @@ pub async fn preview(ctx: &Ctx, secret: &str) -> Result<InvitationPreview, Error
     let purpose = purpose(&row)?;
     let from = match &purpose {
         Purpose::Operator => None,
-        Purpose::Organization { consortium } => {
+        Purpose::Organization { consortium } | Purpose::Annotator { consortium } => {
             consortium::Entity::find_by_id(consortium.0).one(ctx.db.read()).await?.map(|row| row.name)
         }
         Purpose::Member { organization, .. } => {
@@ -147,6 +147,7 @@ fn wanted(purpose: &Purpose) -> Result<(Operation, Place), Error> {
     match purpose {
         Purpose::Operator => Err(Error::forbidden("an operator's link is printed by the server at its first start")),
         Purpose::Organization { consortium } => Ok((Operation::InviteOrganization, Place::Consortium(*consortium))),
+        Purpose::Annotator { consortium } => Ok((Operation::InviteAnnotator, Place::Consortium(*consortium))),
         Purpose::Member { organization, .. } => Ok((Operation::InviteMember, Place::Organization(*organization))),
     }
 }
@@ -154,7 +155,9 @@ fn wanted(purpose: &Purpose) -> Result<(Operation, Place), Error> {
 async fn exists(tx: &Tx, purpose: &Purpose) -> Result<(), Error> {
     let there = match purpose {
         Purpose::Operator => true,
-        Purpose::Organization { consortium } => consortium::Entity::find_by_id(consortium.0).one(tx).await?.is_some(),
+        Purpose::Organization { consortium } | Purpose::Annotator { consortium } => {
+            consortium::Entity::find_by_id(consortium.0).one(tx).await?.is_some()
+        }
         Purpose::Member { organization, .. } => {
             organization::Entity::find_by_id(organization.0).one(tx).await?.is_some()
         }
@@ -166,6 +169,7 @@ const fn columns(purpose: &Purpose) -> (&'static str, Option<uuid::Uuid>) {
     match purpose {
         Purpose::Operator => ("operator", None),
         Purpose::Organization { consortium } => ("organization", Some(consortium.0)),
+        Purpose::Annotator { consortium } => ("annotator", Some(consortium.0)),
         Purpose::Member { organization, .. } => ("member", Some(organization.0)),
     }
 }
@@ -174,6 +178,7 @@ pub(super) fn purpose(row: &invitation::Model) -> Result<Purpose, Error> {
     match (row.purpose.as_str(), row.scope_id) {
         ("operator", _) => Ok(Purpose::Operator),
         ("organization", Some(id)) => Ok(Purpose::Organization { consortium: id.into() }),
+        ("annotator", Some(id)) => Ok(Purpose::Annotator { consortium: id.into() }),
         ("member", Some(id)) => Ok(Purpose::Member { organization: id.into(), roles: from_json(&row.roles)? }),
         (other, _) => Err(Error::internal("reading an invitation's purpose", format!("{other:?} is none"))),
     }

@@ -92,6 +92,11 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     view::job(ctx, row).await
 }
 
+/// A job in a list, for whoever has its row.
+pub(crate) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
+    view::summary(row)
+}
+
 /// The row of a job that the caller may read.
 pub(crate) async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job::Model, Error> {
     let row = state::row(ctx.db.read(), id).await?;

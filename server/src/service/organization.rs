@@ -27,8 +27,9 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Organization>, Error> 
     let mut query = organization::Entity::find();
     if !actor.member.operator {
         let peers = actor.consortia.values().flatten().copied();
-        let seen = actor.organizations().into_iter().chain(peers).map(|id| id.0);
-        query = query.filter(organization::Column::Id.is_in(seen));
+        let seen = actor.organizations().into_iter().chain(peers);
+        let seen = seen.filter(|id| policy::allows(actor, Operation::ReadOrganization, Place::Organization(*id)));
+        query = query.filter(organization::Column::Id.is_in(seen.map(|id| id.0)));
     }
     shown(ctx, query.order_by_asc(organization::Column::Name).all(ctx.db.read()).await?).await
 }

@@ -17,6 +17,7 @@ use crate::service::code::from_json;
 use crate::service::entity::{countersignature, job, participant, receipt, worker};
 use crate::service::job::series::Planned;
 use crate::service::ledger::{self, Release};
+use crate::service::question;
 
 /// SHA-256 of nothing, hex: what the first receipt of a chain names as the one before it.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -171,6 +172,15 @@ async fn is_foreseen(tx: &Tx, worker: WorkerId, receipt: &Receipt) -> Result<(),
             && (1..=planned.series.rounds).contains(&receipt.round)
             && receipt.attempt >= 1
     });
+    // A pool of questions is all that the participant's charge is for, once.
+    let foreseen = foreseen
+        || question::of(&job)?.is_some_and(|questions| {
+            questions.series == receipt.series
+                && questions.asking.contains(&receipt.dataset)
+                && charge.event == receipt.event
+                && receipt.round == 1
+                && receipt.attempt >= 1
+        });
     if foreseen { Ok(()) } else { Err(bad("the receipt's release is not the one that the manifest foresees")) }
 }
 

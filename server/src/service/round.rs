@@ -16,12 +16,14 @@ use time::Duration;
 use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::Signed;
+use undertone_proto::question::QuestionError;
+use undertone_proto::vector::{Form, MAX_LENGTH, VectorError};
 
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::average::{MAX_LENGTH, VectorUpload};
 use crate::exchange::object::{self, ObjectError};
+use crate::exchange::upload::{Place, Upload};
 use crate::service::code::from_json;
 use crate::service::entity::{job, round, submission};
 use crate::service::job::series::Planned;
@@ -46,8 +48,12 @@ pub struct Header {
     pub receipts: Vec<Signed>,
     /// Numbers in the vector.
     pub length: u64,
-    /// SHA-256 of its bytes, hex.
+    /// SHA-256 of its bytes as they travel, hex.
     pub digest: String,
+    /// How many bytes travel in whole.
+    pub size: u64,
+    /// How many of them are not sent, because the server has them.
+    pub offset: u64,
 }
 
 /// A vector on its way in.
@@ -55,8 +61,10 @@ pub struct Incoming {
     header: Header,
     worker: WorkerId,
     held: Held,
+    form: Form,
     object: Path,
-    upload: VectorUpload,
+    place: Place,
+    upload: Upload,
 }
 
 /// What the site is told of a submission that stands.
@@ -82,40 +90,99 @@ enum Accepted {
 /// Begins to take a vector: what can be refused before its bytes come is refused here.
 ///
 /// # Errors
-/// `validation_failed` with every field at fault, `too_large`, `lease_lost`.
+/// `validation_failed` with every field at fault, `too_large`, `lease_lost`; `unavailable` when the server has less of it than
+/// the offset.
 pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
-    if header.length > MAX_LENGTH {
-        return Err(Error::problem(Code::TooLarge, format!("a vector has at most {MAX_LENGTH} numbers")));
-    }
     let mut violations = Vec::new();
-    if header.length == 0 {
-        violations.push(Violation::new("length", "a vector has at least one number"));
-    }
     if !object::is_digest(&header.digest) {
         violations.push(Violation::new("digest", "give a SHA-256 as 64 hex digits"));
     }
+    if header.offset > header.size {
+        violations.push(Violation::new("offset", format!("at most the {} bytes of the whole", header.size)));
+    }
     let (held, row) = lease::at_work(ctx.db.read(), worker, &header.lease).await?;
-    match contributes(&row, &held, &header.series)? {
+    let planned = contributes(&row, &held, &header.series)?;
+    match &planned {
         None => violations.push(Violation::new("series", "this dataset contributes to no series of this name")),
         Some(planned) if !(1..=planned.series.rounds).contains(&header.round) => {
             violations.push(Violation::new("round", format!("the series has rounds 1 to {}", planned.series.rounds)));
         }
         Some(_) => {}
     }
-    if !violations.is_empty() {
-        return Err(Error::validation(violations));
+    let form = planned.as_ref().map(|planned| form_of(planned, header.length)).transpose()?;
+    let Some(form) = form.filter(|_| violations.is_empty()) else { return Err(Error::validation(violations)) };
+    if header.size > form.bytes() {
+        let most = form.bytes();
+        return Err(Error::problem(Code::TooLarge, format!("a vector of this series has at most {most} bytes")));
     }
     lease::extend(ctx, &held, &header.lease).await?;
-    let object = Path::from(format!(
-        "submissions/{}/{}/{}/{}-{}",
-        held.job,
-        header.series,
-        header.round,
-        held.dataset,
-        header.digest.to_ascii_lowercase()
-    ));
-    let upload = VectorUpload::begin(&ctx.store, &object, header.length, &header.digest).await.map_err(object_error)?;
-    Ok(Incoming { header, worker, held, object, upload })
+    let name = header.digest.to_ascii_lowercase();
+    let round = format!("{}/{}/{}/{}", held.job, header.series, header.round, held.dataset);
+    let object = Path::from(format!("submissions/{round}-{name}"));
+    let place = Place::new(Path::from(format!("uploads/{round}")), &name);
+    let upload = Upload::go_on(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
+    let mut upload = upload.map_err(object_error)?;
+    if upload.is_none() && stands(ctx, &row, &held, &header.series, header.round, &name).await? {
+        // It has been accepted before, and nobody needs its bytes.
+        upload = Some(Upload::nothing_more(&ctx.store, place.clone(), header.size));
+    }
+    let upload = upload.ok_or_else(|| {
+        Error::problem(
+            Code::Unavailable,
+            "the server has less of this vector than that: ask again how much it received",
+        )
+    })?;
+    Ok(Incoming { header, worker, held, form, object, place, upload })
+}
+
+/// The form of a vector of `length` numbers in a series.
+fn form_of(planned: &Planned, length: u64) -> Result<Form, Error> {
+    let most = planned.series.length.unwrap_or(MAX_LENGTH).min(MAX_LENGTH);
+    if length > most {
+        return Err(Error::problem(Code::TooLarge, format!("a vector of this series has at most {most} numbers")));
+    }
+    Form::new(planned.series.precision, length)
+        .map_err(|_| Error::validation(vec![Violation::new("length", "a vector has at least one number")]))
+}
+
+/// Whether this very vector was accepted.
+async fn stands(
+    ctx: &Ctx,
+    row: &job::Model,
+    held: &Held,
+    series: &str,
+    round: u32,
+    digest: &str,
+) -> Result<bool, Error> {
+    let key = (row.id, series.to_owned(), round as i32, held.dataset.0);
+    let found = submission::Entity::find_by_id(key).one(ctx.db.read()).await?;
+    Ok(found.is_some_and(|found| found.digest == digest))
+}
+
+/// How many bytes, from its start, the server has of the vector with this digest: of earlier attempts to submit it, or all
+/// of them (`u64::MAX`) when it was accepted.
+///
+/// # Errors
+/// `validation_failed` when the dataset contributes to no such series, `lease_lost`.
+pub async fn received(
+    ctx: &Ctx,
+    worker: WorkerId,
+    lease: &str,
+    series: &str,
+    round: u32,
+    digest: &str,
+) -> Result<u64, Error> {
+    let (held, row) = lease::at_work(ctx.db.read(), worker, lease).await?;
+    if contributes(&row, &held, series)?.is_none() || !object::is_digest(digest) {
+        let what = "this dataset contributes to no series of this name, or the digest is none";
+        return Err(Error::validation(vec![Violation::new("series", what)]));
+    }
+    let digest = digest.to_ascii_lowercase();
+    if stands(ctx, &row, &held, series, round, &digest).await? {
+        return Ok(u64::MAX);
+    }
+    let folder = Path::from(format!("uploads/{}/{series}/{round}/{}", held.job, held.dataset));
+    Place::new(folder, &digest).received(&ctx.store, ctx.now()).await.map_err(object_error)
 }
 
 impl Incoming {
@@ -127,14 +194,24 @@ impl Incoming {
         self.upload.write(data).await.map_err(object_error)
     }
 
+    /// The attempt has broken off: keeps what has come for the next one.
+    ///
+    /// # Errors
+    /// When the object store fails; then the next attempt begins a little earlier.
+    pub async fn pause(mut self) -> Result<(), Error> {
+        self.upload.keep().await.map_err(object_error)
+    }
+
     /// Counts what was paid and accepts the vector, in one transaction.
     ///
     /// # Errors
     /// `round_closed` when it comes too late (its receipts are counted all the same), `already_exists` when another vector
     /// was accepted for this round, `bad_signature` when no receipt pays for it.
     pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
-        let Self { header, worker, held, object, upload } = self;
-        upload.finish().await.map_err(object_error)?;
+        let Self { header, worker, held, form, object, place, upload } = self;
+        if !upload.is_over() {
+            upload.finish(form, &object).await.map_err(object_error)?;
+        }
         let (accepted, countersignatures) = ctx
             .db
             .write("accept submission", async |tx| {
@@ -146,6 +223,9 @@ impl Incoming {
             .await?;
         if !matches!(accepted, Accepted::New | Accepted::Repeated) {
             object::remove(&ctx.store, &object).await.map_err(object_error)?;
+        }
+        if !matches!(accepted, Accepted::NotYet) {
+            place.forget(&ctx.store).await.map_err(object_error)?;
         }
         match accepted {
             Accepted::New => {
@@ -292,7 +372,13 @@ fn contributes(row: &job::Model, held: &Held, series: &str) -> Result<Option<Pla
 pub(crate) fn object_error(error: ObjectError) -> Error {
     match error {
         ObjectError::Size { .. } | ObjectError::Digest => Error::problem(Code::BadSignature, error.to_string()),
-        ObjectError::NotFinite { .. } => Error::validation(vec![Violation::new("data", error.to_string())]),
+        ObjectError::Vector(VectorError::TooLong { .. } | VectorError::Length(_))
+        | ObjectError::Questions(QuestionError::TooMany | QuestionError::TooLong(_) | QuestionError::Unpacked) => {
+            Error::problem(Code::TooLarge, error.to_string())
+        }
+        ObjectError::Vector(_) | ObjectError::Questions(_) => {
+            Error::validation(vec![Violation::new("data", error.to_string())])
+        }
         ObjectError::Store(_) => Error::internal("keeping an object", error),
     }
 }

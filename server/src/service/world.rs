@@ -82,7 +82,7 @@ impl World {
 
     /// A job of `rounds` private rounds over all sites; quorum 2, a minute for each round, no spare releases.
     pub(crate) fn spec(&self, rounds: u32) -> dp_sgd::Spec {
-        let noise = Noise { noise_multiplier: NoiseMultiplier::new(1.0).unwrap(), clip: 1.0 };
+        let noise = Noise::flat(NoiseMultiplier::new(1.0).unwrap(), 1.0);
         let party = |(number, site): (usize, &Site)| Party {
             dataset: site.dataset,
             sampling_rate: SamplingRate::new(0.125).unwrap(),
@@ -90,13 +90,15 @@ impl World {
         };
         dp_sgd::Spec {
             unit: PrivacyUnit::Record,
-            model: Model { hidden: 4, classes: None },
+            // Of vectors that travel in more than one message.
+            model: Model::lstm(256, None),
             participants: self.sites.iter().enumerate().map(party).collect(),
             tests: vec![TestSet { name: "common".to_owned(), dataset: self.test }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,
             private: Some(rounds_of(rounds)),
             audit: None,
+            selection: None,
             weights: Weights::Equal,
             spare_releases: 0,
             checkpoint_every: 10,
@@ -159,6 +161,8 @@ impl World {
             receipts,
             length: vector.len() as u64,
             digest: hex::encode(Sha256::digest(&data)),
+            size: data.len() as u64,
+            offset: 0,
         };
         let mut incoming = begin(&self.ctx, self.sites[site].worker, header).await?;
         incoming.write(&data).await?;
@@ -202,7 +206,7 @@ impl Site {
                 name: "worker".to_owned(),
                 public_key: hex::encode(key.verifying_key().to_bytes()),
                 version: String::new(),
-                kinds: r#"["dp_sgd"]"#.to_owned(),
+                kinds: r#"["dp_sgd","active_learning"]"#.to_owned(),
                 created_at: ctx.now(),
                 last_seen_at: None,
             },
@@ -290,22 +294,24 @@ async fn register(ctx: &Ctx, site: &Site, name: &str, visibility: Visibility, li
         name: name.to_owned(),
         lineage,
         visibility,
+        content: undertone_api::dataset::Content::Speech,
         inputs: 13,
         classes: 40,
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        users: None,
+        units: undertone_api::dataset::usual_units(),
     };
     dataset::register(ctx, site.worker, &registration).await.unwrap().id
 }
 
 fn rounds_of(rounds: u32) -> Rounds {
     Rounds {
-        rounds,
-        optimizer: Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 },
         evaluate_every: 1,
         deadline_seconds: 60,
         quorum: 2,
+        ..Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 })
     }
 }
 

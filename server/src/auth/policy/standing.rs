@@ -23,6 +23,8 @@ pub enum Standing {
     Researcher,
     /// Auditor of the organization, of one in the consortium, or of the consortium itself.
     Auditor,
+    /// Annotator of the consortium, or of an organization in it.
+    Annotator,
     /// Has a role in another organization of a consortium that the organization is in.
     Peer,
 }
@@ -37,6 +39,7 @@ impl Standing {
         Self::DataSteward,
         Self::Researcher,
         Self::Auditor,
+        Self::Annotator,
         Self::Peer,
     ];
 
@@ -55,6 +58,7 @@ impl Standing {
             Self::DataSteward => "data steward",
             Self::Researcher => "researcher",
             Self::Auditor => "auditor",
+            Self::Annotator => "annotator",
             Self::Peer => "member of another organization",
         }
     }
@@ -81,6 +85,7 @@ const fn by(role: Role) -> Standing {
         Role::DataSteward => Standing::DataSteward,
         Role::Researcher => Standing::Researcher,
         Role::Auditor => Standing::Auditor,
+        Role::Annotator => Standing::Annotator,
     }
 }
 
@@ -101,7 +106,11 @@ fn in_organization(actor: &Actor, id: OrganizationId, found: &mut Vec<Standing>)
     found.extend(actor.roles_in(id).filter(|role| *role != Role::ConsortiumAdmin).map(by));
     for (consortium, organizations) in &actor.consortia {
         if organizations.contains(&id) {
-            found.push(Standing::Peer);
+            // Who only answers questions is nobody's peer: organizations and their data are none of their business.
+            let within = organizations.iter().flat_map(|organization| actor.roles_in(*organization));
+            if within.chain(actor.roles_over(*consortium)).any(|role| role != Role::Annotator) {
+                found.push(Standing::Peer);
+            }
             found.extend(actor.roles_over(*consortium).filter(|role| reaches(*role)).map(by));
         }
     }

@@ -53,8 +53,16 @@ fn every_row_of_the_table_is_asked_by_some_operation() {
 }
 
 /// Operations that reach the policy through another one, which is named.
-const THROUGH: [&str; 5] =
-    ["readable(ctx, actor", "dataset::get(ctx, actor", "answer(ctx, actor", "wanted(", "policy::check("];
+const THROUGH: [&str; 8] = [
+    "askable(ctx, actor",
+    "answerable(ctx, actor",
+    "readable(ctx, actor",
+    "dataset::get(ctx, actor",
+    "answer(ctx, actor",
+    "jobs::propose(ctx, actor",
+    "wanted(",
+    "policy::check(",
+];
 
 #[test]
 fn every_operation_of_a_member_asks_the_policy() {

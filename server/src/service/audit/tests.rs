@@ -87,7 +87,7 @@ async fn end(
 }
 
 fn report() -> Report {
-    Report::DpSgd(DpSgdReport { arms: Vec::new(), parameters: 7 })
+    Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() })
 }
 
 async fn put(ctx: &Ctx, world: &World, lease: &str) -> undertone_api::id::ArtifactId {

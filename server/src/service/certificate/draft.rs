@@ -28,11 +28,7 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
         return Ok(None);
     }
     let manifest: Manifest = from_json(&job.manifest)?;
-    let mut parties = Vec::new();
-    for part in state::participants(connection, JobId(job.id)).await? {
-        let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
-        parties.push(party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?);
-    }
+    let parties = parties(ctx, job, &manifest).await?;
     let charged = || parties.iter().filter_map(|party| party.charged.as_ref());
     let released = charged().any(|charged| charged.releases.committed + charged.releases.in_the_clear > 0);
     if ended != State::Finished && !(released && charged().all(|charged| charged.releases.settled)) {
@@ -66,7 +62,18 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
     }))
 }
 
-fn covered(job: &job::Model, state: State) -> JobCovered {
+/// Every dataset of a job with what it has paid until now, the lead first; figures are left out.
+pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<Party>, Error> {
+    let mut parties = Vec::new();
+    for part in state::participants(ctx.db.read(), JobId(job.id)).await? {
+        let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
+        parties.push(party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?);
+    }
+    Ok(parties)
+}
+
+/// The job, as documents about it name it.
+pub(crate) fn covered(job: &job::Model, state: State) -> JobCovered {
     JobCovered {
         id: job.id.into(),
         title: job.title.clone(),

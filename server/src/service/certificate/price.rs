@@ -36,7 +36,7 @@ pub(super) fn counted(settled: bool, committed: u64, reserved: u64) -> u64 {
 
 /// What made each release: the event's noise is relative to the clip, which is the sensitivity by construction.
 pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
-    let multiplier = match &charge.event {
+    let multiplier = match charge.event.innermost() {
         Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
             Some(noise_multiplier.get())
         }
@@ -62,11 +62,14 @@ pub(super) fn known_of(party: &Party) -> Dataset {
         worker: party.worker,
         name: party.dataset_name.clone(),
         visibility: party.visibility,
+        content: undertone_api::dataset::Content::Speech,
         inputs: 0,
         classes: 0,
         records: SizeClass(party.units),
         speakers: SizeClass(party.units),
         test_records: 0,
+        users: None,
+        units: undertone_api::dataset::usual_units(),
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     }

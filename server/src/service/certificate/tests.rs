@@ -27,7 +27,7 @@ use crate::testing::on_both;
 pub(super) const MODEL: &[u8] = b"what was learned";
 
 fn report() -> Report {
-    Report::DpSgd(DpSgdReport { arms: Vec::new(), parameters: 7 })
+    Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() })
 }
 
 /// Two private sites and a public one run `rounds` rounds, the lead stores a model, and nobody has ended their part.

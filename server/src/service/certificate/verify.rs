@@ -260,6 +260,7 @@ fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> Fin
     expect(job.proposed_by == manifest.proposed_by, "the manifest names another proposer");
     expect(certificate.consortium.id == manifest.consortium, "the manifest is of another consortium");
     let rounds: u64 = manifest.spec.series(&[]).iter().map(|series| u64::from(series.rounds)).sum();
+    let rounds = rounds + manifest.spec.questions().map_or(0, |questions| u64::from(questions.rounds));
     expect(u64::from(job.rounds) == rounds, "the manifest plans another number of rounds");
     expect(certificate.parties.len() == manifest.participants.len(), "the manifest has another number of parties");
     for (party, asked) in certificate.parties.iter().zip(&manifest.participants) {

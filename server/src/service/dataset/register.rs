@@ -3,11 +3,12 @@
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
-use undertone_api::dataset::{Dataset, Registration, SizeClass, Visibility};
+use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::State;
 use undertone_api::member::check_name;
 use undertone_api::problem::Violation;
+use undertone_privacy::PrivacyUnit;
 
 use super::shown;
 use crate::ctx::Ctx;
@@ -66,6 +67,9 @@ async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told:
              another name",
         ));
     }
+    if from_word::<Content>(&known.content)? != told.content {
+        return Err(Error::wrong_state("the name is of data of another kind: register these under another name"));
+    }
     // Jobs under way were approved for what the data was.
     if from_word::<Visibility>(&known.visibility)? != told.visibility {
         let parts =
@@ -103,6 +107,9 @@ fn row(
         records: i64::try_from(told.records.0).map_err(too_many)?,
         speakers: i64::try_from(told.speakers.0).map_err(too_many)?,
         test_records: i64::try_from(told.test_records).map_err(too_many)?,
+        users: told.users.map(|users| i64::try_from(users.0).map_err(too_many)).transpose()?,
+        content: word(&told.content)?,
+        units: Some(told.units.iter().map(word).collect::<Result<Vec<_>, _>>()?.join(" ")),
         created_at,
         updated_at: ctx.now(),
     })
@@ -111,12 +118,9 @@ fn row(
 fn violations(told: &Registration) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_name("name", &told.name, &mut violations);
-    for (field, count) in [("inputs", told.inputs), ("classes", told.classes)] {
-        if !(1..=WIDEST).contains(&count) {
-            violations.push(Violation::new(field, format!("use 1 to {WIDEST}, not {count}")));
-        }
-    }
-    for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)] {
+    check_content(told, &mut violations);
+    let users = told.users.map(|users| ("users", users.0));
+    for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)].into_iter().chain(users) {
         if size == 0 || SizeClass::of(size).0 != size {
             violations.push(Violation::new(field, "tell sizes roughly: 1, 2 or 5 times a power of ten"));
         }
@@ -124,5 +128,40 @@ fn violations(told: &Registration) -> Vec<Violation> {
     if told.test_records != 0 && SizeClass::of(told.test_records).0 != told.test_records {
         violations.push(Violation::new("test_records", "tell sizes roughly: 0, or 1, 2 or 5 times a power of ten"));
     }
+    if told.units.is_empty() || !told.units.is_sorted_by(|a, b| a < b) {
+        violations.push(Violation::new(
+            "units",
+            "name at least one of `record`, `speaker`, `user`, in this order, each once",
+        ));
+    }
+    if told.units.contains(&PrivacyUnit::User) && told.users.is_none() {
+        violations.push(Violation::new("users", "tell roughly how many users there are, as users can be protected"));
+    }
     violations
+}
+
+/// What follows from what the data are of: recordings have coefficients and classes; of a private log of queries nobody learns
+/// which labels there are.
+fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
+    let mut within = |field: &str, count: u32, least: u32, most: u32| {
+        if !(least..=most).contains(&count) {
+            violations.push(Violation::new(field, format!("use {least} to {most}, not {count}")));
+        }
+    };
+    match told.content {
+        Content::Speech => {
+            within("inputs", told.inputs, 1, WIDEST);
+            within("classes", told.classes, 1, WIDEST);
+        }
+        Content::Queries => {
+            within("inputs", told.inputs, 0, 0);
+            within("classes", told.classes, 0, if told.visibility == Visibility::Public { WIDEST } else { 0 });
+            if told.units.contains(&PrivacyUnit::Speaker) {
+                violations.push(Violation::new(
+                    "units",
+                    "queries have no speakers: name `record`, and `user` where there are any",
+                ));
+            }
+        }
+    }
 }

@@ -1,7 +1,8 @@
 use ed25519_dalek::SigningKey;
-use undertone_api::dataset::{Registration, SizeClass, Visibility};
+use undertone_api::dataset::{Content, Registration, SizeClass, Visibility};
 use undertone_api::id::{LineageId, OrganizationId, WorkerId};
 use undertone_api::problem::Code;
+use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
 use super::{get, list, register};
@@ -13,11 +14,14 @@ fn registration() -> Registration {
         name: "calls".to_owned(),
         lineage: LineageId(Uuid::from_u128(7)),
         visibility: Visibility::Private,
+        content: Content::Speech,
         inputs: 13,
         classes: 40,
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        users: None,
+        units: undertone_api::dataset::usual_units(),
     }
 }
 
@@ -51,6 +55,30 @@ on_both! {
         assert_eq!(second.organization_name, "North");
     }
 
+    async fn what_data_are_of_decides_what_may_be_told_of_them_and_stays(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let units = vec![PrivacyUnit::Record];
+        let log = Registration {
+            name: "log".to_owned(), content: Content::Queries, inputs: 0, classes: 0, speakers: SizeClass(1), units, ..registration()
+        };
+        assert_eq!(register(&app.ctx, site, &log).await.expect("registered").content, Content::Queries);
+        assert_eq!(register(&app.ctx, site, &registration()).await.expect("registered").content, Content::Speech);
+        for (wrong, field) in [
+            (Registration { classes: 3, ..log.clone() }, "classes"),
+            (Registration { inputs: 13, ..log.clone() }, "inputs"),
+            (Registration { units: undertone_api::dataset::usual_units(), ..log.clone() }, "units"),
+            (Registration { inputs: 0, ..registration() }, "inputs"),
+        ] {
+            let refused = register(&app.ctx, site, &wrong).await.expect_err("refused").into_problem();
+            assert_eq!((refused.violations.len(), &*refused.violations[0].field), (1, field));
+        }
+        let public = Registration { name: "golden".to_owned(), classes: 3, visibility: Visibility::Public, ..log.clone() };
+        register(&app.ctx, site, &public).await.expect("the labels of public data are known");
+        let other = Registration { name: "calls".to_owned(), lineage: registration().lineage, ..log };
+        assert_eq!(register(&app.ctx, site, &other).await.expect_err("of another kind").code(), Code::WrongState);
+    }
+
     async fn a_name_cannot_leave_its_lineage(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
@@ -78,6 +106,29 @@ on_both! {
         let problem = register(&app.ctx, site, &exact).await.expect_err("exact").into_problem();
         let fields: Vec<&str> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
         assert_eq!(fields, ["records", "speakers", "test_records"]);
+    }
+
+    async fn users_and_the_units_kept_apart_are_told_and_shown(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let usual = register(&app.ctx, site, &registration()).await.expect("registered");
+        assert_eq!((usual.users, usual.units.clone()), (None, undertone_api::dataset::usual_units()));
+        let users = Some(SizeClass(200));
+        let with = Registration { users, units: vec![PrivacyUnit::Speaker, PrivacyUnit::User], ..registration() };
+        let told = register(&app.ctx, site, &with).await.expect("registered");
+        assert_eq!((told.users, told.units.clone()), (users, with.units.clone()));
+        assert_eq!((told.keeps_apart(PrivacyUnit::Record), told.count(PrivacyUnit::User)), (false, SizeClass(200)));
+        for (users, units, field) in [
+            (Some(SizeClass(190)), with.units.clone(), "users"),
+            (None, with.units.clone(), "users"),
+            (users, Vec::new(), "units"),
+            (users, vec![PrivacyUnit::User, PrivacyUnit::Speaker], "units"),
+        ] {
+            let wrong = Registration { users, units, ..registration() };
+            let problem = register(&app.ctx, site, &wrong).await.expect_err("it does not hold").into_problem();
+            let fields: Vec<&str> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
+            assert_eq!(fields, [field]);
+        }
     }
 
     async fn the_consortium_sees_it_and_strangers_do_not(app: &TestApp) {

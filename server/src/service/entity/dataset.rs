@@ -18,6 +18,12 @@ pub struct Model {
     pub records: i64,
     pub speakers: i64,
     pub test_records: i64,
+    /// Absent where there is no column of users.
+    pub users: Option<i64>,
+    /// Words with blanks between; absent in rows from before it was told: records and speakers.
+    pub units: Option<String>,
+    /// What it is of: `speech` or `queries`.
+    pub content: String,
     pub created_at: TimeDateTimeWithTimeZone,
     pub updated_at: TimeDateTimeWithTimeZone,
 }

@@ -33,6 +33,8 @@ pub struct Model {
     pub created_at: TimeDateTimeWithTimeZone,
     pub started_at: Option<TimeDateTimeWithTimeZone>,
     pub finished_at: Option<TimeDateTimeWithTimeZone>,
+    /// Whether it asks questions of people.
+    pub asks: bool,
 }
 
 /// Rows are joined by hand, by key.

@@ -101,6 +101,9 @@ async fn admit(ctx: &Ctx, tx: &Tx, member: MemberId, purpose: &Purpose, name: Op
         Purpose::Organization { consortium } => {
             found(ctx, tx, member, *consortium, name.unwrap_or_default()).await.map(|_| ())
         }
+        Purpose::Annotator { consortium } => {
+            members::grant(tx, member, Scope::Consortium(*consortium), Role::Annotator).await
+        }
         Purpose::Member { organization, roles } => {
             for role in roles {
                 members::grant(tx, member, Scope::Organization(*organization), *role).await?;

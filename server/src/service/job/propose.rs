@@ -88,7 +88,9 @@ fn rows(
     };
     let signed = Signed::new(&manifest, &ctx.signer).map_err(|error| Error::internal("signing a manifest", error))?;
     let planned = Planned::of(spec, datasets);
+    let questions = spec.questions();
     let rounds: u64 = planned.iter().map(|planned| u64::from(planned.series.rounds)).sum();
+    let rounds = rounds + questions.as_ref().map_or(0, |questions| u64::from(questions.rounds));
     let row = job::Model {
         id: id.0,
         consortium_id: consortium.0,
@@ -110,6 +112,7 @@ fn rows(
         created_at: ctx.now(),
         started_at: None,
         finished_at: None,
+        asks: questions.is_some(),
     };
     let parts = (0..)
         .zip(&manifest.participants)

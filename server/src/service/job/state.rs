@@ -151,7 +151,9 @@ pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
 }
 
 async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
-    if of(row)? != State::Running || row.report.is_none() || row.rounds_done < row.rounds {
+    // A lead that has asked all that was worth asking ends early; a mean that is missing, somebody waits for.
+    let rounds_left = !row.asks && row.rounds_done < row.rounds;
+    if of(row)? != State::Running || row.report.is_none() || rounds_left {
         return Ok(false);
     }
     for part in participants(connection, JobId(row.id)).await? {

@@ -21,7 +21,7 @@ use crate::service::world::{World, row};
 use crate::testing::on_both;
 
 fn report() -> Report {
-    Report::DpSgd(DpSgdReport { arms: Vec::<ArmResult>::new(), parameters: 7 })
+    Report::DpSgd(DpSgdReport { arms: Vec::<ArmResult>::new(), parameters: 7, ..DpSgdReport::default() })
 }
 
 fn measurement(test: &str) -> Measurement {

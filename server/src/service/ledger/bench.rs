@@ -258,6 +258,7 @@ impl Client {
             created_at: ctx.now(),
             started_at: None,
             finished_at: None,
+            asks: false,
         })
     }
 

@@ -51,7 +51,7 @@ on_both! {
                 let found = json.pointer(&format!("/{}", change.field.replace('.', "/"))).unwrap().as_f64().unwrap();
                 assert!((found - change.to).abs() < 1e-9, "{}: {found} is not {}", change.field, change.to);
             }
-            let Spec::DpSgd(spec) = offer.job.spec;
+            let Spec::DpSgd(spec) = offer.job.spec else { panic!("it is of another kind") };
             world.propose(spec).await.unwrap();
         }
     }

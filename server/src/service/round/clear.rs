@@ -1,4 +1,5 @@
-//! Clearing up after a job: when it is over no worker may fetch an average any more, so no vector of it is kept.
+//! Clearing up after a job: when it is over no worker may fetch an average or a pool any more, so no vector of it is kept, and of
+//! what sites released to be asked only what was asked.
 
 use object_store::path::Path;
 use undertone_api::id::JobId;
@@ -9,8 +10,8 @@ use crate::error::Error;
 use crate::exchange::object;
 use crate::service::job::state;
 
-/// Where vectors lie, by job: the means, and what they are made of.
-const PLACES: [&str; 2] = ["averages", "submissions"];
+/// Where vectors lie, by job: the means, what they are made of, and what has come in part; and the pools of questions.
+const PLACES: [&str; 4] = ["averages", "submissions", "uploads", "pools"];
 
 /// Removes the vectors of a job if it is over. That it cannot is no reason to undo the end of the job: the next start of the
 /// server tries again.

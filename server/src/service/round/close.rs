@@ -6,6 +6,7 @@ use sea_orm::{
 };
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::JobId;
+use undertone_proto::vector::Form;
 
 use super::{find, object_error, open};
 use crate::ctx::Ctx;
@@ -44,7 +45,8 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         let Some(due) = due(ctx, ctx.db.read(), &row, &planned, number).await? else { return Ok(()) };
         // The name follows from what goes in, so two replicas at the same work write the same bytes to the same place.
         let object = Path::from(format!("averages/{id}/{series}/{number}-{}", name(&due)));
-        let digest = average::mean(&ctx.store, &due.parts, due.length, &object).await.map_err(object_error)?;
+        let form = Form::new(planned.series.precision, due.length).map_err(|error| object_error(error.into()))?;
+        let digest = average::mean(&ctx.store, &due.parts, form, &object).await.map_err(object_error)?;
         let closed = ctx
             .db
             .write("close round", async |tx| {
@@ -61,6 +63,8 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
             for submission in &due.submissions {
                 object::remove(&ctx.store, &Path::from(submission.object.clone())).await.map_err(object_error)?;
             }
+            let unfinished = Path::from(format!("uploads/{id}/{series}/{number}"));
+            object::remove_all(&ctx.store, &unfinished).await.map_err(object_error)?;
             ctx.wake().ring();
             return Ok(());
         }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use undertone_api::id::WorkerId;
 use undertone_api::problem::Violation;
 
-use super::{close, contributes, find};
+use super::{close, contributes, find, object_error};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::lease;
@@ -23,8 +24,10 @@ pub struct Mean {
     pub contributors: u32,
     /// Numbers in it.
     pub length: u64,
-    /// SHA-256 of its bytes, hex.
+    /// SHA-256 of its bytes as they travel, hex.
     pub digest: String,
+    /// How many bytes travel.
+    pub size: u64,
     /// Where it lies in the object store.
     pub object: Path,
 }
@@ -60,12 +63,10 @@ pub async fn average(
         if let Some(closed) = find(ctx.db.read(), &row, name, number).await?
             && let (Some(digest), Some(object), Some(length)) = (closed.digest, closed.object, closed.length)
         {
-            return Ok(Some(Mean {
-                contributors: closed.contributors as u32,
-                length: length as u64,
-                digest,
-                object: Path::from(object),
-            }));
+            let object = Path::from(object);
+            let size = ctx.store.head(&object).await.map_err(|error| object_error(error.into()))?.size;
+            let (contributors, length) = (closed.contributors as u32, length as u64);
+            return Ok(Some(Mean { contributors, length, digest, size, object }));
         }
         let left = end.saturating_duration_since(tokio::time::Instant::now());
         if left.is_zero() {

@@ -37,7 +37,7 @@ fn open(certificate: &Certificate, proven: &Proven) -> Result<Own, String> {
 /// Whether each receipt pays for something that the manifest foresees, under this very manifest.
 pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
     let (job, spec) = (&opened.certificate.job, &opened.manifest.spec);
-    let series = spec.series(&[]);
+    let (series, questions) = (spec.series(&[]), spec.questions());
     for (party, receipts) in opened.parts() {
         let dataset = price::known_of(party);
         let Some(charged) = &party.charged else {
@@ -62,6 +62,11 @@ pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
             expect(release.as_ref() == Some(&receipt.event), "the release is not the one that the manifest foresees");
             let planned = series.iter().find(|series| series.name == receipt.series);
             let within = planned.is_some_and(|series| (1..=series.rounds).contains(&receipt.round));
+            // A pool of questions is one release, in a round of its own.
+            let asks = questions.as_ref().is_some_and(|asked| {
+                (&asked.series, 1) == (&receipt.series, receipt.round) && asked.asking.contains(&receipt.dataset)
+            });
+            let within = within || asks;
             expect(within && receipt.attempt >= 1, "the manifest has no such round");
         }
     }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{job, measurement, participant, round, submission, worker};
 use crate::service::job::series::Planned;
+use crate::service::question;
 
 /// Rounds shown at most.
 const ROUNDS: u64 = 20;
@@ -145,6 +146,7 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[Participant], rounds: &[Round
                     }
                 }
             }
+            None if row.asks => question::standing(ctx, row, parts).await?,
             None if row.rounds_done < row.rounds => {
                 let lead = parts.first().map_or("the lead", |part| part.organization_name.as_str());
                 match parts

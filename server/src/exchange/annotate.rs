@@ -1,0 +1,215 @@
+//! Questions that sites release: where their pools lie, and what stands in them. A pool is kept as its site sent it, until its job
+//! is over; of its texts only those that are chosen are ever written anywhere else.
+//!
+//! One pool is in memory at a time, packed; it is read line by line.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use object_store::ObjectStoreExt as _;
+use object_store::path::Path;
+use undertone_api::id::{DatasetId, JobId, QuestionId};
+use undertone_proto::question::{self, QuestionError};
+use uuid::Uuid;
+
+use super::object::{ObjectError, Store};
+
+/// One pool is read at a time in a process: it bounds the memory that pools take.
+static AT_WORK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A pool and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Whose.
+    pub dataset: DatasetId,
+    /// Where.
+    pub object: Path,
+}
+
+/// A question of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub id: QuestionId,
+    /// Whose.
+    pub dataset: DatasetId,
+    /// Its text.
+    pub text: String,
+    /// Its count, where it is shown.
+    pub count: Option<u64>,
+}
+
+/// Where an attempt to send a pool is kept. Every attempt has a place of its own, so that one that is refused takes nothing away
+/// from one that was accepted.
+pub fn path(job: JobId, dataset: DatasetId, attempt: Uuid) -> Path {
+    Path::from(format!("pools/{job}/{dataset}-{attempt}"))
+}
+
+/// How many questions a pool has. Every line is read: what is counted is good throughout.
+///
+/// # Errors
+/// [`ObjectError::Questions`] when it is no pool, [`ObjectError::Store`].
+pub async fn count(store: &Store, job: JobId, pool: &Stored) -> Result<u64, ObjectError> {
+    read(store, job, pool, |questions| {
+        let mut count = 0;
+        for question in questions {
+            question?;
+            count += 1;
+        }
+        Ok(count)
+    })
+    .await
+}
+
+/// The questions with these ids among the pools of a job; what is not found is in no pool.
+///
+/// # Errors
+/// [`ObjectError::Store`]; [`ObjectError::Questions`] when what is stored is damaged.
+pub async fn find(
+    store: &Store,
+    job: JobId,
+    pools: &[Stored],
+    wanted: &[QuestionId],
+) -> Result<HashMap<QuestionId, Found>, ObjectError> {
+    let mut found = HashMap::with_capacity(wanted.len());
+    let mut wanted: HashSet<QuestionId> = wanted.iter().copied().collect();
+    for pool in pools {
+        if wanted.is_empty() {
+            break;
+        }
+        let searched = wanted.clone();
+        let own = read(store, job, pool, move |questions| {
+            questions
+                .filter(|question| question.as_ref().map_or(true, |question| searched.contains(&question.id)))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        for question in own.await? {
+            wanted.remove(&question.id);
+            found.insert(question.id, question);
+        }
+    }
+    Ok(found)
+}
+
+/// The next questions of the pools that are none of `chosen`, at most `limit`, after the question `after`.
+///
+/// # Errors
+/// As [`find`].
+pub async fn rest(
+    store: &Store,
+    job: JobId,
+    pools: &[Stored],
+    chosen: &[QuestionId],
+    after: Option<QuestionId>,
+    limit: usize,
+) -> Result<Vec<Found>, ObjectError> {
+    let (mut rest, mut begun) = (Vec::new(), after.is_none());
+    let chosen: Arc<HashSet<QuestionId>> = Arc::new(chosen.iter().copied().collect());
+    for pool in pools {
+        let (left, own) = (limit - rest.len(), Arc::clone(&chosen));
+        if left == 0 {
+            break;
+        }
+        let some = read(store, job, pool, move |questions| {
+            let mut some = Vec::new();
+            for question in questions {
+                let question = question?;
+                if !begun {
+                    begun = Some(question.id) == after;
+                } else if !own.contains(&question.id) {
+                    some.push(question);
+                    if some.len() == left {
+                        break;
+                    }
+                }
+            }
+            Ok((begun, some))
+        });
+        let (begins, some) = some.await?;
+        begun = begins;
+        rest.extend(some);
+    }
+    Ok(rest)
+}
+
+/// Reads a pool where it is allowed to take its time.
+async fn read<T: Send + 'static>(
+    store: &Store,
+    job: JobId,
+    pool: &Stored,
+    read: impl FnOnce(&mut dyn Iterator<Item = Result<Found, QuestionError>>) -> Result<T, QuestionError> + Send + 'static,
+) -> Result<T, ObjectError> {
+    let _turn = AT_WORK.lock().await;
+    let bytes = store.get(&pool.object).await?.bytes().await?;
+    let dataset = pool.dataset;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut questions = question::read(&bytes)?.map(|question| {
+            let question::Posed { text, count } = question?;
+            Ok(Found { id: question::id(job, dataset, &text), dataset, text, count })
+        });
+        read(&mut questions)
+    });
+    let done = done.await.map_err(|error| object_store::Error::JoinError { source: error })?;
+    Ok(done?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+    use std::sync::Arc;
+
+    use object_store::ObjectStoreExt as _;
+    use object_store::memory::InMemory;
+    use undertone_api::id::{DatasetId, JobId};
+    use undertone_proto::question::{Posed, id, write};
+    use uuid::Uuid;
+
+    use super::{ObjectError, Store, Stored, count, find, path, rest};
+
+    const JOB: JobId = JobId(Uuid::from_u128(1));
+
+    async fn stored() -> (Store, Vec<Stored>) {
+        let store: Store = Arc::new(InMemory::new());
+        let mut pools = Vec::new();
+        for (number, texts) in [(2, ["a", "b", "c"]), (3, ["b", "c", "d"])] {
+            let dataset = DatasetId(Uuid::from_u128(number));
+            let object = path(JOB, dataset, Uuid::from_u128(9));
+            let questions = texts.map(|text| Posed { text: text.to_owned(), count: None });
+            store.put(&object, write(questions.to_vec()).unwrap().into()).await.unwrap();
+            pools.push(Stored { dataset, object });
+        }
+        (store, pools)
+    }
+
+    #[tokio::test]
+    async fn a_question_is_found_in_its_own_pool_and_in_no_other() {
+        let (store, pools) = stored().await;
+        let (second, strange) = (id(JOB, pools[1].dataset, "b"), id(JOB, pools[0].dataset, "d"));
+        let found = find(&store, JOB, &pools, &[second, strange]).await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[&second].dataset, &*found[&second].text), (pools[1].dataset, "b"));
+        assert_eq!(count(&store, JOB, &pools[0]).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn the_pages_of_what_is_not_chosen_are_all_of_it_once() {
+        let (store, pools) = stored().await;
+        let chosen = [id(JOB, pools[0].dataset, "b")];
+        let (mut texts, mut after) = (Vec::new(), None);
+        loop {
+            let page = rest(&store, JOB, &pools, &chosen, after, 2).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            texts.extend(page.into_iter().map(|question| question.text));
+        }
+        assert_eq!(texts, ["a", "c", "b", "c", "d"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_pool_is_not_counted() {
+        let (store, pools) = stored().await;
+        store.put(&pools[0].object, b"a log".to_vec().into()).await.unwrap();
+        assert!(matches!(count(&store, JOB, &pools[0]).await, Err(ObjectError::Questions(_))));
+    }
+}

@@ -1,0 +1,174 @@
+#![expect(clippy::unwrap_used, reason = "memory has room, and what a test writes can be read")]
+
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use object_store::ObjectStoreExt as _;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use time::{Duration, OffsetDateTime};
+use undertone_api::job::dp_sgd::Precision;
+use undertone_proto::vector::{Form, VectorError, write};
+
+use super::{EXPIRY, Place, SEGMENT, SPARE_SEGMENTS, Upload};
+use crate::exchange::object::{ObjectError, Store, digest};
+
+const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+fn store() -> Store {
+    Arc::new(InMemory::new())
+}
+
+fn folder() -> Path {
+    Path::from("uploads/job/private/1/party")
+}
+
+/// Numbers that fill some segments, and the bytes in which they travel.
+fn vector() -> (Vec<f32>, Vec<u8>, Form) {
+    let numbers: Vec<f32> = (0..SEGMENT).map(|n| ((n * n) as f32 * 0.618).sin()).collect();
+    let bytes = write(&numbers, Precision::F32, || 0).unwrap();
+    assert!(bytes.len() > 2 * SEGMENT && bytes.len() < 4 * numbers.len());
+    let form = Form::new(Precision::F32, numbers.len() as u64).unwrap();
+    (numbers, bytes, form)
+}
+
+async fn attempt(store: &Store, bytes: &[u8], offset: u64, now: OffsetDateTime) -> Option<Upload> {
+    let place = Place::new(folder(), &digest(bytes));
+    Upload::go_on(store, place, bytes.len() as u64, offset, now).await.unwrap()
+}
+
+async fn received(store: &Store, bytes: &[u8], now: OffsetDateTime) -> u64 {
+    Place::new(folder(), &digest(bytes)).received(store, now).await.unwrap()
+}
+
+async fn numbers(store: &Store) -> Vec<f32> {
+    let bytes = store.get(&Path::from("to")).await.unwrap().bytes().await.unwrap();
+    bytes.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number)).collect()
+}
+
+async fn objects(store: &Store) -> usize {
+    store.list(None).try_collect::<Vec<_>>().await.unwrap().len()
+}
+
+#[tokio::test]
+async fn an_upload_goes_on_where_it_broke_off_and_comes_out_whole() {
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let mut at = 0;
+    // Broken off within a segment, at the end of one, within the next, without having been told (its rest is lost).
+    for (upto, told, kept) in [
+        (SEGMENT / 2, true, SEGMENT / 2),
+        (SEGMENT / 2 + SEGMENT, true, SEGMENT / 2 + SEGMENT),
+        (2 * SEGMENT, false, SEGMENT / 2 + SEGMENT),
+    ] {
+        let mut upload = attempt(&store, &bytes, at as u64, NOW).await.unwrap();
+        for piece in bytes[at..upto].chunks(10_007) {
+            upload.write(piece).await.unwrap();
+        }
+        if told {
+            upload.keep().await.unwrap();
+        }
+        drop(upload);
+        assert_eq!(received(&store, &bytes, NOW).await, kept as u64);
+        at = kept;
+    }
+    let mut last = attempt(&store, &bytes, at as u64, NOW).await.unwrap();
+    last.write(&bytes[at..]).await.unwrap();
+    last.finish(form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn attempts_may_overlap_in_any_way() {
+    let (store, (expected, bytes, form)) = (store(), vector());
+    for (from, upto) in [(0, SEGMENT + 9), (0, 77), (77, SEGMENT), (9, 10)] {
+        if let Some(mut upload) = attempt(&store, &bytes, from as u64, NOW + Duration::seconds(upto as i64)).await {
+            upload.write(&bytes[from..upto]).await.unwrap();
+            upload.keep().await.unwrap();
+        }
+    }
+    let at = received(&store, &bytes, NOW).await as usize;
+    assert_eq!(at, SEGMENT + 9, "the longest way");
+    let mut last = attempt(&store, &bytes, at as u64, NOW).await.unwrap();
+    last.write(&bytes[at..]).await.unwrap();
+    last.finish(form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn nobody_goes_on_beyond_what_is_here() {
+    let (store, (_, bytes, _)) = (store(), vector());
+    assert!(attempt(&store, &bytes, 1, NOW).await.is_none());
+}
+
+#[tokio::test]
+async fn what_nobody_goes_on_with_is_forgotten_in_time() {
+    let (store, (_, bytes, _)) = (store(), vector());
+    let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    upload.write(&bytes[..SEGMENT]).await.unwrap();
+    assert_eq!(received(&store, &bytes, NOW + EXPIRY).await, SEGMENT as u64);
+    assert_eq!(received(&store, &bytes, NOW + EXPIRY + Duration::SECOND).await, 0);
+    assert_eq!(objects(&store).await, 0);
+}
+
+#[tokio::test]
+async fn one_contributor_keeps_one_upload_a_round_in_a_bounded_number_of_pieces() {
+    let (store, (_, bytes, _)) = (store(), vector());
+    let mut first = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    first.write(&bytes[..SEGMENT]).await.unwrap();
+    let mut other = attempt(&store, &bytes[1..], 0, NOW).await.unwrap();
+    other.write(&bytes[1..2]).await.unwrap();
+    other.keep().await.unwrap();
+    assert_eq!((received(&store, &bytes, NOW).await, objects(&store).await), (0, 1));
+
+    let most = (bytes.len() as u64 - 1).div_ceil(SEGMENT as u64) + SPARE_SEGMENTS;
+    for at in 1..=most {
+        let mut upload = attempt(&store, &bytes[1..], at, NOW).await.unwrap();
+        upload.write(&bytes[1 + at as usize..][..1]).await.unwrap();
+        upload.keep().await.unwrap();
+    }
+    assert!(attempt(&store, &bytes[1..], most, NOW).await.is_none(), "in too many pieces: from the start");
+    assert_eq!(objects(&store).await, 0);
+}
+
+#[tokio::test]
+async fn what_is_not_as_announced_leaves_no_vector_and_is_not_gone_on_from() {
+    let (store, (_, mut bytes, form)) = (store(), vector());
+    let announced = digest(&bytes);
+    bytes[SEGMENT + 5] ^= 1;
+    let place = Place::new(folder(), &announced);
+    let mut upload = Upload::go_on(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
+    upload.write(&bytes).await.unwrap();
+    assert!(matches!(upload.finish(form, &Path::from("to")).await, Err(ObjectError::Digest)));
+    assert_eq!(objects(&store).await, 0, "neither the vector nor its segments");
+
+    let mut short = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    short.write(&bytes[..100]).await.unwrap();
+    assert!(matches!(short.finish(form, &Path::from("to")).await, Err(ObjectError::Size { received: 100, .. })));
+    assert_eq!(received(&store, &bytes, NOW).await, 100, "a cut connection may look like an end");
+
+    let mut long = attempt(&store, &bytes[..50], 0, NOW).await.unwrap();
+    assert!(matches!(long.write(&bytes[..51]).await, Err(ObjectError::Size { announced: 50, received: 51 })));
+}
+
+#[tokio::test]
+async fn a_bomb_is_refused_and_forgotten() {
+    let (store, (_, bytes, _)) = (store(), vector());
+    // A whole packed vector, announced as one of fewer numbers, as its size would allow.
+    let form = Form::new(Precision::F32, bytes.len() as u64 / 4 + 1).unwrap();
+    let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    upload.write(&bytes).await.unwrap();
+    let refused = upload.finish(form, &Path::from("to")).await;
+    assert!(matches!(refused, Err(ObjectError::Vector(VectorError::TooLong { .. }))), "{refused:?}");
+    assert_eq!(objects(&store).await, 0);
+}
+
+#[tokio::test]
+async fn a_number_that_is_not_finite_is_named_and_nothing_is_stored() {
+    let store = store();
+    let bytes: Vec<u8> = [1.0, 2.0, f32::NAN].iter().flat_map(|number: &f32| number.to_le_bytes()).collect();
+    let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    upload.write(&bytes).await.unwrap();
+    let refused = upload.finish(Form::new(Precision::F32, 3).unwrap(), &Path::from("to")).await;
+    assert!(matches!(refused, Err(ObjectError::Vector(VectorError::NotFinite { index: 2 }))));
+    assert_eq!(objects(&store).await, 0);
+}

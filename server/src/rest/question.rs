@@ -1,0 +1,154 @@
+//! `/jobs/{id}/questions` and `/questions`: what jobs ask of people, and what people answer.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use undertone_api::id::{ConsortiumId, JobId, QuestionId};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Problem;
+use undertone_api::question::{
+    Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Question, QuestionState, Queue,
+};
+
+use super::extract::{Caller, Json, Path, Query};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::question;
+
+/// Largest body of an import, in bytes: 16 MiB.
+pub(super) const LARGEST_IMPORT: usize = 16 << 20;
+
+/// Which questions of a job are listed.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct ListQuery {
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Items on a page: 1 to 200, 50 unless told.
+    limit: Option<u32>,
+    /// In this state only. What waits to be chosen is listed only when it is asked for, and only while the job runs.
+    state: Option<QuestionState>,
+    /// Of this round only.
+    round: Option<u32>,
+}
+
+/// In which form questions are taken away.
+#[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct ExportQuery {
+    /// `jsonl` unless told.
+    #[serde(default)]
+    format: ExportFormat,
+}
+
+/// Who gave the labels of an import.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct ImportQuery {
+    /// A name for whoever gave them, 1 to 100 characters: all labels under one name are one person's. The caller's own unless told.
+    name: Option<String>,
+}
+
+/// List the jobs of a consortium that ask people, newest first, at most 100
+#[utoipa::path(get, path = "/consortia/{id}/questions", tag = "questions", params(("id" = ConsortiumId, Path)),
+    responses((status = 200, body = Vec<AskingJob>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn asking(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+) -> Result<Json<Vec<AskingJob>>, Rejection> {
+    Ok(Json(question::asking(&ctx, &actor, id).await?))
+}
+
+/// List a job's questions, in the order in which they are asked
+#[utoipa::path(get, path = "/jobs/{id}/questions", tag = "questions", params(("id" = JobId, Path), ListQuery),
+    responses((status = 200, body = Page<Question>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Page<Question>>, Rejection> {
+    let ListQuery { cursor, limit, state, round } = query;
+    let wanted = question::Wanted { state, round };
+    Ok(Json(question::list(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
+}
+
+/// See what is next to answer in a job
+///
+/// The most uncertain first. What is shown is held for the caller for five minutes: others are shown something else, where there is
+/// something else.
+#[utoipa::path(get, path = "/jobs/{id}/questions/next", tag = "questions", params(("id" = JobId, Path)),
+    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn next(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+) -> Result<Json<Queue>, Rejection> {
+    Ok(Json(question::next(&ctx, &actor, id).await?))
+}
+
+/// Answer a question
+///
+/// Once; the same answer again changes nothing, and a question that was skipped may still be answered.
+#[utoipa::path(post, path = "/questions/{id}/annotations", tag = "questions", params(("id" = QuestionId, Path)), request_body = NewAnnotation,
+    responses((status = 201, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn annotate(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<QuestionId>,
+    Json(new): Json<NewAnnotation>,
+) -> Result<(StatusCode, Json<Annotation>), Rejection> {
+    Ok((StatusCode::CREATED, Json(question::annotate(&ctx, &actor, id, &new).await?)))
+}
+
+/// Take one's own answer back, while the round is open
+#[utoipa::path(post, path = "/questions/{id}/annotations/undo", tag = "questions", params(("id" = QuestionId, Path)),
+    responses((status = 200, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn take_back(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<QuestionId>,
+) -> Result<Json<Annotation>, Rejection> {
+    Ok(Json(question::take_back(&ctx, &actor, id).await?))
+}
+
+/// Take a job's questions and answers away
+///
+/// `jsonl` has a question with its answers in each line, `csv` an answer, `label_studio` is a file of tasks for a labelling
+/// configuration with `<Text name="text" value="$text"/>` and `<Choices name="label" toName="text">`, one `<Choice>` for each label
+/// of the job.
+#[utoipa::path(get, path = "/jobs/{id}/questions/export", tag = "questions", params(("id" = JobId, Path), ExportQuery),
+    responses((status = 200, body = String, content_type = "application/x-ndjson"),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn export(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+    Query(query): Query<ExportQuery>,
+) -> Result<Response, Rejection> {
+    let question::Export { name, content_type, body } = question::export(&ctx, &actor, id, query.format).await?;
+    let headers = [
+        (header::CONTENT_TYPE, content_type.to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+        (header::CACHE_CONTROL, "private, no-store".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+/// Bring in labels that were given elsewhere
+///
+/// JSON Lines with `text` and `label`, what `export` gives as `jsonl`, or the JSON of Label Studio (its tasks with annotations, or its
+/// short form). A label finds its question by the text, to the letter; a line without a label counts with the unknown ones. At most
+/// 20,000 lines and 16 MiB.
+#[utoipa::path(post, path = "/jobs/{id}/questions/import", tag = "questions", params(("id" = JobId, Path), ImportQuery),
+    request_body(content((String = "application/x-ndjson"), (String = "application/json"))),
+    responses((status = 200, body = Imported), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn import(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+    Query(query): Query<ImportQuery>,
+    text: String,
+) -> Result<Json<Imported>, Rejection> {
+    Ok(Json(question::import(&ctx, &actor, id, query.name.as_deref(), &text).await?))
+}

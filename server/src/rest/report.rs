@@ -1,0 +1,61 @@
+//! `/jobs/{id}/report`: all that is known of a job, as a file for programs and one for people; and the way back, from such a
+//! file to a new proposal.
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::Job;
+use undertone_api::problem::Problem;
+use undertone_api::report::ReportFile;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::report;
+
+/// Take a job's report away
+///
+/// Arms, learning curves, audits, what it cost at every level, and the whole spec: `POST /consortia/{id}/jobs/again` proposes
+/// the same job from it.
+#[utoipa::path(get, path = "/jobs/{id}/report", tag = "jobs", params(("id" = JobId, Path)),
+    responses((status = 200, body = ReportFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+) -> Result<Json<ReportFile>, Rejection> {
+    Ok(Json(report::get(&ctx, &actor, id).await?))
+}
+
+/// Take a job's report away as a page that needs nothing else
+#[utoipa::path(get, path = "/jobs/{id}/report.html", tag = "jobs", params(("id" = JobId, Path)),
+    responses((status = 200, body = String, content_type = "text/html"),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn document(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+) -> Result<Response, Rejection> {
+    let report = report::get(&ctx, &actor, id).await?;
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"report-{id}.html\"")),
+        (header::CACHE_CONTROL, "private, no-store".to_owned()),
+    ];
+    Ok((headers, undertone_app::report_document(&report)).into_response())
+}
+
+/// Propose the job of a report again
+///
+/// Exactly the spec that was signed then; a changed one is proposed with `POST /consortia/{id}/jobs`. Owners are asked anew.
+#[utoipa::path(post, path = "/consortia/{id}/jobs/again", tag = "jobs", params(("id" = ConsortiumId, Path)), request_body = ReportFile,
+    responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn again(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Json(file): Json<ReportFile>,
+) -> Result<(StatusCode, Json<Job>), Rejection> {
+    Ok((StatusCode::CREATED, Json(report::again(&ctx, &actor, id, &file).await?)))
+}

@@ -1,0 +1,232 @@
+//! Answering, and taking an answer back. Each person answers a question once; an answer to a question that others have answered
+//! often enough meanwhile is refused, so that the lead gets as many as the job asks for and no more.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _,
+};
+use undertone_api::id::{JobId, QuestionId};
+use undertone_api::job::State;
+use undertone_api::problem::{Code, Violation};
+use undertone_api::question::{Annotation, Answer, NewAnnotation, Questions};
+use uuid::Uuid;
+
+use super::{answer_of, answerable, close, columns, queue, wanted};
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::entity::{annotation, annotator, asking, hold, job, question, tally, undo};
+use crate::service::job::state;
+
+/// Who answers, before their number is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who<'a> {
+    /// A member.
+    Member(Uuid),
+    /// Labels that were given elsewhere, under a name.
+    Import(&'a str),
+}
+
+/// What became of an answer.
+pub(super) enum Recorded {
+    /// It is recorded.
+    Taken(annotation::Model),
+    /// It was recorded before.
+    Repeated(annotation::Model),
+    /// The same person has answered otherwise.
+    Other,
+    /// It has as many answers as the job asks for.
+    Full,
+    /// Its round is closed, or the job over.
+    Closed,
+}
+
+/// Records the caller's answer. Saying the same again changes nothing; after a skip one may still answer.
+///
+/// # Errors
+/// 404 and 403 as usual; `validation_failed` for a label that the job does not have; `already_exists` when the caller has answered
+/// otherwise; `round_closed` when it is too late.
+pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotation) -> Result<Annotation, Error> {
+    let (found, row) = answerable(ctx, actor, id).await?;
+    let questions = wanted(&row)?;
+    if !knows(&questions, &new.answer) {
+        let message = "the job has no such label: choose one of its labels, unsure or skip";
+        return Err(Error::validation(vec![Violation::new("label", message)]));
+    }
+    let who = Who::Member(actor.id().0);
+    let recorded = ctx.db.write("annotate", async |tx| {
+        let number = number(ctx, tx, found.job_id.into(), who).await?;
+        let recorded = record(ctx, tx, &questions, &found, number, &new.answer).await?;
+        if matches!(recorded, Recorded::Taken(_)) {
+            hold::Entity::delete_by_id((found.id, actor.id().0)).exec(tx).await?;
+            end(ctx, tx, &found, &questions).await?;
+        }
+        Ok(recorded)
+    });
+    let recorded = recorded.await?;
+    ctx.wake().ring();
+    match recorded {
+        Recorded::Taken(row) | Recorded::Repeated(row) => shown(&row, false),
+        Recorded::Other => {
+            Err(Error::problem(Code::AlreadyExists, "you have answered this question: take that answer back first"))
+        }
+        Recorded::Full => Err(Error::problem(Code::RoundClosed, "others have answered this question meanwhile")),
+        Recorded::Closed => Err(too_late()),
+    }
+}
+
+/// Takes the caller's answer to a question back, and puts the question before the caller again.
+///
+/// # Errors
+/// 404 and 403 as usual, and when the caller has not answered; `round_closed` when the lead has the answer already.
+pub async fn take_back(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<Annotation, Error> {
+    let (found, _) = answerable(ctx, actor, id).await?;
+    let member = actor.id().0;
+    let undone = ctx.db.write("take answer back", async |tx| {
+        let nothing = || Error::not_found("answer of yours");
+        let own = annotator::Entity::find()
+            .filter(annotator::Column::JobId.eq(found.job_id))
+            .filter(annotator::Column::MemberId.eq(member));
+        let own = own.one(tx).await?.ok_or_else(nothing)?;
+        let last = latest(tx, &found, own.number).await?.ok_or_else(nothing)?;
+        if open(ctx, tx, &found).await?.is_none() {
+            return Err(too_late());
+        }
+        withdraw(ctx, tx, &last).await?;
+        queue::hold(ctx, tx, &found, member).await?;
+        Ok(last)
+    });
+    let undone = undone.await?;
+    ctx.wake().ring();
+    shown(&undone, true)
+}
+
+fn too_late() -> Error {
+    Error::problem(Code::RoundClosed, "the round of this question is closed: the lead has its answers")
+}
+
+/// Whether the job can be answered so.
+pub(super) fn knows(questions: &Questions, answer: &Answer) -> bool {
+    answer.label().is_none_or(|label| questions.labels.iter().any(|known| known.name == label))
+}
+
+/// Records an answer, in the caller's transaction.
+pub(super) async fn record(
+    ctx: &Ctx,
+    tx: &Tx,
+    questions: &Questions,
+    found: &question::Model,
+    annotator: i32,
+    answer: &Answer,
+) -> Result<Recorded, Error> {
+    if open(ctx, tx, found).await?.is_none() {
+        return Ok(Recorded::Closed);
+    }
+    let (word, label) = columns(answer);
+    let before = latest(tx, found, annotator).await?;
+    if let Some(before) = before {
+        if (&before.answer, &before.label) == (&word, &label) {
+            return Ok(Recorded::Repeated(before));
+        }
+        if before.answer != "skip" {
+            return Ok(Recorded::Other);
+        }
+        withdraw(ctx, tx, &before).await?;
+    }
+    let tally = tally::Entity::find_by_id(found.id).one(tx).await?.ok_or_else(|| Error::not_found("question"))?;
+    if answer.counts() {
+        if tally.answers >= questions.annotators as i32 {
+            return Ok(Recorded::Full);
+        }
+        count(tx, tally, 1).await?;
+    }
+    let row = annotation::Model {
+        id: ctx.id::<Uuid>(),
+        job_id: found.job_id,
+        question_id: found.id,
+        round: found.round,
+        annotator,
+        answer: word,
+        label,
+        at: ctx.now(),
+    };
+    Ok(Recorded::Taken(row.into_active_model().insert(tx).await?))
+}
+
+/// Closes the round of a question that was just answered, when it was the last one.
+pub(super) async fn end(ctx: &Ctx, tx: &Tx, found: &question::Model, questions: &Questions) -> Result<(), Error> {
+    if let Some((row, round)) = open(ctx, tx, found).await? {
+        close::close_in(ctx, tx, row, round, questions.annotators).await?;
+    }
+    Ok(())
+}
+
+/// The number of whoever answers; a new one gets the next.
+pub(super) async fn number(ctx: &Ctx, tx: &Tx, job: JobId, who: Who<'_>) -> Result<i32, Error> {
+    let all = || annotator::Entity::find().filter(annotator::Column::JobId.eq(job.0));
+    let own = match who {
+        Who::Member(member) => all().filter(annotator::Column::MemberId.eq(member)),
+        Who::Import(name) => all().filter(annotator::Column::Name.eq(name)),
+    };
+    if let Some(known) = own.one(tx).await? {
+        return Ok(known.number);
+    }
+    let number = i32::try_from(all().count(tx).await? + 1).map_err(|error| Error::internal("numbering", error))?;
+    let (member_id, name) = match who {
+        Who::Member(member) => (Some(member), None),
+        Who::Import(name) => (None, Some(name.to_owned())),
+    };
+    let row = annotator::Model { job_id: job.0, number, member_id, name, joined_at: ctx.now() };
+    row.into_active_model().insert(tx).await?;
+    Ok(number)
+}
+
+/// The question's round and its job, while both take answers.
+async fn open(
+    ctx: &Ctx,
+    connection: &impl ConnectionTrait,
+    found: &question::Model,
+) -> Result<Option<(job::Model, asking::Model)>, Error> {
+    let row = state::row(connection, found.job_id.into()).await?;
+    let round = close::find(connection, found.job_id, found.round).await?;
+    let open = round.filter(|round| round.closed_at.is_none() && ctx.now() < round.deadline);
+    Ok(open.filter(|_| state::of(&row).is_ok_and(|state| state == State::Running)).map(|round| (row, round)))
+}
+
+/// The answer of an annotator to a question that stands, a skip among them.
+async fn latest(
+    connection: &impl ConnectionTrait,
+    found: &question::Model,
+    annotator: i32,
+) -> Result<Option<annotation::Model>, Error> {
+    let own = close::current(found.job_id).filter(annotation::Column::QuestionId.eq(found.id));
+    Ok(own.filter(annotation::Column::Annotator.eq(annotator)).one(connection).await?)
+}
+
+async fn withdraw(ctx: &Ctx, tx: &Tx, row: &annotation::Model) -> Result<(), Error> {
+    let undo = undo::Model { annotation_id: row.id, job_id: row.job_id, at: ctx.now() };
+    undo.into_active_model().insert(tx).await?;
+    if row.answer != "skip"
+        && let Some(tally) = tally::Entity::find_by_id(row.question_id).one(tx).await?
+    {
+        count(tx, tally, -1).await?;
+    }
+    Ok(())
+}
+
+async fn count(tx: &Tx, tally: tally::Model, more: i32) -> Result<(), Error> {
+    let answers = tally.answers + more;
+    tally::Model { answers, ..tally }.into_active_model().reset_all().update(tx).await?;
+    Ok(())
+}
+
+fn shown(row: &annotation::Model, undone: bool) -> Result<Annotation, Error> {
+    Ok(Annotation {
+        question: row.question_id.into(),
+        annotator: row.annotator as u32,
+        answer: answer_of(&row.answer, row.label.as_deref())?,
+        at: row.at,
+        undone,
+    })
+}

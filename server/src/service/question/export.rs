@@ -1,0 +1,187 @@
+//! Taking questions and answers away: as JSON Lines, as CSV, or as tasks that Label Studio loads. Pages are read as they are sent:
+//! memory does not grow with the job.
+
+use std::collections::HashMap;
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use sea_orm::{ColumnTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
+use serde_json::{Value, json};
+use undertone_api::id::JobId;
+use undertone_api::question::{Answer, Answered, ExportFormat, Exported, Questions};
+use uuid::Uuid;
+
+use super::{ROWS, answer_of, askable, close, list};
+use crate::auth::{Actor, Operation};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::entity::{annotation, job, question};
+
+/// A file on its way out.
+pub struct Export {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub content_type: &'static str,
+    /// Its bytes.
+    pub body: BoxStream<'static, Result<Vec<u8>, Error>>,
+}
+
+/// How far an export is.
+struct Progress {
+    ctx: Ctx,
+    row: job::Model,
+    questions: Questions,
+    format: ExportFormat,
+    last: Option<question::Model>,
+    /// Whether something was written, and whether everything was.
+    begun: bool,
+    ended: bool,
+}
+
+/// Every question that a job has asked, with its answers.
+///
+/// # Errors
+/// 404 and 403 as usual.
+pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -> Result<Export, Error> {
+    let (row, questions) = askable(ctx, actor, Operation::ReadQuestions, id).await?;
+    let (ending, content_type) = match format {
+        ExportFormat::Jsonl => ("jsonl", "application/x-ndjson"),
+        ExportFormat::Csv => ("csv", "text/csv; charset=utf-8"),
+        ExportFormat::LabelStudio => ("json", "application/json"),
+    };
+    let progress = Progress { ctx: ctx.clone(), row, questions, format, last: None, begun: false, ended: false };
+    let body = stream::try_unfold(progress, async |mut progress| {
+        if progress.ended {
+            return Ok(None);
+        }
+        let bytes = progress.page().await?;
+        Ok(Some((bytes, progress)))
+    });
+    Ok(Export { name: format!("questions-{id}.{ending}"), content_type, body: body.boxed() })
+}
+
+impl Progress {
+    /// The bytes of the next page.
+    async fn page(&mut self) -> Result<Vec<u8>, Error> {
+        let connection = self.ctx.db.read();
+        let mut query = list::asked(self.row.id).limit(ROWS as u64);
+        if let Some(last) = &self.last {
+            query = query.filter(list::behind(last));
+        }
+        let rows = query.all(connection).await?;
+        self.ended = rows.len() < ROWS;
+        self.last = rows.last().cloned().or_else(|| self.last.take());
+        let answers = annotation::Column::QuestionId.is_in(rows.iter().map(|row| row.id));
+        let given = close::current(self.row.id).filter(answers).order_by_asc(annotation::Column::At);
+        let given = given.order_by_asc(annotation::Column::Annotator).all(connection).await?;
+        let mut answers: HashMap<Uuid, Vec<Answered>> = HashMap::new();
+        for row in given {
+            let answer = answer_of(&row.answer, row.label.as_deref())?;
+            let answered = Answered { annotator: row.annotator as u32, answer };
+            answers.entry(row.question_id).or_default().push(answered);
+        }
+        let questions = list::shown(connection, &self.row, &self.questions, rows).await?;
+        let exported: Vec<Exported> = questions
+            .into_iter()
+            .map(|question| Exported { answers: answers.remove(&question.id.0).unwrap_or_default(), question })
+            .collect();
+        let bytes = match self.format {
+            ExportFormat::Jsonl => lines(&exported),
+            ExportFormat::Csv => table(&exported, !self.begun),
+            ExportFormat::LabelStudio => tasks(&exported, !self.begun, self.ended),
+        };
+        self.begun |= !exported.is_empty();
+        bytes.map_err(|error| Error::internal("writing an export", error))
+    }
+}
+
+type Written = Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>>;
+
+fn lines(exported: &[Exported]) -> Written {
+    let mut bytes = Vec::new();
+    for exported in exported {
+        serde_json::to_writer(&mut bytes, exported)?;
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}
+
+/// One answer a line; a question without answers has one line.
+fn table(exported: &[Exported], first: bool) -> Written {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    if first {
+        let columns =
+            ["question", "dataset", "round", "state", "count", "uncertainty", "text", "annotator", "answer", "label"];
+        table.write_record(columns)?;
+    }
+    for Exported { question, answers } in exported {
+        let number = |number: Option<String>| number.unwrap_or_default();
+        let mut write = |annotator: String, answer: &str, label: &str| {
+            table.write_record([
+                &*question.id.to_string(),
+                &question.dataset.to_string(),
+                &number(question.round.map(|round| round.to_string())),
+                question.state.label(),
+                &number(question.count.map(|count| count.to_string())),
+                &number(question.uncertainty.map(|uncertainty| uncertainty.to_string())),
+                &question.text,
+                &annotator,
+                answer,
+                label,
+            ])
+        };
+        if answers.is_empty() {
+            write(String::new(), "", "")?;
+        }
+        for Answered { annotator, answer } in answers {
+            let (word, label) = super::columns(answer);
+            write(annotator.to_string(), &word, label.as_deref().unwrap_or_default())?;
+        }
+    }
+    Ok(table.into_inner()?)
+}
+
+/// Tasks, as Label Studio's import reads them, for a labelling configuration with `<Text name="text" value="$text"/>` and
+/// `<Choices name="label" toName="text">`. What is no label is an annotation that was cancelled.
+fn tasks(exported: &[Exported], first: bool, last: bool) -> Written {
+    let mut bytes = Vec::new();
+    if first && (last || !exported.is_empty()) {
+        bytes.push(b'[');
+    }
+    for (index, exported) in exported.iter().enumerate() {
+        if !(first && index == 0) {
+            bytes.extend(b",\n");
+        }
+        serde_json::to_writer(&mut bytes, &task(exported))?;
+    }
+    if last {
+        bytes.extend(b"]\n");
+    }
+    Ok(bytes)
+}
+
+fn task(exported: &Exported) -> Value {
+    let question = &exported.question;
+    let annotation = |answered: &Answered| {
+        let Answer::Label { label } = &answered.answer else { return json!({"was_cancelled": true, "result": []}) };
+        let result = json!({
+            "id": format!("{}-{}", question.id, answered.annotator),
+            "from_name": "label",
+            "to_name": "text",
+            "type": "choices",
+            "value": {"choices": [label]},
+        });
+        json!({"was_cancelled": false, "result": [result]})
+    };
+    json!({
+        "data": {
+            "text": question.text,
+            "question": question.id,
+            "dataset": question.dataset,
+            "round": question.round,
+            "count": question.count,
+            "uncertainty": question.uncertainty,
+        },
+        "annotations": exported.answers.iter().map(annotation).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,153 @@
+//! The queue: what somebody has to answer next, the most uncertain first. Questions that stand before others are held for a
+//! while, so that one is not put before more people than it needs answers from.
+
+use std::collections::{HashMap, HashSet};
+
+use sea_orm::sea_query::{OnConflict, Query};
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _, QueryFilter as _,
+    QueryOrder as _, QuerySelect, Select,
+};
+use time::Duration;
+use undertone_api::id::JobId;
+use undertone_api::question::{Questions, Queue};
+use uuid::Uuid;
+
+use super::{agreement, askable, close, list};
+use crate::auth::{Actor, Operation};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::entity::{annotation, annotator, asking, hold, question, tally};
+use crate::service::job::state;
+
+/// How long a question is held for whom it stands before.
+const HELD: Duration = Duration::minutes(5);
+/// Questions that stand before somebody: the one that is read, and those that the page has ready.
+const AHEAD: usize = 5;
+
+/// What the caller has to do in a job: nothing while no round is open.
+///
+/// # Errors
+/// 404 and 403 as usual.
+pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Queue, Error> {
+    let (row, questions) = askable(ctx, actor, Operation::Annotate, id).await?;
+    let member = actor.id().0;
+    let mut queue = Queue {
+        job: id,
+        title: row.title.clone(),
+        guidelines: questions.guidelines.clone(),
+        labels: questions.labels.clone(),
+        questions: Vec::new(),
+        done: 0,
+        left: 0,
+        agreement: agreement::of(ctx.db.read(), id, &questions).await?,
+    };
+    let Some(round) = close::open(ctx.db.read(), row.id).await? else { return Ok(queue) };
+    if ctx.now() >= round.deadline || state::of(&row)?.is_over() {
+        return Ok(queue);
+    }
+    let own = own(ctx.db.read(), row.id, member).await?;
+    if let Some(own) = own {
+        queue.done = answered(row.id, round.round, own).count(ctx.db.read()).await?;
+    }
+    queue.left = left(&round, own, &questions).count(ctx.db.read()).await?;
+    let ready = ready(ctx, ctx.db.read(), &round, own, &questions, member).await?;
+    let chosen = if ready.stands {
+        ready.questions
+    } else {
+        ctx.db
+            .write("hold questions", async |tx| {
+                let next = self::ready(ctx, tx, &round, own, &questions, member).await?.questions;
+                for found in &next {
+                    hold(ctx, tx, found, member).await?;
+                }
+                Ok(next)
+            })
+            .await?
+    };
+    queue.questions = list::shown(ctx.db.read(), &row, &questions, chosen).await?;
+    Ok(queue)
+}
+
+/// What is next for somebody.
+struct Next {
+    questions: Vec<question::Model>,
+    /// Whether all of it is held for them, for a while yet.
+    stands: bool,
+}
+
+async fn ready(
+    ctx: &Ctx,
+    connection: &impl ConnectionTrait,
+    round: &asking::Model,
+    own: Option<i32>,
+    questions: &Questions,
+    member: Uuid,
+) -> Result<Next, Error> {
+    let held = hold::Entity::find().filter(hold::Column::JobId.eq(round.job_id));
+    let held = held.filter(hold::Column::Until.gt(ctx.now())).all(connection).await?;
+    let (mine, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|hold| hold.member_id == member);
+    let mut before: HashMap<Uuid, i32> = HashMap::new();
+    for hold in &others {
+        *before.entry(hold.question_id).or_default() += 1;
+    }
+    let rows = left(round, own, questions)
+        .order_by_asc(question::Column::Place)
+        .limit((AHEAD + before.len()) as u64)
+        .all(connection)
+        .await?;
+    let tallies = tally::Entity::find().filter(tally::Column::QuestionId.is_in(before.keys().copied()));
+    let tallies: HashMap<Uuid, i32> =
+        tallies.all(connection).await?.into_iter().map(|tally| (tally.question_id, tally.answers)).collect();
+    let needs = |found: &question::Model| {
+        let others = before.get(&found.id).copied().unwrap_or_default();
+        tallies.get(&found.id).copied().unwrap_or_default() + others < questions.annotators as i32
+    };
+    let questions: Vec<_> = rows.into_iter().filter(needs).take(AHEAD).collect();
+    // Kept as they are until half of the time is over: looking again writes nothing.
+    let lasting = mine.iter().filter(|hold| hold.until - ctx.now() > HELD / 2);
+    let lasting: HashSet<Uuid> = lasting.map(|hold| hold.question_id).collect();
+    let stands = questions.iter().all(|found| lasting.contains(&found.id));
+    Ok(Next { questions, stands })
+}
+
+/// Holds a question for somebody, from now on.
+pub(super) async fn hold(ctx: &Ctx, tx: &Tx, found: &question::Model, member: Uuid) -> Result<(), Error> {
+    let until = ctx.now() + HELD;
+    let row = hold::Model { question_id: found.id, member_id: member, job_id: found.job_id, until };
+    let key = OnConflict::columns([hold::Column::QuestionId, hold::Column::MemberId])
+        .update_column(hold::Column::Until)
+        .to_owned();
+    hold::Entity::insert(row.into_active_model()).on_conflict(key).exec_without_returning(tx).await?;
+    Ok(())
+}
+
+/// The number of a member in a job, once they have answered.
+async fn own(connection: &impl ConnectionTrait, job: Uuid, member: Uuid) -> Result<Option<i32>, Error> {
+    let own = annotator::Entity::find().filter(annotator::Column::JobId.eq(job));
+    Ok(own.filter(annotator::Column::MemberId.eq(member)).one(connection).await?.map(|own| own.number))
+}
+
+/// What somebody has answered or skipped in a round.
+fn answered(job: Uuid, round: i32, own: i32) -> Select<annotation::Entity> {
+    close::current(job).filter(annotation::Column::Round.eq(round)).filter(annotation::Column::Annotator.eq(own))
+}
+
+/// The questions of a round that lack answers, and that somebody has neither answered nor skipped.
+fn left(round: &asking::Model, own: Option<i32>, questions: &Questions) -> Select<question::Entity> {
+    let lacking = Query::select()
+        .column(tally::Column::QuestionId)
+        .from(tally::Entity)
+        .and_where(tally::Column::JobId.eq(round.job_id))
+        .and_where(tally::Column::Round.eq(round.round))
+        .and_where(tally::Column::Answers.lt(questions.annotators as i32))
+        .to_owned();
+    let left = question::Entity::find()
+        .filter(question::Column::JobId.eq(round.job_id))
+        .filter(question::Column::Round.eq(round.round))
+        .filter(question::Column::Id.in_subquery(lacking));
+    let Some(own) = own else { return left };
+    let mut mine = answered(round.job_id, round.round, own).select_only().column(annotation::Column::QuestionId);
+    left.filter(question::Column::Id.not_in_subquery(QuerySelect::query(&mut mine).to_owned()))
+}

@@ -1,0 +1,247 @@
+//! Reports: all that is known of a job, put together from its own record whenever somebody asks; and the way back, from a
+//! report to a new proposal.
+//!
+//! A report is no document of record: nothing in it is stored or signed but what was before. It decides nothing. `levels`
+//! works out what the releases promise at levels that no ledger counts at.
+
+mod levels;
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
+use undertone_api::dataset::{Dataset, SizeClass, Visibility};
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::{Job, Measurement, NewJob, Report, Spec, State, active_learning, dp_sgd};
+use undertone_api::problem::Violation;
+use undertone_api::report::{Absent, CertificateNamed, Compared, DatasetUsed, FORMAT, PartyCost, ReportFile, Versions};
+use undertone_api::signed::certificate::{ArtifactNamed, Certificate, ConsortiumNamed, Party};
+use undertone_api::signed::{Manifest, Signed};
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::from_json;
+use crate::service::entity::{artifact, consortium, job, measurement};
+use crate::service::{audit, certificate, dataset, job as jobs};
+
+/// The class of a dataset that nobody knows any more: so large that nothing is promised for its size.
+const UNKNOWN: SizeClass = SizeClass(1_000_000_000);
+
+/// A job's report.
+///
+/// # Errors
+/// 404 when there is no job that the caller may know.
+pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Error> {
+    let row = jobs::readable(ctx, actor, id).await?;
+    let connection = ctx.db.read();
+    let manifest: Manifest = from_json(&row.manifest)?;
+    let parties = certificate::parties(ctx, &row, &manifest).await?;
+    let known = dataset::in_consortium(connection, ConsortiumId(row.consortium_id)).await?;
+    let audits = audit::of_job(ctx, actor, id).await?;
+    let measurements = measurements(ctx, id).await?;
+    let issued = certificate::existing(ctx, id).await?;
+    let consortium = consortium::Entity::find_by_id(row.consortium_id).one(connection).await?;
+    let consortium = consortium.ok_or_else(|| Error::not_found("consortium"))?;
+    let outcome: Option<Report> = row.report.as_deref().map(from_json).transpose()?;
+    let tests = manifest.spec.measured().tests;
+    let files = artifact::Entity::find().filter(artifact::Column::JobId.eq(id.0));
+    let files = files.order_by_asc(artifact::Column::Name).all(connection).await?;
+    let state = jobs::state::of(&row)?;
+    let mut report = ReportFile {
+        format: FORMAT.to_owned(),
+        made_at: ctx.now(),
+        versions: Versions {
+            server: env!("CARGO_PKG_VERSION").to_owned(),
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            address: ctx.addresses.http.clone(),
+            public_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
+        },
+        consortium: ConsortiumNamed { id: consortium.id.into(), name: consortium.name },
+        job: certificate::covered(&row, state),
+        reason: row.reason.clone(),
+        datasets: parties.iter().map(|party| used(party, &known, outcome.as_ref())).collect(),
+        comparison: Compared::all(&tests, outcome.as_ref(), &measurements),
+        outcome,
+        measurements,
+        privacy: costs(&parties, &known).await?,
+        audits,
+        artifacts: files
+            .into_iter()
+            .map(|file| ArtifactNamed { name: file.name, size: file.size as u64, digest: file.digest })
+            .collect(),
+        certificate: issued.as_ref().map(|(digest, issued)| named(id, digest, issued)),
+        proposal: NewJob { title: manifest.title, spec: manifest.spec },
+        manifest: signed(row),
+        absent: Vec::new(),
+    };
+    report.absent = absent(&report, state);
+    Ok(report)
+}
+
+/// Proposes the job of a report again, exactly as it was signed then. What the consortium's datasets have become since is
+/// checked as for every proposal, and their owners are asked anew.
+///
+/// # Errors
+/// `validation_failed` when the file is no report or says two things, and as [`jobs::propose`].
+pub async fn again(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, file: &ReportFile) -> Result<Job, Error> {
+    let new = file.again().map_err(|error| Error::validation(vec![Violation::new("format", error.to_string())]))?;
+    jobs::propose(ctx, actor, consortium, new).await
+}
+
+fn signed(row: job::Model) -> Signed {
+    Signed { payload: row.manifest, signature: row.signature }
+}
+
+async fn measurements(ctx: &Ctx, id: JobId) -> Result<Vec<Measurement>, Error> {
+    let rows = measurement::Entity::find()
+        .filter(measurement::Column::JobId.eq(id.0))
+        .order_by_asc(measurement::Column::Series)
+        .order_by_asc(measurement::Column::Test)
+        .order_by_asc(measurement::Column::Round)
+        .all(ctx.db.read())
+        .await?;
+    let figure = |row: measurement::Model| Measurement {
+        series: row.series,
+        round: row.round as u32,
+        test: row.test,
+        frames: row.frames as u64,
+        accuracy: row.accuracy,
+        loss: row.loss,
+    };
+    Ok(rows.into_iter().map(figure).collect())
+}
+
+fn used(party: &Party, known: &[Dataset], outcome: Option<&Report>) -> DatasetUsed {
+    let facts = known.iter().find(|known| known.id == party.dataset);
+    let public = party.visibility == Visibility::Public;
+    let digest = outcome.filter(|_| public).and_then(|outcome| outcome.digest(party.dataset));
+    DatasetUsed {
+        dataset: party.dataset,
+        name: party.dataset_name.clone(),
+        lineage: party.lineage,
+        organization_name: party.organization_name.clone(),
+        visibility: party.visibility,
+        purpose: party.purpose,
+        units: party.units,
+        records: facts.map_or(UNKNOWN, |facts| facts.records),
+        speakers: facts.map_or(UNKNOWN, |facts| facts.speakers),
+        digest,
+    }
+}
+
+/// What the job cost the people in each dataset that it charged.
+async fn costs(parties: &[Party], known: &[Dataset]) -> Result<Vec<PartyCost>, Error> {
+    let mut costs = Vec::new();
+    for party in parties {
+        let Some(charged) = &party.charged else { continue };
+        let facts = known.iter().find(|known| known.id == party.dataset);
+        costs.push(PartyCost {
+            dataset: party.dataset,
+            dataset_name: party.dataset_name.clone(),
+            organization_name: party.organization_name.clone(),
+            adjacency: charged.adjacency,
+            event: charged.mechanism.event.clone(),
+            releases: charged.releases.counted,
+            in_the_clear: charged.releases.in_the_clear,
+            clip: charged.mechanism.clip,
+            delta: charged.account.delta,
+            levels: levels::of(charged, facts).await?,
+        });
+    }
+    Ok(costs)
+}
+
+fn named(id: JobId, digest: &str, certificate: &Certificate) -> CertificateNamed {
+    CertificateNamed {
+        digest: digest.to_owned(),
+        path: format!("/api/v1/jobs/{id}/certificate"),
+        head: certificate.head.clone(),
+    }
+}
+
+/// What one would look for in a report of this job and not find.
+fn absent(report: &ReportFile, state: State) -> Vec<Absent> {
+    let mut absent = Vec::new();
+    let mut say = |what: &str, why: String| absent.push(Absent { what: what.to_owned(), why });
+    let ended = match state {
+        State::Finished => "the lead reported nothing of it".to_owned(),
+        state if state.is_over() => format!("the job is {} before it was done", state.label()),
+        _ => format!("the job is {}", state.label()),
+    };
+    if report.outcome.is_none() {
+        say("The final result", ended);
+    }
+    match &report.proposal.spec {
+        Spec::DpSgd(spec) => absent_of_training(spec, report, &mut say),
+        Spec::ActiveLearning(spec) => absent_of_asking(spec, &mut say),
+    }
+    if report.certificate.is_none() {
+        say("The certificate", "it is made when the job is over and every site has closed its part".to_owned());
+    }
+    if report.datasets.iter().any(|dataset| dataset.visibility != Visibility::Public) {
+        say(
+            "Digests of private data",
+            "they never leave a site: whoever has a guess at the data could check it with one. The datasets' lines of \
+             versions and size classes say which data they were"
+                .to_owned(),
+        );
+        say(
+            "Seeds of sampling and noise",
+            "they come from each site's operating system and are kept nowhere: whoever knew them could take the sampling and \
+             the noise off. A repetition draws its own, so it repeats the job and not its numbers. The seed of what the lead does \
+             with public data is in the spec"
+                .to_owned(),
+        );
+    }
+    absent
+}
+
+/// What a report of a training job does not have.
+fn absent_of_training(spec: &dp_sgd::Spec, report: &ReportFile, say: &mut impl FnMut(&str, String)) {
+    if spec.open.is_none() {
+        say(
+            "Open pooling",
+            "the job has no open arm: it takes owners who open their data for exact gradients. Without it nobody knows what \
+             pooling would have gained, nor which share of that the private arm recovers"
+                .to_owned(),
+        );
+    }
+    if spec.private.is_none() {
+        say("The private arm", "the job does not have one".to_owned());
+    }
+    match spec.audit {
+        None => say(
+            "Audit and membership inference",
+            "the job promises no audit. Attacks on people's own recordings are never made by the product: what they show \
+             would be a release of those people's"
+                .to_owned(),
+        ),
+        Some(audit) if audit.recordings == 0 => say(
+            "Membership inference",
+            "the audit puts in no made-up recordings, so there is nothing that an attack on the finished models could be \
+             measured on without touching people's own"
+                .to_owned(),
+        ),
+        Some(_) if report.audits.is_empty() => say("Audit and membership inference", "no site has handed in its statement".to_owned()),
+        Some(_) => {}
+    }
+}
+
+/// What a report of a job that asks people does not have.
+fn absent_of_asking(spec: &active_learning::Spec, say: &mut impl FnMut(&str, String)) {
+    say(
+        "What was not asked often enough",
+        "what fewer than the threshold of sampled rows asked never left its site; not even how much of it there is"
+            .to_owned(),
+    );
+    if spec.rehearsal.is_none() {
+        say(
+            "Accuracy against the sampling rate and the threshold",
+            "the job has no rehearsal: it takes a public, labelled log of the lead's".to_owned(),
+        );
+    }
+    if spec.annotators < 2 {
+        say("Agreement of the annotators", "each question was asked of one person".to_owned());
+    }
+}

@@ -10,6 +10,8 @@ mod ledger;
 mod policy;
 mod serve;
 mod table;
+mod thresholds;
+mod tune;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -48,8 +50,12 @@ enum Command {
     },
     /// Run the worker until it is interrupted.
     Run(serve::Run),
-    /// Make datasets from recordings, and list them.
+    /// Make datasets from recordings or query logs, and list them.
     Data(data::DataCommand),
+    /// Choose a job's clip, rate, batch and more by rehearsing it on public data, before it is proposed. Costs time only.
+    Tune(Box<tune::Tune>),
+    /// Show which sampling rates and thresholds keep which promise. Reads nothing.
+    Thresholds(thresholds::Thresholds),
     /// What was spent, and the proof of it.
     #[command(subcommand)]
     Ledger(ledger::Action),
@@ -111,6 +117,8 @@ fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Enroll { token } => Ok(enroll::run(&folder, token, out)?),
         Command::Run(run) => serve::run(&folder, run),
         Command::Data(data) => Ok(data.run(&folder, clock(), out)?),
+        Command::Tune(tune) => tune.run(&folder, out),
+        Command::Thresholds(thresholds) => thresholds.show(out),
         Command::Ledger(action) => ledger::run(&folder, action, clock(), out),
         Command::Policy(policy::Action::Show) => policy::show(&folder, out),
         Command::Jobs => jobs::show(&folder, out),

@@ -11,7 +11,11 @@ use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::signed::public_key;
 use undertone_api::worker::EnrolmentToken;
 
+use crate::dp::device::Compute;
 use crate::site::folder::{Folder, FolderError, write_durably};
+use queries::Queries;
+
+pub mod queries;
 
 /// What every enrolment token begins with.
 pub const TOKEN_PREFIX: &str = "ute1.";
@@ -201,6 +205,10 @@ pub struct Config {
     pub organization_name: String,
     /// Most jobs (datasets in jobs) that run at a time: at least 1.
     pub concurrent_runs: usize,
+    /// What computes here.
+    pub compute: Compute,
+    /// What counts query logs here.
+    pub queries: Queries,
 }
 
 /// What the file looks like.
@@ -217,6 +225,11 @@ struct Stored {
     organization_name: String,
     #[serde(default = "four")]
     concurrent_runs: usize,
+    // Tables come after all plain values.
+    #[serde(default)]
+    compute: Compute,
+    #[serde(default)]
+    queries: Queries,
 }
 
 const fn four() -> usize {
@@ -238,6 +251,7 @@ impl Config {
         if stored.concurrent_runs == 0 {
             return Err(field("concurrent_runs", "at least 1, not 0"));
         }
+        stored.queries.check()?;
         Ok(Self {
             server: Server::new(&stored.server, stored.certificate.as_deref())?,
             server_key: public_key(&stored.server_key).map_err(|_| field("server_key", "not an Ed25519 key, hex"))?,
@@ -246,6 +260,8 @@ impl Config {
             organization: stored.organization,
             organization_name: stored.organization_name,
             concurrent_runs: stored.concurrent_runs,
+            compute: stored.compute,
+            queries: stored.queries,
         })
     }
 
@@ -263,6 +279,8 @@ impl Config {
             organization: self.organization,
             organization_name: self.organization_name.clone(),
             concurrent_runs: self.concurrent_runs,
+            compute: self.compute,
+            queries: self.queries.clone(),
         };
         let body = toml::to_string(&stored).map_err(|error| field("config.toml", error.to_string()))?;
         let text = format!(

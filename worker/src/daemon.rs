@@ -24,8 +24,10 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::problem::Code;
 use undertone_api::signed::SignedError;
 
+use crate::config::queries::Queries;
 use crate::config::{Config, ConfigError};
 use crate::gateway::{Gateway, GatewayError, Offer, Patience, Work};
+use crate::queries::scratch;
 use crate::site::admission::{Fault, Identity};
 use crate::site::clock::{self, Clock};
 use crate::site::datasets::{self, DatasetsError, Local};
@@ -89,6 +91,8 @@ pub struct Site {
     ledger: Ledger,
     gateway: Gateway,
     clock: Clock,
+    /// What counts query logs here.
+    queries: Queries,
     datasets: Mutex<Vec<Local>>,
     /// Held while the server is asked about its log: one question at a time.
     asking: tokio::sync::Mutex<()>,
@@ -115,6 +119,7 @@ impl Site {
             ledger,
             gateway,
             clock,
+            queries: config.queries.clone(),
             datasets: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
         })
@@ -169,6 +174,11 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
     // A policy that cannot be read refuses everything; better to say so now.
     Policy::load(&folder.policy())?;
     let site = Arc::new(Site::open(folder, &config, clock::system())?);
+    // What a gate that died left of private rows goes before anything else is done.
+    let swept = scratch::sweep(&site.folder.all_work())?;
+    if swept > 0 {
+        tracing::warn!(folders = swept, "private rows that a crash had left were deleted");
+    }
     tracing::info!(worker.id = %config.worker, worker.name = config.worker_name, server = config.server.address(), "worker started");
     let mut daemon = Daemon {
         site,

@@ -1,14 +1,17 @@
 //! What the tests of this crate share: one site, one server key, one proposed job.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use ed25519_dalek::SigningKey;
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use undertone_api::job::active_learning::{self, Acquisition, Aggregation, Classifier, Gate, Label};
 use undertone_api::job::dp_sgd::{self, Model, Noise, Optimizer, Party, Rounds, TestSet, WarmStart, Weights};
 use undertone_api::job::{Charge, Purpose, Spec};
 use undertone_api::signed::{Limits, Manifest, ManifestParticipant};
+use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
@@ -64,13 +67,14 @@ pub(crate) fn dp_sgd() -> dp_sgd::Spec {
         |dataset, noise| Party { dataset, sampling_rate: SamplingRate::new(0.125).expect("a probability"), noise };
     dp_sgd::Spec {
         unit: PrivacyUnit::Speaker,
-        model: Model { hidden: 8, classes: None },
-        participants: vec![party(LEAD, None), party(OURS, Some(Noise { noise_multiplier: z(4.0), clip: 1.0 }))],
+        model: Model::lstm(8, None),
+        participants: vec![party(LEAD, None), party(OURS, Some(Noise::flat(z(4.0), 1.0)))],
         tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: None,
         private: Some(rounds()),
         audit: None,
+        selection: None,
         weights: Weights::Equal,
         spare_releases: 2,
         checkpoint_every: 5,
@@ -79,16 +83,56 @@ pub(crate) fn dp_sgd() -> dp_sgd::Spec {
 
 pub(crate) fn rounds() -> Rounds {
     Rounds {
-        rounds: 10,
-        optimizer: Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 },
         evaluate_every: 5,
         deadline_seconds: 60,
-        quorum: 1,
+        ..Rounds::new(10, Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 })
     }
 }
 
 pub(crate) fn spec() -> Spec {
     Spec::DpSgd(dp_sgd())
+}
+
+/// A job that asks for questions of our log, for the privacy of its rows: β = 1/4, k = 30, ε = 1. δ is below 10⁻⁸.
+pub(crate) fn active_learning() -> active_learning::Spec {
+    let gate = Gate {
+        sampling_rate: SamplingRate::new(0.25).expect("a probability"),
+        threshold: NonZeroU32::new(30).expect("at least 1"),
+        epsilon: Epsilon::new(1.0).expect("a finite number"),
+        shown: Shown::Counts,
+        rows_per_unit: NonZeroU32::MIN,
+    };
+    let label = |name: &str| Label { name: name.to_owned(), key: None, hint: String::new() };
+    active_learning::Spec {
+        unit: PrivacyUnit::Record,
+        participants: vec![
+            active_learning::Party { dataset: LEAD, gate: None },
+            active_learning::Party { dataset: OURS, gate: Some(gate) },
+        ],
+        labels: vec![label("billing"), label("card")],
+        guidelines: String::new(),
+        tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
+        golden: 20,
+        rounds: 2,
+        batch: 4,
+        acquisition: Acquisition::Entropy,
+        diversity: false,
+        classifier: Classifier {
+            buckets: 512,
+            embedding: 8,
+            hidden: 8,
+            passes: 4,
+            epochs: 40,
+            batch: 8,
+            learning_rate: 0.02,
+            ..Classifier::default()
+        },
+        annotators: 1,
+        aggregation: Aggregation::Majority,
+        deadline_seconds: 60,
+        rehearsal: None,
+        seed: 7,
+    }
 }
 
 /// Our dataset: 50 speakers.
@@ -98,12 +142,15 @@ pub(crate) fn local(visibility: Visibility) -> Local {
         lineage: LINEAGE,
         id: Some(OURS),
         visibility,
+        content: undertone_api::dataset::Content::Speech,
         folder: "data/ward-7".into(),
         inputs: 13,
         classes: 40,
         records: 480,
         speakers: 48,
         test_records: 0,
+        users: None,
+        units: undertone_api::dataset::usual_units(),
     }
 }
 

@@ -9,7 +9,9 @@ mod error;
 pub(crate) mod fake;
 mod patience;
 mod pin;
+mod questions;
 mod stream;
+mod transfer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,13 +32,13 @@ use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
 use crate::config::{Server, Token};
 use crate::fault;
-use crate::run::Average;
 use crate::site::jobs::Outcome;
 use crate::site::keys::SiteKey;
-use crate::site::outbox::Parcel;
 
 pub use error::GatewayError;
 pub use patience::Patience;
+pub use questions::Pools;
+pub use stream::Download;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -326,88 +328,6 @@ impl Gateway {
             lease_time: Duration::from_secs(u64::from(reply.lease_seconds)),
             reason: reply.reason,
         })
-    }
-
-    /// Sends one vector with its receipts.
-    ///
-    /// # Errors
-    /// [`GatewayError`] with `round_closed` when it comes too late.
-    pub async fn submit(
-        &self,
-        lease: &str,
-        series: &str,
-        round: u32,
-        parcel: &Parcel,
-        receipts: &[Signed],
-    ) -> Result<Submitted, GatewayError> {
-        let header = v1::SubmitHeader {
-            lease: lease.to_owned(),
-            series: series.to_owned(),
-            round,
-            receipts: receipts.iter().cloned().map(Into::into).collect(),
-            length: (parcel.bytes.len() / size_of::<f32>()) as u64,
-            digest: parcel.digest.clone(),
-        };
-        let make = || stream::submit(header.clone(), parcel.bytes.clone());
-        let reply =
-            self.call(TRANSFER, make, |mut client, request| async move { client.submit(request).await }).await?;
-        let countersignatures = reply.countersignatures.into_iter().map(Signed::from).collect();
-        Ok(Submitted { repeated: reply.repeated, countersignatures })
-    }
-
-    /// Waits up to `wait` for a round to close; its average, or `None` while it is open.
-    ///
-    /// # Errors
-    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
-    pub async fn average(
-        &self,
-        lease: &str,
-        series: &str,
-        round: u32,
-        wait: Duration,
-    ) -> Result<Option<Average>, GatewayError> {
-        let make = || v1::AverageRequest {
-            lease: lease.to_owned(),
-            series: series.to_owned(),
-            round,
-            wait_seconds: wait.as_secs() as u32,
-        };
-        let streaming =
-            self.call(wait + CALL, make, |mut client, request| async move { client.average(request).await }).await?;
-        within_transfer(stream::average(streaming)).await
-    }
-
-    /// Stores a named file of the job.
-    ///
-    /// # Errors
-    /// [`GatewayError`].
-    pub async fn put(&self, lease: &str, name: &str, content: &[u8]) -> Result<(), GatewayError> {
-        let header = v1::PutArtifactHeader {
-            lease: lease.to_owned(),
-            name: name.to_owned(),
-            size: content.len() as u64,
-            digest: hex::encode(Sha256::digest(content)),
-        };
-        let make = || stream::put(header.clone(), content.to_vec());
-        self.call(TRANSFER, make, |mut client, request| async move { client.put_artifact(request).await })
-            .await
-            .map(|_| ())
-    }
-
-    /// Waits up to `wait` for a named file of the job; `None` while it is not there.
-    ///
-    /// # Errors
-    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
-    pub async fn get(&self, lease: &str, name: &str, wait: Duration) -> Result<Option<Vec<u8>>, GatewayError> {
-        let make = || v1::GetArtifactRequest {
-            lease: lease.to_owned(),
-            name: name.to_owned(),
-            wait_seconds: wait.as_secs() as u32,
-        };
-        let streaming = self
-            .call(wait + CALL, make, |mut client, request| async move { client.get_artifact(request).await })
-            .await?;
-        within_transfer(stream::get(streaming)).await
     }
 
     /// Reports a figure measured on public data.

@@ -1,20 +1,27 @@
 //! How jobs run at a site: the second face of a job kind.
 //!
-//! A run is ordinary blocking code on a thread of its own. All it may ask of the world is [`Exchange`]; the only vectors it
-//! can send are [`Outgoing`], which cannot be made without a [`Clearance`]. To add a kind: `run/<kind>.rs` with `impl Run`,
+//! A run is ordinary blocking code on a thread of its own. All it may ask of the world is [`Exchange`]; all that it can send of
+//! data are [`Outgoing`] vectors and [`OutgoingPool`]s of questions, which cannot be made without a [`Clearance`]. To add a kind: `run/<kind>.rs` with `impl Run`,
 //! and its line in [`run`].
 
 use std::path::{Path, PathBuf};
 
-use undertone_api::id::DatasetId;
+use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{Audited, Finding};
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 
+use crate::config::queries::Queries;
+use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
-use crate::site::clearance::Clearance;
+use crate::queries::gate::OutgoingPool;
+use crate::queries::released::Released;
+use crate::site::clearance::{Clearance, Published};
 
+pub mod active_learning;
 pub mod dp_sgd;
+
+pub use undertone_proto::question::Answered;
 
 /// Why a run ended without a result.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +90,11 @@ pub trait Exchange {
         Ok(false)
     }
 
+    /// Fresh randomness: of the operating system. A rehearsal on public data has a repeatable one.
+    fn chance(&mut self, purpose: Purpose) -> Randomness {
+        Randomness::from_os(purpose)
+    }
+
     /// Asks the site for permission to send one vector: pays for it in the site's ledger (durable when this returns), or
     /// finds that the site's policy marks the data as public.
     ///
@@ -148,8 +160,70 @@ pub trait Exchange {
         Err(RunError::Failed("the manifest promises no audit".to_owned()))
     }
 
+    /// What counts the query logs of this site.
+    fn counting(&self) -> Queries {
+        Queries::default()
+    }
+
+    /// The site's word that a dataset is public, for what is computed of it in the clear.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when the site's policy says otherwise.
+    fn published(&self, id: DatasetId) -> Result<Published, RunError> {
+        Err(RunError::Refused(format!("nothing here says that dataset {id} is public")))
+    }
+
+    /// Stores a pool of questions durably, then sends it.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when it was not cleared for this round, [`RunError::Stopped`] when the lease is lost.
+    fn ask(&mut self, series: &str, round: u32, pool: OutgoingPool) -> Result<(), RunError> {
+        drop(pool);
+        Err(asks_nothing(series, round))
+    }
+
+    /// Sends the stored pool of an earlier life again: identical bytes, no new charge.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the lease is lost, [`RunError::Failed`] when nothing is stored.
+    fn ask_again(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+        Err(asks_nothing(series, round))
+    }
+
+    /// Waits for the pools of all participants that ask, or their deadline, and fetches what came. Only the lead.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the job or the lease ends.
+    fn asked(&mut self) -> Result<Vec<Released>, RunError> {
+        Err(asks_nothing("pool", 1))
+    }
+
+    /// Puts questions of the pools to the annotators, with how uncertain they are: the greater, the earlier. Said again, the
+    /// same choice changes nothing. Only the lead.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the job or the lease ends.
+    fn choose(&mut self, round: u32, chosen: &[(QuestionId, f64)]) -> Result<(), RunError> {
+        let _ = chosen;
+        Err(asks_nothing("questions", round))
+    }
+
+    /// Waits until the questions of a round are answered, or its deadline, and fetches every answer that was not taken back.
+    /// Only the lead.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the job or the lease ends.
+    fn answers(&mut self, round: u32) -> Result<Vec<Answered>, RunError> {
+        Err(asks_nothing("questions", round))
+    }
+
     /// Whether the run should end at the next chance; also kept up to date by every other call.
     fn stopped(&self) -> bool;
+}
+
+/// What an exchange says that carries no questions.
+fn asks_nothing(series: &str, round: u32) -> RunError {
+    RunError::Failed(format!("no questions can be exchanged here ({series}/{round})"))
 }
 
 /// The second face of a job kind.
@@ -168,5 +242,6 @@ pub trait Run {
 pub fn run(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     match spec {
         Spec::DpSgd(spec) => spec.run(exchange),
+        Spec::ActiveLearning(spec) => spec.run(exchange),
     }
 }

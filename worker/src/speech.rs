@@ -1,12 +1,14 @@
 //! Speech at the site: from recordings and labels on disk to the frames that a model learns from.
 //!
-//! The road is one way: [`audio`] decodes, [`mfcc`] turns samples into features, [`align`] reads the labels, [`prepare`]
+//! The road is one way: [`audio`] decodes, [`mfcc`] turns samples into cepstra, [`features`] these into what a
+//! model sees, [`align`] reads the labels or has them made, [`prepare`]
 //! joins the two and writes what [`dataset`] then serves by memory map. [`synthesize`] makes a corpus where there is
 //! none. Nothing here opens a socket, and nothing here but the site's own report names a recording.
 
 pub mod align;
 pub mod audio;
 pub mod dataset;
+pub mod features;
 pub mod mfcc;
 pub mod model;
 pub mod prepare;

@@ -1,29 +1,33 @@
 //! `undertone-worker data`: make datasets, and see what there is.
 //!
-//! Turns arguments into options and results into text; what happens is in [`crate::speech`]. Datasets lie in the site's
-//! folder, where the daemon finds them, unless another place is named.
+//! Turns arguments into options and results into text; what happens is in [`crate::speech`] and [`crate::queries`]. Datasets
+//! lie in the site's folder, where the daemon finds them, unless another place is named.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use time::OffsetDateTime;
 
+use crate::queries;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::policy::PolicyError;
 use crate::speech::prepare::{ClassMapError, PrepareError};
 use crate::speech::synthesize::SynthesizeError;
 
 mod bar;
+mod forecast;
 mod list;
 mod prepare;
+mod query_log;
 mod synthesize;
 
 use bar::Bar;
+use forecast::Forecast;
 use list::List;
 use prepare::Prepare;
 use synthesize::Synthesize;
 
-/// Make datasets from recordings, and list them.
+/// Make datasets from recordings or query logs, and list them.
 #[derive(Debug, Args)]
 pub(super) struct DataCommand {
     #[command(subcommand)]
@@ -32,11 +36,13 @@ pub(super) struct DataCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Turn a folder of recordings and their labels into a dataset of this site.
+    /// Turn a folder of recordings and their labels, or query logs, into a dataset of this site.
     Prepare(Box<Prepare>),
     /// Show this site's datasets.
     List(List),
-    /// Make a small corpus of synthetic speakers, to try things out with no data at hand.
+    /// Estimate how many queries of a log gates would let through.
+    Forecast(Forecast),
+    /// Make a small corpus of synthetic speakers, or a synthetic query log, to try things out with no data at hand.
     Synthesize(Synthesize),
 }
 
@@ -77,6 +83,21 @@ pub(super) enum DataError {
     /// The synthesis.
     #[error(transparent)]
     Synthesize(#[from] SynthesizeError),
+    /// The preparation of query logs.
+    #[error(transparent)]
+    Queries(#[from] queries::prepare::PrepareError),
+    /// The synthesis of a query log.
+    #[error(transparent)]
+    SynthesizeQueries(#[from] queries::synthesize::SynthesizeError),
+    /// A prepared query log.
+    #[error(transparent)]
+    Dataset(#[from] crate::speech::dataset::DatasetError),
+    /// The sketches of a forecast.
+    #[error(transparent)]
+    Sketch(#[from] queries::sketch::SketchError),
+    /// No randomness for the key of user ids.
+    #[error("the operating system gave no randomness for a key")]
+    Entropy(#[source] std::io::Error),
     /// What was made cannot be printed.
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
@@ -97,6 +118,7 @@ impl DataCommand {
         match &self.action {
             Action::Prepare(prepare) => prepare.run(folder, now, out),
             Action::List(list) => list.run(folder, out),
+            Action::Forecast(forecast) => forecast.run(folder, out),
             Action::Synthesize(synthesize) => synthesize.run(out),
         }
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::config::{Config, ConfigError, Token};
+use crate::dp::device::Compute;
 use crate::gateway::{self, GatewayError};
 use crate::site::folder::{Folder, FolderError, write_durably};
 use crate::site::keys::{KeyError, SiteKey};
@@ -65,6 +66,8 @@ pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError>
         organization: enrolled.organization,
         organization_name: enrolled.organization_name,
         concurrent_runs: 4,
+        compute: Compute::default(),
+        queries: crate::config::queries::Queries::default(),
     };
     config.store(folder)?;
     Ok(config)

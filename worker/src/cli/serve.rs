@@ -7,7 +7,9 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use super::Failure;
+use crate::config::Config;
 use crate::daemon;
+use crate::dp::device::{Compute, Processor};
 use crate::site::folder::Folder;
 
 /// Run the worker until it is interrupted.
@@ -19,6 +21,9 @@ pub(super) struct Run {
     /// What is logged: `info`, `debug`, or `undertone_worker=debug,info`.
     #[arg(long, default_value = "info", env = "UNDERTONE_LOG", value_name = "FILTER")]
     log: String,
+    /// What computes: `cpu`, `cuda[:n]` or `wgpu[:n]`; otherwise what `config.toml` says under `[compute]`.
+    #[arg(long, env = "UNDERTONE_DEVICE", value_name = "DEVICE")]
+    device: Option<Processor>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,6 +41,9 @@ pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
         Format::Json => log.json().init(),
         Format::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
     }
+    let configured = Config::load(folder)?.compute;
+    let compute = Compute { device: run.device.unwrap_or(configured.device), ..configured };
+    tracing::info!(compute = compute.choose()?, "computing is ready");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(async {
         let stop = CancellationToken::new();

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{Cli, act};
 use crate::config::{Config, Server};
+use crate::dp::device::Compute;
 use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, local, manifest, server_key, spec};
 use crate::site::folder::Folder;
 use crate::site::jobs;
@@ -26,6 +27,8 @@ fn site() -> (tempfile::TempDir, Folder) {
         organization: ORGANIZATION,
         organization_name: "North Hospital".to_owned(),
         concurrent_runs: 1,
+        compute: Compute::default(),
+        queries: crate::config::queries::Queries::default(),
     };
     config.store(&folder).expect("the folder is writable");
     SiteKey::load_or_make(&folder.key()).expect("the folder is writable");

@@ -5,7 +5,9 @@ use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::worker::EnrolmentToken;
 use uuid::Uuid;
 
+use super::queries::Queries;
 use super::{Config, ConfigError, Server, TOKEN_PREFIX, Token};
+use crate::dp::device::{Compute, Processor};
 use crate::site::folder::Folder;
 
 fn token(server: &str, certificate: Option<&str>) -> String {
@@ -82,6 +84,8 @@ fn a_configuration_is_read_as_it_was_written() {
         organization: OrganizationId(Uuid::from_u128(2)),
         organization_name: "North \"Hospital\"".to_owned(),
         concurrent_runs: 2,
+        compute: Compute { device: Processor::Wgpu(1), threads: 3 },
+        queries: Queries { memory_mib: 64, shared: Some("/mnt/shared".into()), ..Queries::default() },
     };
     written.store(&folder).expect("the folder is writable");
     let read = Config::load(&folder).expect("it was just written");
@@ -93,7 +97,9 @@ fn a_configuration_is_read_as_it_was_written() {
             read.worker_name,
             read.organization,
             read.organization_name,
-            read.concurrent_runs
+            read.concurrent_runs,
+            read.compute,
+            read.queries
         ),
         (
             written.server_key,
@@ -101,7 +107,34 @@ fn a_configuration_is_read_as_it_was_written() {
             written.worker_name,
             written.organization,
             written.organization_name,
-            written.concurrent_runs
+            written.concurrent_runs,
+            written.compute,
+            written.queries
         )
     );
+}
+
+#[test]
+fn a_configuration_of_an_older_worker_computes_and_counts_on_the_cpu() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path());
+    let config = |end: &str| {
+        let key = hex::encode(SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes());
+        let id = Uuid::from_u128(1);
+        let text = format!(
+            "server = \"http://127.0.0.1:1\"\nserver_key = \"{key}\"\nworker = \"{id}\"\nworker_name = \"north\"\n\
+             organization = \"{id}\"\norganization_name = \"North\"\n{end}"
+        );
+        std::fs::write(folder.config(), text).expect("the folder is writable");
+        Config::load(&folder)
+    };
+    assert_eq!(config("").expect("all that is needed").compute, Compute::default());
+    assert_eq!(config("").expect("all that is needed").queries, Queries::default());
+    let error = config("[queries]\nmemory_mib = 0\n").expect_err("too little");
+    assert!(error.to_string().starts_with("queries.memory_mib"), "{error}");
+    let cuda = config("[compute]\ndevice = \"cuda:1\"\n").expect("a device").compute;
+    assert_eq!(cuda, Compute { device: Processor::Cuda(1), threads: 0 });
+    let error = config("[compute]\ndevice = \"tpu\"\n").expect_err("no device");
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert!(source.is_some_and(|text| text.contains("`tpu` is no device")));
 }

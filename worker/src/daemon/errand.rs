@@ -4,12 +4,17 @@
 
 use std::path::{Path, PathBuf};
 
+use rand_chacha::rand_core::Rng;
 use undertone_api::job::audit::Finding;
+use undertone_api::job::dp_sgd::Precision;
 use undertone_api::signed::Signed;
+use undertone_proto::vector;
 
 use super::Site;
+use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fault;
+use crate::queries::gate::OutgoingPool;
 use crate::run::{Past, RunError};
 use crate::site::admission::Examined;
 use crate::site::audits::{self, AuditsError, Ground};
@@ -24,7 +29,7 @@ struct Pending {
     series: String,
     round: u32,
     receipt: Option<u64>,
-    /// The digest of the receipt, that the vector must carry.
+    /// The digest of the receipt, that what leaves must carry.
     digest: Option<String>,
 }
 
@@ -36,10 +41,10 @@ pub struct Errand {
     pending: Option<Pending>,
 }
 
-/// A stored vector on its way, with every receipt that the server lacks up to the one that pays for it.
+/// A stored vector or pool on its way, with every receipt that the server lacks up to the one that pays for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Letter {
-    /// The vector.
+    /// What is stored.
     pub parcel: Parcel,
     /// The receipts, oldest first.
     pub receipts: Vec<Signed>,
@@ -73,6 +78,12 @@ impl Errand {
         &self.folder
     }
 
+    /// In how many bits vectors of a series travel, by the manifest.
+    pub fn precision(&self, series: &str) -> Precision {
+        let all = self.examined.manifest.spec.series(std::slice::from_ref(&self.examined.dataset));
+        all.into_iter().find(|known| known.name == series).map_or_else(Precision::default, |known| known.precision)
+    }
+
     /// What an earlier life did about a round.
     ///
     /// # Errors
@@ -85,7 +96,7 @@ impl Errand {
         })
     }
 
-    /// Asks policy and ledger for permission to send one vector; what is charged is on disk when this returns.
+    /// Asks policy and ledger for permission to send one vector or pool; what is charged is on disk when this returns.
     ///
     /// # Errors
     /// [`RunError::Refused`] when policy or ledger say no, [`RunError::Failed`] when the disk fails or the round was released
@@ -121,17 +132,40 @@ impl Errand {
     /// # Errors
     /// [`RunError::Refused`] when it was not cleared, [`RunError::Failed`] when the disk fails.
     pub fn keep(&mut self, site: &Site, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        let digest = vector.receipt().map(Signed::digest);
+        let cleared = self.cleared("vector", series, round, vector.receipt())?;
+        fault::point(fault::BEFORE_STORE);
+        // Rounded and packed once: what is on disk is what travels, however often.
+        let mut chance = Randomness::from_os(Purpose::Rounding).stream(0);
+        let bytes = vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(failed)?;
+        let length = vector.vector().len() as u64;
+        self.outbox.keep(&site.store, series, round, &bytes, length, cleared.receipt).map_err(failed)?;
+        fault::point(fault::AFTER_STORE);
+        Ok(())
+    }
+
+    /// Puts a pool of questions on disk that was cleared for this round; it may be sent when this returns, and is sent as these
+    /// bytes however often.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when it was not cleared, [`RunError::Failed`] when the disk fails.
+    pub fn keep_pool(&mut self, site: &Site, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
+        let cleared = self.cleared("pool", series, round, pool.receipt())?;
+        fault::point(fault::BEFORE_STORE);
+        self.outbox
+            .keep(&site.store, series, round, pool.bytes(), pool.questions(), cleared.receipt)
+            .map_err(failed)?;
+        fault::point(fault::AFTER_STORE);
+        Ok(())
+    }
+
+    /// The clearance in hand, when it is for this round and was used up by what carries this receipt.
+    fn cleared(&mut self, what: &str, series: &str, round: u32, receipt: Option<&Signed>) -> Result<Pending, RunError> {
+        let digest = receipt.map(Signed::digest);
         let cleared = self
             .pending
             .take()
             .filter(|pending| (pending.series.as_str(), pending.round, &pending.digest) == (series, round, &digest));
-        let cleared =
-            cleared.ok_or_else(|| RunError::Refused(format!("the vector was not cleared for {series}/{round}")))?;
-        fault::point(fault::BEFORE_STORE);
-        self.outbox.keep(&site.store, series, round, vector.vector(), cleared.receipt).map_err(failed)?;
-        fault::point(fault::AFTER_STORE);
-        Ok(())
+        cleared.ok_or_else(|| RunError::Refused(format!("the {what} was not cleared for {series}/{round}")))
     }
 
     /// What is to be sent for a round: the bits on disk, and receipts.

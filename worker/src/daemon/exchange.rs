@@ -1,12 +1,14 @@
 //! All that a running job may ask of the world, answered from the site's own rules and the server's gateway.
 
+mod questions;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use undertone_api::dataset::Visibility;
-use undertone_api::id::DatasetId;
+use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{Audited, Finding};
 use undertone_api::job::{Measurement, Report};
 use undertone_api::problem::Code;
@@ -16,12 +18,16 @@ use super::Site;
 use super::errand::Errand;
 use super::lease::Lease;
 use super::witness;
+use crate::config::queries::Queries;
 use crate::dp::release::Outgoing;
 use crate::fault;
-use crate::gateway::{GatewayError, Patience, Submitted, written_report};
-use crate::run::{Average, Exchange, Past, RunError};
+use crate::gateway::{Download, GatewayError, Patience, Submitted, written_report};
+use crate::queries::gate::OutgoingPool;
+use crate::queries::released::Released;
+use crate::run::{Answered, Average, Exchange, Past, RunError};
 use crate::site::admission::Examined;
-use crate::site::clearance::Clearance;
+use crate::site::clearance::{Clearance, Published};
+use crate::site::gate;
 
 /// How long the server is asked to wait for a round or a file.
 const WAIT: Duration = Duration::from_secs(20);
@@ -84,7 +90,7 @@ impl SiteExchange {
     }
 
     /// Makes a call under the lease in force until it is answered.
-    fn ask<T, F: Future<Output = Result<T, GatewayError>>>(
+    fn until_answered<T, F: Future<Output = Result<T, GatewayError>>>(
         &self,
         what: &str,
         call: impl Fn(String) -> F,
@@ -128,8 +134,9 @@ impl SiteExchange {
         let letter = self.errand.letter(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
         let (gateway, parcel, receipts) = (&self.site.gateway, &letter.parcel, &letter.receipts);
-        let sent =
-            self.ask("submit", |token| async move { gateway.submit(&token, series, round, parcel, receipts).await });
+        let sent = self.until_answered("submit", |token| async move {
+            gateway.submit(&token, series, round, parcel, receipts).await
+        });
         fault::point(fault::AFTER_SEND);
         let countersignatures = match sent {
             Ok(Submitted { repeated, countersignatures }) => {
@@ -185,8 +192,10 @@ impl Exchange for SiteExchange {
 
     fn closed(&mut self, series: &str, round: u32) -> Result<bool, RunError> {
         let gateway = &self.site.gateway;
-        let answer =
-            self.ask("average", |token| async move { gateway.average(&token, series, round, Duration::ZERO).await })?;
+        let (precision, download) = (self.errand.precision(series), &Download::default());
+        let answer = self.until_answered("average", |token| async move {
+            gateway.average(&token, series, round, precision, Duration::ZERO, download).await
+        })?;
         self.fetched = answer.map(|average| (series.to_owned(), round, average));
         Ok(self.fetched.is_some())
     }
@@ -214,9 +223,11 @@ impl Exchange for SiteExchange {
             return Ok(average);
         }
         let gateway = &self.site.gateway;
+        let (precision, download) = (self.errand.precision(series), &Download::default());
         loop {
-            let answer =
-                self.ask("average", |token| async move { gateway.average(&token, series, round, WAIT).await })?;
+            let answer = self.until_answered("average", |token| async move {
+                gateway.average(&token, series, round, precision, WAIT, download).await
+            })?;
             if let Some(average) = answer {
                 return Ok(average);
             }
@@ -226,13 +237,14 @@ impl Exchange for SiteExchange {
     fn put(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
         self.must_be_public("files")?;
         let (gateway, content) = (&self.site.gateway, &content);
-        Ok(self.ask("put", |token| async move { gateway.put(&token, name, content).await })?)
+        Ok(self.until_answered("put", |token| async move { gateway.put(&token, name, content).await })?)
     }
 
     fn get(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
-        let gateway = &self.site.gateway;
+        let (gateway, download) = (&self.site.gateway, &Download::default());
         loop {
-            let answer = self.ask("get", |token| async move { gateway.get(&token, name, WAIT).await })?;
+            let answer =
+                self.until_answered("get", |token| async move { gateway.get(&token, name, WAIT, download).await })?;
             if let Some(content) = answer {
                 return Ok(content);
             }
@@ -242,7 +254,7 @@ impl Exchange for SiteExchange {
     fn measure(&mut self, measurement: Measurement) -> Result<(), RunError> {
         self.must_be_public("figures")?;
         let (gateway, measurement) = (&self.site.gateway, &measurement);
-        Ok(self.ask("measure", |token| async move { gateway.measure(&token, measurement).await })?)
+        Ok(self.until_answered("measure", |token| async move { gateway.measure(&token, measurement).await })?)
     }
 
     fn report(&mut self, report: Report) -> Result<(), RunError> {
@@ -259,6 +271,40 @@ impl Exchange for SiteExchange {
     fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
         self.handed.audit = Some(self.errand.state(&self.site, &finding)?);
         Ok(())
+    }
+
+    fn counting(&self) -> Queries {
+        self.site.queries.clone()
+    }
+
+    fn published(&self, id: DatasetId) -> Result<Published, RunError> {
+        self.dataset(id)?;
+        let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
+        let known = self.site.datasets().into_iter().find(|local| local.id == Some(id));
+        let name = known.map_or_else(|| self.errand.examined().local.name.clone(), |local| local.name);
+        // The file as it stands now, whatever it said when the job was admitted.
+        let policy = self.site.policy().map_err(|error| refused(&error))?;
+        gate::published(&policy.rules(&name)).map_err(|error| refused(&error))
+    }
+
+    fn ask(&mut self, series: &str, round: u32, pool: OutgoingPool) -> Result<(), RunError> {
+        self.keep_and_pose(series, round, &pool)
+    }
+
+    fn ask_again(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+        self.pose(series, round)
+    }
+
+    fn asked(&mut self) -> Result<Vec<Released>, RunError> {
+        self.all_pools()
+    }
+
+    fn choose(&mut self, round: u32, chosen: &[(QuestionId, f64)]) -> Result<(), RunError> {
+        self.put_questions(round, chosen)
+    }
+
+    fn answers(&mut self, round: u32) -> Result<Vec<Answered>, RunError> {
+        self.all_answers(round)
     }
 
     fn stopped(&self) -> bool {

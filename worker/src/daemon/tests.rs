@@ -6,6 +6,8 @@ mod audit;
 mod fault;
 mod liar;
 mod log;
+#[cfg(unix)]
+mod pool;
 
 use std::sync::Arc;
 
@@ -54,6 +56,8 @@ impl Place {
             organization: ORGANIZATION,
             organization_name: "North Hospital".to_owned(),
             concurrent_runs: 1,
+            compute: crate::dp::device::Compute::default(),
+            queries: crate::config::queries::Queries::default(),
         };
         config.store(&folder).expect("the folder is writable");
         let place = Self { dir, config };
@@ -81,11 +85,14 @@ impl Place {
             utterances: 480,
             speakers: 48,
             frames: 480,
-            train: crate::speech::dataset::SplitCounts { utterances: 480, speakers: 48, frames: 480 },
+            train: crate::speech::dataset::SplitCounts { utterances: 480, speakers: 48, frames: 480, users: 0 },
             test: crate::speech::dataset::SplitCounts::default(),
             sample_rate: 16_000,
             features: String::new(),
+            treatment: None,
             labels: String::new(),
+            unit_column: None,
+            units: undertone_api::dataset::usual_units(),
             created: String::new(),
             digest: String::new(),
         };

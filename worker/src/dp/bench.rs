@@ -1,22 +1,27 @@
-//! What protection costs: a private step beside a plain one, of the same model, in the same process.
+//! What protection costs: private steps beside plain ones, of the same model and batch, and where their time goes.
 //!
 //! It makes its own data, so it needs no clearance; the noised vector it computes is a bare vector and cannot be sent.
 
-use std::time::{Duration, Instant};
+mod stages;
+
+use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use serde::Serialize;
 use undertone_api::job::dp_sgd::Optimizer as Rule;
 use undertone_privacy::{NoiseMultiplier, SamplingRate, UnitError};
 
 use super::clip::{Clip, ClipError, ClippedSum};
-use super::optimizer::Optimizer;
+use super::matrix::{Into, View, multiply};
+use super::optimizer::{Direction, Optimizer};
 use super::randomness::{Purpose, Randomness};
 use super::release::noised;
 use super::sampler::Sampler;
-use crate::speech::model::gradient::{Engine, Example, Unit, micro_batches};
+use crate::speech::model::gradient::{Engine, Example, Unit};
 use crate::speech::model::{Model, Normalizer, Shape};
+
+pub(crate) use stages::Clock;
+pub use stages::Stages;
 
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
@@ -27,98 +32,156 @@ pub enum BenchError {
     /// A clip out of range.
     #[error(transparent)]
     Clip(#[from] ClipError),
+    /// There is no thread to be had.
+    #[error("no pool of one thread could be made: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
-/// Medians over the repetitions.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Speed {
-    /// Trained parameters.
-    pub parameters: usize,
+/// Coordinates of the product that tells how fast products can be: those of the output layer's, for many frames.
+const CEILING: [usize; 3] = [6400, 9096, 200];
+
+/// A model with a batch of utterances, each a unit.
+pub struct Bench {
+    features: Vec<f32>,
+    labels: Vec<u16>,
+    frames: usize,
+    model: Model,
+    optimizer: Optimizer,
+    engine: Engine,
+    clip: Clip,
+    gradient: Vec<f32>,
+}
+
+impl Bench {
+    /// `utterances` of `frames` frames each, of numbers that mean nothing.
+    ///
+    /// # Errors
+    /// [`BenchError`]; not with the constants it uses.
+    pub fn new(shape: Shape, utterances: usize, frames: usize) -> Result<Self, BenchError> {
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let mut uniform = || rng.next_u32() as f32 / u32::MAX as f32;
+        let count = utterances * frames;
+        let features = (0..count * shape.inputs).map(|_| uniform() - 0.5).collect();
+        let labels = (0..count).map(|_| (uniform() * 0.999 * shape.classes as f32) as u16).collect();
+        let normalizer = Normalizer::new(vec![0.0; shape.inputs], vec![1.0; shape.inputs]);
+        Ok(Self {
+            features,
+            labels,
+            frames,
+            model: Model::initialize(shape, normalizer, 2),
+            optimizer: Optimizer::new(Rule::Sgd { learning_rate: 1e-3, momentum: 0.9 }, shape.parameters()),
+            engine: Engine::new(),
+            clip: Clip::new(1.0, NoiseMultiplier::new(1.0)?)?,
+            gradient: Vec::new(),
+        })
+    }
+
     /// Frames of a step.
-    pub frames: usize,
-    /// Frames a second of a step with per-utterance clipping and noise.
-    pub private_frames_per_second: f64,
-    /// Frames a second of a step without.
-    pub plain_frames_per_second: f64,
-    /// Seconds of a private step over those of a plain one.
-    pub ratio: f64,
-    /// Nanoseconds to draw one coordinate's noise and add it, all threads together.
-    pub noise_nanoseconds: f64,
+    pub fn frames(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Trained parameters.
+    pub fn parameters(&self) -> usize {
+        self.model.parameters().len()
+    }
+
+    /// Multiplications and additions of a step without protection that are products of matrices: three for each parameter that is a
+    /// weight (forward, by the weights, and by the inputs where those have derivatives).
+    pub fn operations(&self) -> f64 {
+        let Shape { inputs, hidden, classes, .. } = *self.model.shape();
+        let (recurrent, outer) = (4 * hidden * (2 * (inputs + 1) + 3 * hidden), classes * (3 * hidden + 2));
+        2.0 * self.frames() as f64 * (recurrent + outer) as f64
+    }
+
+    /// One step without protection; answers with its seconds.
+    pub fn plain(&mut self) -> f64 {
+        let began = Instant::now();
+        let weight = 1.0 / self.frames() as f32;
+        self.gradient.resize(self.model.parameters().len(), 0.0);
+        self.gradient.fill(0.0);
+        let units = units(&self.features, &self.labels, self.frames, self.model.shape().inputs);
+        let examples: Vec<Example<'_>> = units.into_iter().flatten().collect();
+        self.engine.add_gradient(&self.model, &examples, weight, &mut self.gradient);
+        self.optimizer.step(self.model.parameters_mut(), Direction::exact(&self.gradient), 1.0);
+        began.elapsed().as_secs_f64()
+    }
+
+    /// One step with every utterance's gradient clipped, and noise; answers with its seconds.
+    pub fn private(&mut self) -> f64 {
+        let began = Instant::now();
+        let (shape, units) =
+            (*self.model.shape(), units(&self.features, &self.labels, self.frames, self.model.shape().inputs));
+        let batch = Sampler::new(units.len(), SamplingRate::ONE).draw_fresh();
+        let mut sum = ClippedSum::begin_parts(&batch, self.clip, &shape.lengths(shape.all()));
+        for group in self.engine.groups(&units, &shape) {
+            self.engine.add_clipped(&self.model, shape.all(), &units[group], &mut sum);
+        }
+        let (clip, _, sum) = sum.into_parts();
+        let vector = noised(&clip, &sum, units.len() as f64, &Randomness::from_os(Purpose::Noise));
+        drop(sum);
+        self.optimizer.step(self.model.parameters_mut(), Direction::averaged(&vector, 0.0), 1.0);
+        began.elapsed().as_secs_f64()
+    }
 }
 
-/// Measures steps over `utterances` of `frames` frames each, `repeat` of either kind in turn, after one of either to warm up.
+fn units<'a>(features: &'a [f32], labels: &'a [u16], frames: usize, inputs: usize) -> Vec<Unit<'a>> {
+    let examples = features.chunks(frames * inputs).zip(labels.chunks(frames));
+    examples.map(|(features, labels)| vec![Example { features, labels }]).collect()
+}
+
+/// Nanoseconds to draw one coordinate's noise and add it, on one thread.
 ///
 /// # Errors
-/// [`BenchError`]; not with the constants it uses.
-pub fn steps(shape: Shape, utterances: usize, frames: usize, repeat: usize) -> Result<Speed, BenchError> {
-    let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let mut uniform = || rng.next_u32() as f32 / u32::MAX as f32;
-    let features: Vec<f32> = (0..utterances * frames * shape.inputs).map(|_| uniform() - 0.5).collect();
-    let labels: Vec<u16> =
-        (0..utterances * frames).map(|_| (uniform() * 0.999 * shape.classes as f32) as u16).collect();
-    let units: Vec<Unit<'_>> = features
-        .chunks(frames * shape.inputs)
-        .zip(labels.chunks(frames))
-        .map(|(features, labels)| vec![Example { features, labels }])
-        .collect();
-    let examples: Vec<Example<'_>> = units.iter().flatten().copied().collect();
-    let normalizer = Normalizer::new(vec![0.0; shape.inputs], vec![1.0; shape.inputs]);
-    let mut model = Model::initialize(shape, normalizer, 2);
-    let mut optimizer = Optimizer::new(Rule::Sgd { learning_rate: 1e-3, momentum: 0.9 }, shape.parameters());
+/// [`BenchError`] when there can be no thread.
+pub fn noise_on_one_thread(coordinates: usize) -> Result<f64, BenchError> {
     let clip = Clip::new(1.0, NoiseMultiplier::new(1.0)?)?;
-    let sampler = Sampler::new(utterances, SamplingRate::ONE);
-    let mut engine = Engine::new();
-    let mut gradient = vec![0.0; shape.parameters()];
-    let weight = 1.0 / (utterances * frames) as f32;
-
-    let (mut private, mut plain, mut noise) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..=repeat {
+    let (pool, sum) = (rayon::ThreadPoolBuilder::new().num_threads(1).build()?, vec![0; coordinates]);
+    let seconds = pool.install(|| {
         let began = Instant::now();
-        gradient.fill(0.0);
-        engine.add_gradient(&model, &examples, weight, &mut gradient);
-        optimizer.step(model.parameters_mut(), &gradient);
-        plain.push(began.elapsed());
-
-        let began = Instant::now();
-        let mut sum = ClippedSum::begin(&sampler.draw_fresh(), clip, shape.parameters());
-        for micro in micro_batches(&units, &shape) {
-            let spent = sum.add(engine.per_unit(&model, &units[micro]));
-            engine.recycle(spent);
-        }
-        let summed = began.elapsed();
-        let (clip, _, sum) = sum.into_parts();
-        let vector = noised(&clip, &sum, utterances as f64, &Randomness::from_os(Purpose::Noise));
-        noise.push(began.elapsed().saturating_sub(summed));
-        optimizer.step(model.parameters_mut(), &vector);
-        private.push(began.elapsed());
-    }
-    let (private, plain, noise) = (median(private), median(plain), median(noise));
-    Ok(Speed {
-        parameters: shape.parameters(),
-        frames: utterances * frames,
-        private_frames_per_second: (utterances * frames) as f64 / private,
-        plain_frames_per_second: (utterances * frames) as f64 / plain,
-        ratio: private / plain,
-        noise_nanoseconds: noise * 1e9 / shape.parameters() as f64,
-    })
+        let vector = noised(&clip, &sum, 1.0, &Randomness::from_os(Purpose::Noise));
+        std::hint::black_box(&vector);
+        began.elapsed().as_secs_f64()
+    });
+    Ok(seconds * 1e9 / coordinates as f64)
 }
 
-/// Median in seconds, without the first.
-fn median(times: Vec<Duration>) -> f64 {
-    let mut times: Vec<f64> = times.into_iter().skip(1).map(|time| time.as_secs_f64()).collect();
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+/// Billions of operations a second of a big product by the `gemm` crate on all threads, the best of `repeat`: what products of
+/// matrices can be on this machine.
+pub fn ceiling(repeat: usize) -> f64 {
+    let [m, n, k] = CEILING;
+    let (left, right, mut target) = (vec![0.5; m * k], vec![0.25; k * n], vec![0.0; m * n]);
+    let seconds = (0..=repeat).map(|_| {
+        let began = Instant::now();
+        multiply(&mut target, View::new(&left, m, k), View::new(&right, k, n), Into::Replace);
+        began.elapsed().as_secs_f64()
+    });
+    2.0 * (m * n * k) as f64 / seconds.fold(f64::INFINITY, f64::min) / 1e9
 }
 
 #[cfg(test)]
 mod tests {
-    use super::steps;
+    use super::{Bench, noise_on_one_thread};
     use crate::speech::model::Shape;
 
     #[test]
     fn both_kinds_of_step_are_measured() {
-        let speed = steps(Shape { inputs: 3, hidden: 4, classes: 5 }, 3, 7, 3).expect("its constants are in range");
-        assert_eq!((speed.frames, speed.parameters), (21, 8 * 16 + 5 * 5));
-        assert!(speed.private_frames_per_second > 0.0 && speed.plain_frames_per_second > 0.0, "{speed:?}");
+        let mut bench = Bench::new(Shape::plain(3, 4, 5), 3, 7).expect("its constants are in range");
+        assert_eq!((bench.frames(), bench.parameters()), (21, 8 * 16 + 5 * 5));
+        assert!(bench.plain() > 0.0 && bench.private() > 0.0);
+        assert!(noise_on_one_thread(100).expect("there is a thread") > 0.0);
+        // Forward and by the weights 8 × 16 + 5 × 5 each, by the activations 4 × 16 + 4 × 5.
+        assert!((bench.operations() - 2.0 * 21.0 * (2.0 * 153.0 + 84.0)).abs() < 0.5, "{}", bench.operations());
+    }
+
+    #[test]
+    fn every_stage_of_a_step_takes_its_time() {
+        let mut bench = Bench::new(Shape::plain(3, 4, 5), 3, 7).expect("its constants are in range");
+        let [private, plain] = bench.stages();
+        let names = |stages: &super::Stages| stages.0.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let passes = ["layers_forward", "output_both_ways", "layers_back"];
+        assert_eq!(names(&private), [&passes[..], &["norms", "norms_and_steps", "noise"]].concat());
+        assert_eq!(names(&plain), [&passes[..], &["sum", "step"]].concat());
+        assert!(private.0.iter().chain(&plain.0).all(|(_, seconds)| *seconds > 0.0), "{private:?} {plain:?}");
     }
 }

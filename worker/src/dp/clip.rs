@@ -10,17 +10,26 @@
 //!
 //! The grid is fine: both C/γ and σ/γ are at least 2²⁰, so rounding costs a coordinate less than σ·2⁻²⁰ a unit.
 
-use rayon::prelude::*;
+mod mode;
+mod stream;
+
+use std::ops::Range;
+
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
-use super::per_unit::PerUnit;
+use self::stream::Change;
+use super::layers::{Gradient, Layout, Piece};
+use super::per_unit::{Dense, PerUnit};
 use super::sampler::Batch;
-use super::vector::vectorized;
+
+pub use self::mode::{Mode, STABILITY};
 
 /// Least C/γ and σ/γ.
 const FINENESS: f64 = (1_u64 << 20) as f64;
 /// Coordinates a thread takes at a time; also the extent of one stream of noise.
 pub(super) const STRIDE: usize = 1 << 14;
+/// How often a unit whose integers came out too long is tried again with a smaller factor before it counts as nothing.
+const ATTEMPTS: usize = 8;
 
 /// Why a clip is none.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -44,6 +53,7 @@ pub struct Clip {
     radius: u64,
     /// σ/γ: the least integer that is not below z·⌊C/γ⌋, below 2³².
     deviation: u64,
+    mode: Mode,
 }
 
 impl Clip {
@@ -70,7 +80,19 @@ impl Clip {
         let radius = (bound * scale).floor();
         // The product is rounded, so the next number above it is not below the true product.
         let deviation = (z * radius).next_up().ceil();
-        Ok(Self { bound, noise_multiplier, scale, radius: radius as u64, deviation: deviation as u64 })
+        let (radius, deviation) = (radius as u64, deviation as u64);
+        Ok(Self { bound, noise_multiplier, scale, radius, deviation, mode: Mode::Flat })
+    }
+
+    /// The same bound and noise, reached in another way; [`Mode::Flat`] is that of [`Self::new`].
+    #[must_use]
+    pub const fn with_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// How gradients are made so short.
+    pub const fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// C.
@@ -104,54 +126,124 @@ pub struct ClippedSum {
     clip: Clip,
     rate: SamplingRate,
     sum: Vec<i64>,
+    /// Coordinates of each part.
+    parts: Vec<Range<usize>>,
+    /// The longest a unit's integer vector may be within each part, in steps.
+    radii: Vec<u64>,
 }
 
 impl ClippedSum {
-    /// The empty sum of a batch, for vectors of `length`.
+    /// The empty sum of a batch, for vectors of `length` that are one part.
     pub fn begin(batch: &Batch, clip: Clip, length: usize) -> Self {
-        Self { clip, rate: batch.rate(), sum: vec![0; length] }
+        Self::begin_parts(batch, clip, &[length])
     }
 
-    /// Adds the units of one micro-batch. Those whose gradient is not finite count as zero: `(c / NaN).min(1.0)` is 1.
-    /// Gives back the emptied buffer for the next micro-batch.
+    /// The empty sum of a batch, for vectors of several parts of the given lengths; [`Mode::PerLayer`] clips each for itself.
+    pub fn begin_parts(batch: &Batch, clip: Clip, lengths: &[usize]) -> Self {
+        let mut end = 0;
+        let mut parts = Vec::with_capacity(lengths.len());
+        for length in lengths {
+            parts.push(end..end + length);
+            end += length;
+        }
+        let radii = mode::radii(clip.mode, clip.radius, parts.len());
+        Self { clip, rate: batch.rate(), sum: vec![0; end], parts, radii }
+    }
+
+    /// Adds the units of one micro-batch, whose gradients are there as vectors. Those that are not finite count as zero.
+    /// Gives back the buffer for the next micro-batch.
     ///
     /// # Panics
     /// If the gradients have another length than the sum.
     pub fn add(&mut self, units: PerUnit) -> Vec<f32> {
         let (gradients, length) = units.into_parts();
         assert_eq!(length, self.sum.len(), "gradients and sum are of one model");
-        for gradient in gradients.chunks_exact(length) {
-            self.add_one(gradient);
-        }
+        let layout = Layout::new((0..gradients.len() / length.max(1)).map(|_| []));
+        let dense: Vec<Dense<'_>> =
+            self.parts.iter().map(|part| Dense::new(&gradients, length, part.clone())).collect();
+        let parts: Vec<Vec<&dyn Piece>> = dense.iter().map(|dense| vec![dense as &dyn Piece]).collect();
+        self.add_pieces(&parts, &layout);
+        drop(dense);
         gradients
     }
 
-    fn add_one(&mut self, gradient: &[f32]) {
-        let norm = norm(gradient);
-        if !norm.is_finite() {
-            return;
-        }
-        let mut factor = self.clip.scale;
+    /// Adds the units of one pass, whose gradients are known by their pieces only: asks for each unit's norm, then streams
+    /// each unit's gradient, block by block, times its factor into the sum, and with it the exact norm of what was added; a
+    /// unit that turns out too long is taken out again, exactly, and put in shorter. Those whose norm is not finite count as
+    /// zero.
+    ///
+    /// # Panics
+    /// If the gradient has other parts than the sum.
+    pub fn add_group(&mut self, gradient: &Gradient, layout: &Layout) {
+        let lengths: Vec<usize> = self.parts.iter().map(ExactSizeIterator::len).collect();
+        assert_eq!(gradient.lengths(), lengths, "gradient and sum have the same parts");
+        let parts: Vec<Vec<&dyn Piece>> =
+            gradient.parts().map(|(_, pieces)| pieces.iter().map(|piece| &**piece).collect()).collect();
+        self.add_pieces(&parts, layout);
+    }
+
+    fn add_pieces(&mut self, parts: &[Vec<&dyn Piece>], layout: &Layout) {
+        let units = layout.units();
+        let squared: Vec<Vec<f64>> = parts.iter().map(|pieces| squared_norms(pieces, layout)).collect();
+        let mut factors = mode::factors(&self.clip, &self.radii, &squared, units);
         #[cfg(test)]
-        if super::sabotage::done() == Some(super::sabotage::Sabotage::NoClip) {
-            self.accumulate::<true>(gradient, factor);
-            return;
+        let unclipped = super::sabotage::done() == Some(super::sabotage::Sabotage::NoClip);
+        #[cfg(not(test))]
+        let unclipped = false;
+        if unclipped {
+            factors = vec![vec![self.clip.scale; units]; parts.len()];
         }
-        if norm >= self.clip.bound {
-            // The margin covers the rounding of norm and product, so that the check below does not fail in practice.
-            factor *= self.clip.bound / norm * (1.0 - f64::EPSILON.sqrt());
-        }
-        let limit = u128::from(self.clip.radius) * u128::from(self.clip.radius);
-        while self.accumulate::<true>(gradient, factor) > limit {
-            self.accumulate::<false>(gradient, factor);
-            factor *= 1.0 - 1.0 / FINENESS;
+        let put = |factor: &f64| Change { take: None, put: (*factor > 0.0).then_some(*factor) };
+        let mut changes: Vec<Vec<Change>> = factors.iter().map(|part| part.iter().map(put).collect()).collect();
+        for attempt in 1..=ATTEMPTS {
+            let squares = self.stream(parts, layout, &changes);
+            if unclipped {
+                return;
+            }
+            let too_long = self.too_long(&squares, units);
+            if too_long.is_empty() {
+                return;
+            }
+            changes = vec![vec![Change::default(); units]; parts.len()];
+            for (part, unit, shrink) in too_long {
+                let factor = &mut factors[part][unit];
+                let take = Some(*factor);
+                *factor *= shrink * (1.0 - 1.0 / FINENESS);
+                // The last attempt only takes out.
+                let put = (attempt + 1 < ATTEMPTS && *factor > 0.0).then_some(*factor);
+                changes[part][unit] = Change { take, put };
+            }
         }
     }
 
-    /// Adds (or takes away again) the quantized gradient; answers with its exact squared norm.
-    fn accumulate<const ADD: bool>(&mut self, gradient: &[f32], factor: f64) -> u128 {
-        let strides = self.sum.par_chunks_mut(STRIDE).zip(gradient.par_chunks(STRIDE));
-        strides.map(|(sum, gradient)| vectorized!(quantize::<ADD>(sum, gradient, factor))).sum()
+    /// Which units are longer than they may be, in which part, and how much shorter they must be.
+    fn too_long(&self, squares: &[Vec<u128>], units: usize) -> Vec<(usize, usize, f64)> {
+        let limit = |radius: u64| u128::from(radius) * u128::from(radius);
+        let shrink = |radius: u64, squares: u128| radius as f64 / (squares as f64).sqrt();
+        let mut found = Vec::new();
+        for unit in 0..units {
+            if self.clip.mode == Mode::PerLayer {
+                let own = squares.iter().zip(&self.radii).enumerate();
+                let long = own.filter(|(_, (part, radius))| part[unit] > limit(**radius));
+                found.extend(long.map(|(index, (part, radius))| (index, unit, shrink(*radius, part[unit]))));
+            } else {
+                let whole: u128 = squares.iter().map(|part| part[unit]).sum();
+                if whole > limit(self.clip.radius) {
+                    found.extend((0..squares.len()).map(|part| (part, unit, shrink(self.clip.radius, whole))));
+                }
+            }
+        }
+        found
+    }
+
+    /// Changes the sum by units; answers with the exact squared norm of what was put in, by part and unit.
+    fn stream(&mut self, parts: &[Vec<&dyn Piece>], layout: &Layout, changes: &[Vec<Change>]) -> Vec<Vec<u128>> {
+        let each = parts.iter().zip(&self.parts).zip(changes);
+        let radius = self.clip.radius;
+        each.map(|((pieces, part), changes)| {
+            stream::through(&mut self.sum[part.clone()], pieces, layout, changes, radius)
+        })
+        .collect()
     }
 
     /// The clip its units were held to.
@@ -159,42 +251,24 @@ impl ClippedSum {
         &self.clip
     }
 
+    /// Its coordinates, in steps, for tests.
+    #[cfg(test)]
+    pub(crate) fn in_test(&self) -> &[i64] {
+        &self.sum
+    }
+
     pub(super) fn into_parts(self) -> (Clip, SamplingRate, Vec<i64>) {
         (self.clip, self.rate, self.sum)
     }
 }
 
-/// L2 norm in double precision; not finite when a coordinate is not.
-fn norm(gradient: &[f32]) -> f64 {
-    let squares = gradient.par_chunks(STRIDE).map(|part| {
-        vectorized!({
-            let mut lanes = [0.0_f64; 16];
-            let (wide, rest) = part.as_chunks::<16>();
-            for values in wide {
-                for (lane, value) in lanes.iter_mut().zip(values) {
-                    *lane = f64::from(*value).mul_add(f64::from(*value), *lane);
-                }
-            }
-            lanes.iter().sum::<f64>() + rest.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>()
-        })
-    });
-    // Collected first: the order of the sum must not depend on threads, or the unit's factor would.
-    squares.collect::<Vec<_>>().iter().sum::<f64>().sqrt()
-}
-
-#[inline(always)]
-fn quantize<const ADD: bool>(sum: &mut [i64], gradient: &[f32], factor: f64) -> u128 {
-    // Squares below 2⁶³ in two halves, so that sixty-four bits hold the sums of both.
-    let (mut high, mut low) = (0_u64, 0_u64);
-    for (sum, value) in sum.iter_mut().zip(gradient) {
-        // Toward zero. Beyond 31 bits it saturates, which the caller sees by the norm and takes back.
-        let steps = i64::from((f64::from(*value) * factor) as i32);
-        let square = (steps * steps) as u64;
-        high += square >> 32;
-        low += square & 0xffff_ffff;
-        *sum = if ADD { *sum + steps } else { *sum - steps };
+/// Squared norms of each unit over some pieces together.
+fn squared_norms(pieces: &[&dyn Piece], layout: &Layout) -> Vec<f64> {
+    let mut total = vec![0.0; layout.units()];
+    for piece in pieces {
+        total.iter_mut().zip(piece.squared_norms(layout)).for_each(|(total, own)| *total += own);
     }
-    (u128::from(high) << 32) + u128::from(low)
+    total
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! For given shapes, each element of a product is computed by the same operations in the same order whatever the number of
 //! threads: work is divided over rows and columns of the result, never along the sum.
 
+use std::ops::Range;
+
 use gemm::Parallelism;
 
 /// A matrix in a slice.
@@ -23,6 +25,26 @@ impl<'a> View<'a> {
     pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix of {rows} × {columns}");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// Some neighbouring columns of it, without moving anything.
+    ///
+    /// # Panics
+    /// If it has not so many.
+    #[must_use]
+    pub fn columns(self, columns: Range<usize>) -> Self {
+        assert!(columns.start <= columns.end && columns.end <= self.columns, "columns of {}", self.columns);
+        let start = (columns.start * self.column_stride).min(self.data.len());
+        Self { data: &self.data[start..], columns: columns.len(), ..self }
+    }
+
+    /// Some neighbouring rows of it, without moving anything.
+    ///
+    /// # Panics
+    /// If it has not so many.
+    #[must_use]
+    pub fn rows(self, rows: Range<usize>) -> Self {
+        self.transposed().columns(rows).transposed()
     }
 
     /// The transposed matrix, without moving anything.
@@ -59,6 +81,18 @@ pub enum Into {
 /// # Panics
 /// If the shapes do not fit.
 pub fn multiply(target: &mut [f32], left: View<'_>, right: View<'_>, into: Into) {
+    product(target, left, right, into, Parallelism::Rayon(0));
+}
+
+/// The same on the calling thread alone, for where many products are computed side by side.
+///
+/// # Panics
+/// If the shapes do not fit.
+pub fn multiply_alone(target: &mut [f32], left: View<'_>, right: View<'_>, into: Into) {
+    product(target, left, right, into, Parallelism::None);
+}
+
+fn product(target: &mut [f32], left: View<'_>, right: View<'_>, into: Into, threads: Parallelism) {
     let (m, n, k) = (left.rows, right.columns, left.columns);
     assert_eq!(right.rows, k, "inner dimensions of a product");
     assert_eq!(target.len(), m * n, "a product of {m} × {n}");
@@ -86,7 +120,7 @@ pub fn multiply(target: &mut [f32], left: View<'_>, right: View<'_>, into: Into)
             false,
             false,
             false,
-            Parallelism::Rayon(0),
+            threads,
         );
     }
 }
@@ -95,7 +129,7 @@ pub fn multiply(target: &mut [f32], left: View<'_>, right: View<'_>, into: Into)
 mod tests {
     #![expect(clippy::float_cmp, reason = "small whole numbers and halves are exact")]
 
-    use super::{Into, View, multiply};
+    use super::{Into, View, multiply, multiply_alone};
 
     #[test]
     fn products_of_plain_and_transposed_matrices_are_right() {
@@ -106,6 +140,18 @@ mod tests {
         let mut added = [1.0; 9];
         multiply(&mut added, View::new(&a, 2, 3).transposed(), View::new(&b, 3, 2).transposed(), Into::Add);
         assert_eq!(added, [4.0, 8.0, 5.0, 5.5, 9.0, 6.0, 7.0, 10.0, 7.0]);
+    }
+
+    #[test]
+    fn columns_of_a_matrix_are_a_matrix() {
+        let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 0.5, -1.0, 2.0, 0.0, 1.0]);
+        let mut target = [0.0; 4];
+        let left = View::new(&a, 2, 3).columns(1..3);
+        multiply_alone(&mut target, left, View::new(&b, 2, 3).columns(0..2), Into::Replace);
+        assert_eq!(target, [8.0, 1.0, 17.0, 2.5]);
+        let mut one = [1.0];
+        multiply_alone(&mut one, left.columns(1..2).transposed(), left.columns(0..1), Into::Add);
+        assert_eq!(one, [37.0]);
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn decide(mut word: u64, mut bits: u32, n: u64, d: u64, rng: &mut impl Rng) -> b
 }
 
 /// A uniform integer below `end` (Lemire 2019: multiplication, rejection of the biased rest).
-fn below(end: u32, rng: &mut impl Rng) -> u32 {
+pub(super) fn below(end: u32, rng: &mut impl Rng) -> u32 {
     loop {
         let product = u64::from(rng.next_u32()) * u64::from(end);
         // Of 2³² words, 2³² mod end are one too many.

@@ -1,8 +1,14 @@
 //! Gradients of single units, whole and unclipped: the most sensitive values of the engine. They cannot be sent, stored or
 //! printed; all they can do is be clipped.
 
-use super::clip::{Clip, ClippedSum};
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::clip::{Clip, ClippedSum, STRIDE};
+use super::layers::{Block, Layout, Piece, Sink};
 use super::sampler::Batch;
+use super::vector::vectorized;
 
 /// One gradient for each of some units of a batch, as `[units, length]` row-major.
 pub struct PerUnit {
@@ -42,4 +48,63 @@ impl PerUnit {
     pub(super) fn into_parts(self) -> (Vec<f32>, usize) {
         (self.gradients, self.length)
     }
+}
+
+/// One part of whole gradients, as a piece.
+pub(super) struct Dense<'a> {
+    gradients: &'a [f32],
+    length: usize,
+    part: Range<usize>,
+}
+
+impl<'a> Dense<'a> {
+    /// The coordinates `part` of gradients `[units, length]`.
+    pub(super) fn new(gradients: &'a [f32], length: usize, part: Range<usize>) -> Self {
+        Self { gradients, length, part }
+    }
+
+    fn of(&self, unit: usize) -> &'a [f32] {
+        &self.gradients[unit * self.length..][self.part.clone()]
+    }
+}
+
+impl Piece for Dense<'_> {
+    fn parameters(&self) -> usize {
+        self.part.len()
+    }
+
+    fn squared_norms(&self, layout: &Layout) -> Vec<f64> {
+        let squares = |unit: usize| {
+            let strides = self.of(unit).par_chunks(STRIDE).map(|stride| vectorized!(squares(stride)));
+            // Collected first: the order of the sum must not depend on threads, or the unit's factor would.
+            strides.collect::<Vec<_>>().iter().sum()
+        };
+        (0..layout.units()).map(squares).collect()
+    }
+
+    fn stream(&self, _layout: &Layout, at: usize, sink: &mut dyn Sink) {
+        sink.matrix(at, [1, self.part.len()], [1, STRIDE], &|unit: usize, block: &Block, target: &mut [f32]| {
+            target.copy_from_slice(&self.of(unit)[block.columns.clone()]);
+            true
+        });
+    }
+
+    fn add_to(&self, target: &mut [f32]) {
+        for unit in 0..self.gradients.len() / self.length.max(1) {
+            target.iter_mut().zip(self.of(unit)).for_each(|(target, value)| *target += value);
+        }
+    }
+}
+
+/// Σ v² in double precision; not finite when a coordinate is not.
+#[inline(always)]
+fn squares(values: &[f32]) -> f64 {
+    let mut lanes = [0.0_f64; 16];
+    let (wide, rest) = values.as_chunks::<16>();
+    for values in wide {
+        for (lane, value) in lanes.iter_mut().zip(values) {
+            *lane = f64::from(*value).mul_add(f64::from(*value), *lane);
+        }
+    }
+    lanes.iter().sum::<f64>() + rest.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>()
 }

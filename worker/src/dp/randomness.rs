@@ -1,11 +1,14 @@
 //! Where chance comes from: the operating system's entropy, stretched by ChaCha20 (`privacy.md`, 11.3).
 //!
 //! Every draw of a batch and every release takes a fresh seed, so no state is shared between rounds or survives a fork.
-//! Sampling and noise use different seeds *and* different streams. There is no seed a user could give.
+//! Sampling and noise use different seeds *and* different streams. There is no seed a user could give, except to a rehearsal
+//! on public data, which cannot be asked for without the site's word that they are public.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use zeroize::Zeroizing;
+
+use crate::site::clearance::Published;
 
 /// What the randomness is for. Streams of different purposes never overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +20,14 @@ pub enum Purpose {
     Noise = 2,
     /// The canaries of an audit: which are in, and what they are made of.
     Canaries = 3,
+    /// How many runs a private selection looks at, which candidates they have, and what decides between equals.
+    Selection = 4,
+    /// How numbers that were released are rounded, to travel in fewer bits. Hides nothing.
+    Rounding = 5,
+    /// Which rows of a query log are kept.
+    Rows = 6,
+    /// The keys under which texts are hashed. They decide nothing that is released.
+    Hashing = 7,
 }
 
 /// A secret seed with its purpose; wiped when dropped.
@@ -49,10 +60,21 @@ impl Randomness {
         Self { seed, purpose: Purpose::Canaries }
     }
 
+    /// Repeatable randomness, for rehearsals on data that the site's policy marks as public: of them there is nothing to hide.
+    /// The permission is looked at, not used up; there is none for private data, and so no such randomness.
+    pub(crate) fn rehearsed(_published: &Published, purpose: Purpose, seed: [u8; 32]) -> Self {
+        Self { seed: Zeroizing::new(seed), purpose }
+    }
+
     /// Repeatable randomness, for tests of the engine only.
     #[cfg(test)]
     pub(crate) fn in_test(purpose: Purpose, seed: u8) -> Self {
         Self { seed: Zeroizing::new([seed; 32]), purpose }
+    }
+
+    /// What it is for.
+    pub const fn purpose(&self) -> Purpose {
+        self.purpose
     }
 
     /// An independent stream of it.
@@ -82,7 +104,7 @@ mod tests {
         let canaries = Randomness::in_test(Purpose::Canaries, 7);
         let kept = Randomness::kept(canaries.to_keep().expect("it may be kept"));
         assert_eq!(kept.stream(3).next_u64(), canaries.stream(3).next_u64());
-        for purpose in [Purpose::Noise, Purpose::Sampling] {
+        for purpose in [Purpose::Noise, Purpose::Sampling, Purpose::Selection, Purpose::Rows, Purpose::Hashing] {
             assert!(Randomness::in_test(purpose, 7).to_keep().is_none());
             assert_ne!(Randomness::in_test(purpose, 7).stream(3).next_u64(), canaries.stream(3).next_u64());
         }

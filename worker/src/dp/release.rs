@@ -1,13 +1,17 @@
 //! The end of the chain: noise, payment, and the vector that may leave.
 
+mod update;
+
 use rayon::prelude::*;
 use undertone_api::signed::Signed;
-use undertone_privacy::Event;
+use undertone_privacy::{Event, SamplingRate};
 
 use super::clip::{Clip, ClippedSum, STRIDE};
 use super::noise::DiscreteGaussian;
 use super::randomness::Randomness;
 use crate::site::clearance::Clearance;
+
+pub use update::{Step, Update};
 
 /// Why nothing is released.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -26,6 +30,22 @@ pub enum ReleaseError {
     /// Exact numbers were to leave with a payment for noisy ones.
     #[error("an exact vector may leave only when the data are public or a release without noise was paid, not {0:?}")]
     NotExact(Box<Event>),
+    /// An update was to leave with somebody else's payment, or not whole.
+    #[error("an update of {steps} steps cannot leave by a payment for {paid} steps of its own")]
+    NotOfThisPayment {
+        /// Releases it is made of.
+        steps: u32,
+        /// Releases that were paid.
+        paid: u32,
+    },
+    /// The best of some runs was to leave before all were made.
+    #[error("of the {most} runs of a selection only {made} were made: the best leaves after all of them")]
+    RunsLeft {
+        /// Runs made.
+        made: u16,
+        /// Runs that are always made.
+        most: u16,
+    },
 }
 
 /// A differentially private mean gradient, cleared to leave.
@@ -33,6 +53,8 @@ pub enum ReleaseError {
 #[must_use = "it was paid for"]
 pub struct Release {
     vector: Vec<f32>,
+    /// Of the noise in each coordinate.
+    variance: f64,
     receipt: Option<Signed>,
 }
 
@@ -50,8 +72,8 @@ impl ClippedSum {
         clearance: Clearance,
         randomness: &Randomness,
     ) -> Result<Release, ReleaseError> {
-        let (clip, sampling_rate, sum) = self.into_parts();
-        let made = Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: clip.noise_multiplier() };
+        let parts = self.into_parts();
+        let made = made(&parts.0, parts.1);
         let receipt = match clearance {
             Clearance::Public(_) => None,
             Clearance::Paid(spent) if *spent.event() == made => Some(spent.receipt().clone()),
@@ -60,12 +82,28 @@ impl ClippedSum {
                 return Err(ReleaseError::WrongEvent { paid, made: Box::new(made) });
             }
         };
-        if !(expected_batch.is_finite() && expected_batch > 0.0) {
-            return Err(ReleaseError::ExpectedBatch(expected_batch));
-        }
-        let vector = noised(&clip, &sum, expected_batch, randomness);
-        Ok(Release { vector, receipt })
+        let (vector, variance) = hidden(&parts.0, &parts.2, expected_batch, randomness)?;
+        Ok(Release { vector, variance, receipt })
     }
+}
+
+/// What the release of a sum releases.
+fn made(clip: &Clip, sampling_rate: SamplingRate) -> Event {
+    Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: clip.noise_multiplier() }
+}
+
+/// The mean gradient with its noise, and the variance of the noise in each coordinate. Only where a permission was used up.
+fn hidden(
+    clip: &Clip,
+    sum: &[i64],
+    expected_batch: f64,
+    randomness: &Randomness,
+) -> Result<(Vec<f32>, f64), ReleaseError> {
+    if !(expected_batch.is_finite() && expected_batch > 0.0) {
+        return Err(ReleaseError::ExpectedBatch(expected_batch));
+    }
+    let deviation = clip.deviation() as f64 * clip.step() / expected_batch;
+    Ok((noised(clip, sum, expected_batch, randomness), deviation * deviation))
 }
 
 /// (sum + noise) · γ / expected batch. Each stride of coordinates has a stream of its own, so threads share nothing.
@@ -97,11 +135,17 @@ impl Release {
     pub fn vector(&self) -> &[f32] {
         &self.vector
     }
+
+    /// Variance of the noise in each coordinate: (z C / (q n))², a public number.
+    pub const fn variance(&self) -> f64 {
+        self.variance
+    }
 }
 
 /// A vector that may leave the site: all that an exchange can send.
 ///
-/// There are two ways to make one: from a [`Release`], or exactly, with the site's permission. A bare vector is none:
+/// There are three ways to make one: from a [`Release`], from an [`Update`] that releases alone have moved, or exactly, with the
+/// site's permission. A bare vector is none:
 ///
 /// ```compile_fail,E0451
 /// use undertone_worker::dp::release::Outgoing;

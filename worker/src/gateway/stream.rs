@@ -1,8 +1,12 @@
-//! Vectors and files in pieces: a header that says what comes, then data, checked against the header's digest.
+//! Vectors, pools and files in pieces: a header that says what comes, then data, checked against the header's digest.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 use tokio_stream::Stream;
 use tonic::Streaming;
+use undertone_api::job::dp_sgd::Precision;
+use undertone_proto::vector::{Form, VectorError, read};
 use undertone_proto::{CHUNK, v1};
 
 use super::GatewayError;
@@ -15,6 +19,12 @@ const MOST: u64 = 1 << 30;
 pub(super) fn submit(header: v1::SubmitHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::SubmitChunk> {
     use v1::submit_chunk::Part;
     pieces(Part::Header(header), bytes, Part::Data, |part| v1::SubmitChunk { part: Some(part) })
+}
+
+/// A pool of questions on its way out.
+pub(super) fn ask(header: v1::AskHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::AskChunk> {
+    use v1::ask_chunk::Part;
+    pieces(Part::Header(header), bytes, Part::Data, |part| v1::AskChunk { part: Some(part) })
 }
 
 /// A file on its way out.
@@ -38,7 +48,11 @@ fn pieces<P, C>(
 }
 
 /// A round's average; `None` while the round is open.
-pub(super) async fn average(mut chunks: Streaming<v1::AverageChunk>) -> Result<Option<Average>, GatewayError> {
+pub(super) async fn average(
+    mut chunks: Streaming<v1::AverageChunk>,
+    precision: Precision,
+    download: &Download,
+) -> Result<Option<Average>, GatewayError> {
     use v1::average_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
         return Err(GatewayError::Protocol("an average without a header".to_owned()));
@@ -46,21 +60,27 @@ pub(super) async fn average(mut chunks: Streaming<v1::AverageChunk>) -> Result<O
     if !header.ready {
         return Ok(None);
     }
-    let mut intake = Intake::new(header.length.saturating_mul(size_of::<f32>() as u64), header.digest)?;
+    let vector = |error: VectorError| GatewayError::Protocol(error.to_string());
+    let form = Form::new(precision, header.length).map_err(vector)?;
+    if header.size > form.bytes() {
+        return Err(vector(VectorError::TooLong { found: header.size, most: form.bytes() }));
+    }
+    let mut intake = download.begin(header.size, &header.digest)?;
     while let Some(chunk) = chunks.message().await? {
         match chunk.part {
             Some(Part::Data(data)) => intake.take(&data)?,
             _ => return Err(GatewayError::Protocol("a second header".to_owned())),
         }
     }
-    let (numbers, _) = intake.finish()?;
-    let (numbers, _) = numbers.as_chunks::<4>();
-    let mean = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    let mean = read(&intake.finish()?, form).map_err(vector)?;
     Ok(Some(Average { mean, contributors: header.contributors }))
 }
 
 /// A file; `None` while it is not there.
-pub(super) async fn get(mut chunks: Streaming<v1::GetArtifactChunk>) -> Result<Option<Vec<u8>>, GatewayError> {
+pub(super) async fn get(
+    mut chunks: Streaming<v1::GetArtifactChunk>,
+    download: &Download,
+) -> Result<Option<Vec<u8>>, GatewayError> {
     use v1::get_artifact_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
         return Err(GatewayError::Protocol("a file without a header".to_owned()));
@@ -68,50 +88,93 @@ pub(super) async fn get(mut chunks: Streaming<v1::GetArtifactChunk>) -> Result<O
     if !header.ready {
         return Ok(None);
     }
-    let mut intake = Intake::new(header.size, header.digest)?;
+    let mut intake = download.begin(header.size, &header.digest)?;
     while let Some(chunk) = chunks.message().await? {
         match chunk.part {
             Some(Part::Data(data)) => intake.take(&data)?,
             _ => return Err(GatewayError::Protocol("a second header".to_owned())),
         }
     }
-    Ok(Some(intake.finish()?.0))
+    intake.finish().map(Some)
+}
+
+/// What has come of one vector or file so far; attempts that break off leave here what they got.
+#[derive(Debug, Default)]
+pub struct Download(Mutex<Got>);
+
+#[derive(Debug, Default)]
+struct Got {
+    /// SHA-256 that the whole is said to have; empty before the first answer.
+    digest: String,
+    bytes: Vec<u8>,
+}
+
+impl Download {
+    fn got(&self) -> MutexGuard<'_, Got> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From where on it is asked for.
+    pub fn offset(&self) -> u64 {
+        self.got().bytes.len() as u64
+    }
+
+    /// Takes up an answer, whose data begin at the offset that was asked for.
+    pub(super) fn begin(&self, size: u64, digest: &str) -> Result<Intake<'_>, GatewayError> {
+        if size > MOST {
+            return Err(GatewayError::Protocol(format!("{size} bytes are announced, {MOST} are the most")));
+        }
+        let mut got = self.got();
+        if got.digest != digest && !got.bytes.is_empty() {
+            *got = Got::default();
+            return Err(GatewayError::Unreachable("what was begun is not what comes now: from the start".to_owned()));
+        }
+        digest.clone_into(&mut got.digest);
+        Ok(Intake { download: self, expected: size })
+    }
 }
 
 /// Bytes on their way in: never more than was announced, and believed only when their digest is the announced one.
-struct Intake {
-    bytes: Vec<u8>,
+pub(super) struct Intake<'a> {
+    download: &'a Download,
     expected: u64,
-    digest: String,
 }
 
-impl Intake {
-    fn new(expected: u64, digest: String) -> Result<Self, GatewayError> {
-        if expected > MOST {
-            return Err(GatewayError::Protocol(format!("{expected} bytes are announced, {MOST} are the most")));
-        }
-        Ok(Self { bytes: Vec::new(), expected, digest })
-    }
-
-    fn take(&mut self, data: &[u8]) -> Result<(), GatewayError> {
-        if (self.bytes.len() + data.len()) as u64 > self.expected {
+impl Intake<'_> {
+    pub(super) fn take(&mut self, data: &[u8]) -> Result<(), GatewayError> {
+        let mut got = self.download.got();
+        if (got.bytes.len() + data.len()) as u64 > self.expected {
+            *got = Got::default();
             return Err(GatewayError::Protocol("more bytes than announced".to_owned()));
         }
-        self.bytes.extend_from_slice(data);
+        got.bytes.extend_from_slice(data);
         Ok(())
     }
 
-    fn finish(self) -> Result<(Vec<u8>, String), GatewayError> {
-        let found = hex::encode(Sha256::digest(&self.bytes));
-        if self.bytes.len() as u64 != self.expected {
-            // A stream that was cut arrives as its end: ask again.
+    pub(super) fn finish(self) -> Result<Vec<u8>, GatewayError> {
+        let (bytes, digest) = self.whole()?;
+        is_of(&bytes, &digest)?;
+        Ok(bytes)
+    }
+
+    /// All bytes, for a digest that is checked elsewhere, and the digest.
+    pub(super) fn whole(self) -> Result<(Vec<u8>, String), GatewayError> {
+        let mut got = self.download.got();
+        if got.bytes.len() as u64 != self.expected {
+            // A stream that was cut arrives as its end: ask again, for the rest.
             return Err(GatewayError::Unreachable("fewer bytes than announced".to_owned()));
         }
-        if !found.eq_ignore_ascii_case(&self.digest) {
-            return Err(GatewayError::Protocol("the bytes are not those of the announced digest".to_owned()));
-        }
-        Ok((self.bytes, found))
+        let Got { digest, bytes } = std::mem::take(&mut *got);
+        Ok((bytes, digest))
     }
+}
+
+/// That bytes are those of a digest (SHA-256, hex).
+pub(super) fn is_of(bytes: &[u8], digest: &str) -> Result<(), GatewayError> {
+    if hex::encode(Sha256::digest(bytes)).eq_ignore_ascii_case(digest) {
+        return Ok(());
+    }
+    Err(GatewayError::Protocol("the bytes are not those of the announced digest".to_owned()))
 }
 
 #[cfg(test)]
@@ -120,7 +183,7 @@ mod tests {
     use tokio_stream::StreamExt;
     use undertone_proto::{CHUNK, v1};
 
-    use super::{Intake, submit};
+    use super::{Download, submit};
 
     #[tokio::test]
     async fn a_vector_travels_in_pieces_that_join_to_it() {
@@ -146,13 +209,32 @@ mod tests {
     fn bytes_are_believed_only_by_their_digest_and_length() {
         let digest = hex::encode(Sha256::digest([1, 2, 3]));
         let taken = |bytes: &[u8]| {
-            let mut intake = Intake::new(3, digest.clone()).expect("it is small");
-            intake.take(bytes).and_then(|()| intake.finish().map(|(bytes, _)| bytes))
+            let download = Download::default();
+            let mut intake = download.begin(3, &digest).expect("it is small");
+            intake.take(bytes).and_then(|()| intake.finish())
         };
         assert_eq!(taken(&[1, 2, 3]).expect("it is what was announced"), [1, 2, 3]);
         assert!(taken(&[1, 2, 4]).is_err_and(|error| !error.is_transient()));
         assert!(taken(&[1, 2]).is_err_and(|error| error.is_transient()));
         assert!(taken(&[1, 2, 3, 4]).is_err());
-        assert!(Intake::new(u64::MAX, digest.clone()).is_err());
+        assert!(Download::default().begin(u64::MAX, &digest).is_err());
+    }
+
+    #[test]
+    fn what_came_before_a_break_is_not_asked_for_again_unless_something_else_comes() {
+        let digest = hex::encode(Sha256::digest([1, 2, 3]));
+        let download = Download::default();
+        let mut first = download.begin(3, &digest).expect("it is small");
+        first.take(&[1, 2]).expect("less than announced");
+        assert!(first.finish().is_err_and(|error| error.is_transient()));
+        assert_eq!(download.offset(), 2);
+        let mut second = download.begin(3, &digest).expect("the same");
+        second.take(&[3]).expect("the rest");
+        assert_eq!(second.finish().expect("all of it"), [1, 2, 3]);
+        assert_eq!(download.offset(), 0, "the next one begins at its start");
+
+        download.begin(3, &digest).and_then(|mut intake| intake.take(&[9])).expect("less than announced");
+        assert!(download.begin(3, &"0".repeat(64)).is_err_and(|error| error.is_transient()));
+        assert_eq!(download.offset(), 0);
     }
 }

@@ -3,13 +3,18 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
+use undertone_api::id::QuestionId;
+use undertone_api::job::dp_sgd::Precision;
+use undertone_api::question::Answer;
 use undertone_api::worker::EnrolmentToken;
+use undertone_proto::question::Answered;
+use uuid::Uuid;
 
 use super::fake::{Running, start};
-use super::{Gateway, GatewayError, Offer};
+use super::{Download, Gateway, GatewayError, Offer};
 use crate::cli::{EnrollError, enroll};
 use crate::config::{ConfigError, Server};
-use crate::fixture::{WORKER, server_key};
+use crate::fixture::{LEAD, OURS, WORKER, server_key};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::outbox::Parcel;
@@ -36,7 +41,7 @@ async fn gateway(server: &Running) -> (tempfile::TempDir, Gateway) {
 fn parcel() -> Parcel {
     use sha2::{Digest, Sha256};
     let bytes: Vec<u8> = (0..300_000_u32).flat_map(|value| (value as f32).to_le_bytes()).collect();
-    Parcel { digest: hex::encode(Sha256::digest(&bytes)), bytes, receipt: None }
+    Parcel { digest: hex::encode(Sha256::digest(&bytes)), length: bytes.len() as u64 / 4, bytes, receipt: None }
 }
 
 #[tokio::test]
@@ -146,15 +151,42 @@ async fn a_vector_comes_back_from_the_average_bit_for_bit() {
     let server = start(true).await;
     let (_dir, gateway) = gateway(&server).await;
     let (sent, wait) = (parcel(), Duration::from_secs(1));
-    assert_eq!(gateway.average("lease", "private", 1, wait).await.expect("it answers"), None);
+    let fresh = Download::default;
+    let average =
+        async |download: &Download| gateway.average("lease", "private", 1, Precision::F32, wait, download).await;
+    assert_eq!(average(&fresh()).await.expect("it answers"), None);
     assert!(!gateway.submit("lease", "private", 1, &sent, &[]).await.expect("it is taken").repeated);
     assert!(gateway.submit("lease", "private", 1, &sent, &[]).await.expect("it is taken again").repeated);
-    let average = gateway.average("lease", "private", 1, wait).await.expect("it answers").expect("it is there");
-    let bits: Vec<u8> = average.mean.iter().flat_map(|value| value.to_le_bytes()).collect();
-    assert_eq!((bits, average.contributors), (sent.bytes.clone(), 1));
+    let got = average(&fresh()).await.expect("it answers").expect("it is there");
+    let bits: Vec<u8> = got.mean.iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!((bits, got.contributors), (sent.bytes.clone(), 1));
     server.state.lock().expect("nobody panicked").lies = true;
-    let lied = gateway.average("lease", "private", 1, wait).await;
-    assert!(matches!(lied, Err(GatewayError::Protocol(_))));
+    assert!(matches!(average(&fresh()).await, Err(GatewayError::Protocol(_))));
+}
+
+#[tokio::test]
+async fn what_broke_off_goes_on_where_it_was_in_both_directions() {
+    let server = start(true).await;
+    let (_dir, gateway) = gateway(&server).await;
+    let (sent, wait) = (parcel(), Duration::from_secs(1));
+    let state = || server.state.lock().expect("nobody panicked");
+    state().cuts = 2;
+    for _ in 0..2 {
+        let cut = gateway.submit("lease", "private", 1, &sent, &[]).await.expect_err("the connection breaks");
+        assert!(cut.is_transient(), "{cut}");
+    }
+    gateway.submit("lease", "private", 1, &sent, &[]).await.expect("the third time all comes");
+    assert_eq!(state().carried, sent.bytes.len(), "no byte went twice");
+
+    let download = Download::default();
+    let average = || gateway.average("lease", "private", 1, Precision::F32, wait, &download);
+    (state().cuts, state().carried) = (2, 0);
+    for _ in 0..2 {
+        assert!(average().await.expect_err("the connection breaks").is_transient());
+    }
+    let got = average().await.expect("it answers").expect("it is there");
+    assert_eq!(got.mean.len() as u64, sent.length);
+    assert_eq!(state().carried, sent.bytes.len(), "no byte came twice");
 }
 
 #[tokio::test]
@@ -165,4 +197,41 @@ async fn a_server_that_is_away_may_come_back() {
     let away = gateway.renew("lease").await.expect_err("it is away");
     assert!(away.is_transient(), "{away}");
     assert!(gateway.renew("lease").await.expect("it is back").go_on);
+}
+
+#[tokio::test]
+async fn pools_come_each_by_its_digest_and_go_on_where_they_broke_off() {
+    let server = start(true).await;
+    let (_dir, gateway) = gateway(&server).await;
+    let state = || server.state.lock().expect("nobody panicked");
+    let (wait, download) = (Duration::from_secs(1), Download::default());
+    assert_eq!(gateway.asked("lease", wait, &download).await.expect("it answers"), None);
+    let pools = vec![(LEAD, vec![1, 2, 3]), (OURS, (0..200).collect::<Vec<u8>>())];
+    state().pools.clone_from(&pools);
+    state().cuts = 1;
+    assert!(gateway.asked("lease", wait, &download).await.expect_err("the connection breaks").is_transient());
+    let got = gateway.asked("lease", wait, &download).await.expect("it answers").expect("they are there");
+    assert_eq!((got.pools, state().carried), (pools, 203), "no byte came twice");
+    state().lies = true;
+    let lie = gateway.asked("lease", wait, &Download::default()).await;
+    assert!(matches!(lie, Err(GatewayError::Protocol(_))), "{lie:?}");
+}
+
+#[tokio::test]
+async fn a_choice_arrives_in_its_order_and_answers_come_when_the_round_is_closed() {
+    let server = start(true).await;
+    let (_dir, gateway) = gateway(&server).await;
+    let state = || server.state.lock().expect("nobody panicked");
+    let (one, two) = (QuestionId(Uuid::from_u128(1)), QuestionId(Uuid::from_u128(2)));
+    gateway.choose("lease", 1, &[(two, 0.9), (one, 0.1)]).await.expect("it is taken");
+    let told: Vec<_> =
+        state().chosen[0].chosen.iter().map(|chosen| (chosen.question.clone(), chosen.uncertainty)).collect();
+    assert_eq!(told, [(two.to_string(), 0.9), (one.to_string(), 0.1)]);
+    let wait = Duration::from_secs(1);
+    assert_eq!(gateway.answers("lease", 1, wait).await.expect("it answers"), None);
+    let answer = Answered { question: one, annotator: 3, answer: Answer::Unsure };
+    state().answers.insert(1, vec![answer.clone()]);
+    assert_eq!(gateway.answers("lease", 1, wait).await.expect("it answers"), Some(vec![answer]));
+    state().lies = true;
+    assert!(matches!(gateway.answers("lease", 1, wait).await, Err(GatewayError::Protocol(_))));
 }

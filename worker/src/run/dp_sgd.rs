@@ -10,14 +10,20 @@
 
 mod audit;
 mod checkpoint;
+mod contribution;
+mod development;
 mod exam;
+mod learner;
+mod local;
 mod series;
 mod site;
+pub mod tune;
 mod warm;
 
 use undertone_api::job::dp_sgd::{Arm, ArmResult, Report, Spec};
 use undertone_api::job::{Measurement, Report as AnyReport};
 
+use self::development::Development;
 use self::exam::Exam;
 use self::site::Site;
 use super::{Exchange, Run, RunError};
@@ -37,23 +43,29 @@ impl From<ModelError> for RunError {
 
 impl Run for Spec {
     fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-        let site = Site::open(self, exchange)?;
+        let mut site = Site::open(self, exchange)?;
         let mut engine = Engine::new();
         if site.leads(self) {
             lead(self, &site, &mut engine, exchange)
         } else {
-            follow(self, &site, &mut engine, exchange)
+            follow(self, &mut site, &mut engine, exchange)
         }
     }
 }
 
 /// The part of every participant but the first.
-fn follow(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
+fn follow(spec: &Spec, site: &mut Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     let start = Model::from_safetensors(&exchange.get(WARM_START)?)?;
     site.check_model(&start)?;
+    if site.selects(spec) {
+        site.choose_by(spec, Development::from_file(&exchange.get(development::NAME)?, start.shape())?);
+    }
+    let mut open = None;
     for arm in [Arm::Open, Arm::Private] {
         if let Some(rounds) = spec.rounds(arm) {
-            series::run(spec, arm, rounds, site, engine, exchange, start.clone(), None)?;
+            let before = open.as_ref();
+            let trained = series::run(spec, arm, rounds, site, engine, exchange, start.clone(), before, None)?;
+            open = Some(trained.model).filter(|_| arm == Arm::Open);
         }
     }
     Ok(())
@@ -65,18 +77,23 @@ fn lead(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exchan
     let warm = warm::train(spec, site, engine, exchange, &exam)?;
     let file = warm.model.to_safetensors()?;
     exchange.put(WARM_START, file.clone())?;
+    if let Some(development) = site.development(spec) {
+        exchange.put(development::NAME, development.to_file()?)?;
+    }
     let mut arms = vec![finish(Arm::Public, spec.warm_start.epochs, &warm, engine, exchange, &exam)?];
-    let mut best = file;
+    let (mut best, mut open) = (file, None);
     for arm in [Arm::Open, Arm::Private] {
         if let Some(rounds) = spec.rounds(arm) {
-            let trained = series::run(spec, arm, rounds, site, engine, exchange, warm.model.clone(), Some(&exam))?;
+            let start = warm.model.clone();
+            let trained = series::run(spec, arm, rounds, site, engine, exchange, start, open.as_ref(), Some(&exam))?;
             arms.push(finish(arm, rounds.rounds, &trained, engine, exchange, &exam)?);
             best = trained.model.to_safetensors()?;
+            open = Some(trained.model).filter(|_| arm == Arm::Open);
         }
     }
     exchange.put(MODEL, best)?;
     let parameters = warm.model.parameters().len() as u64;
-    exchange.report(AnyReport::DpSgd(Report { arms, parameters }))
+    exchange.report(AnyReport::DpSgd(Report { arms, parameters, contents: exam.contents(spec, site) }))
 }
 
 /// A model and the time it took.

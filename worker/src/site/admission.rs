@@ -51,6 +51,9 @@ pub enum Fault {
         /// What the site says.
         site: u64,
     },
+    /// A unit that cannot be protected here.
+    #[error("the data of `{0}` do not keep units of the kind {1:?} apart, so that none can be protected")]
+    Mixed(String, PrivacyUnit),
     /// Another charge.
     #[error("the manifest does not charge `{0}` what its spec costs by this site's own facts: propose the job again")]
     Charge(String),
@@ -142,10 +145,18 @@ impl Examined {
         self.manifest.spec.release(&self.dataset, series)
     }
 
-    /// Rounds of `series`; `None` when the job has no such series.
+    /// Rounds of `series` in which something of this dataset may leave; `None` when the job has no such series, and for one of
+    /// questions when this participant asks none.
     pub fn rounds(&self, series: &str) -> Option<u32> {
         let all = self.manifest.spec.series(std::slice::from_ref(&self.dataset));
-        all.into_iter().find(|known| known.name == series).map(|known| known.rounds)
+        let averaged = all.into_iter().find(|known| known.name == series).map(|known| known.rounds);
+        averaged.or_else(|| self.asks(series).then_some(1))
+    }
+
+    /// Whether this participant sends a pool of questions under `series`: one, in round 1.
+    pub fn asks(&self, series: &str) -> bool {
+        let questions = self.manifest.spec.questions();
+        questions.is_some_and(|said| said.series == series && said.asking.contains(&self.dataset.id))
     }
 }
 
@@ -181,10 +192,10 @@ pub fn examine(
         return Err(Fault::Charge(local.name.clone()));
     }
     if let Some(charge) = &charge {
-        let units = match charge.unit {
-            PrivacyUnit::Record => dataset.records.0,
-            PrivacyUnit::Speaker | PrivacyUnit::User => dataset.speakers.0,
-        };
+        if !dataset.keeps_apart(charge.unit) {
+            return Err(Fault::Mixed(local.name.clone(), charge.unit));
+        }
+        let units = dataset.count(charge.unit).0;
         if party.units != units {
             return Err(Fault::Units { dataset: local.name.clone(), manifest: party.units, site: units });
         }

@@ -1,7 +1,12 @@
 //! Permission to let one vector leave the site, as values that only this room can make and that are used up by leaving.
 
+mod permit;
+
 use undertone_api::signed::Signed;
 use undertone_privacy::Event;
+
+pub(crate) use permit::Stub;
+pub use permit::{Permit, Permits, Prize, SplitError, Ticket};
 
 /// Proof that one release was paid: the site's ledger has committed it and the disk has it.
 #[derive(Debug)]
@@ -24,6 +29,10 @@ impl Spent {
     /// The site's signed receipt.
     pub const fn receipt(&self) -> &Signed {
         &self.receipt
+    }
+
+    fn into_parts(self) -> (Event, Signed) {
+        (self.event, self.receipt)
     }
 
     /// Proof for tests of the engine, which have no site.

@@ -6,16 +6,19 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, params};
+use serde::Deserialize;
 use time::OffsetDateTime;
-use undertone_api::dataset::{Dataset, Registration, SizeClass, Visibility};
+use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
 use super::clock;
 use super::folder::{Folder, FolderError, check_name};
 use super::policy::Policy;
 use super::store::{Store, StoreError};
-use crate::speech::dataset::{DatasetError, read_meta};
+use crate::queries::dataset as queries;
+use crate::speech::dataset::{self as speech, DatasetError, META_FILE};
 
 /// Why the datasets of a site cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -42,18 +45,24 @@ pub struct Local {
     pub id: Option<DatasetId>,
     /// Who may learn what, by the site's policy.
     pub visibility: Visibility,
+    /// What it is of.
+    pub content: Content,
     /// Where it lies.
     pub folder: PathBuf,
-    /// Coefficients in a frame.
+    /// Coefficients in a frame; 0 for queries.
     pub inputs: u32,
-    /// Classes of its labels.
+    /// Classes of its labels; of queries, which nobody but their owner has read, 0 unless they are public.
     pub classes: u32,
-    /// Training records, exactly.
+    /// Training records, exactly: utterances, or occurrences of queries.
     pub records: u64,
-    /// Training speakers, exactly.
+    /// Training speakers, exactly; 0 for queries.
     pub speakers: u64,
     /// Test records, exactly.
     pub test_records: u64,
+    /// Training users, exactly; absent where there is no column of users.
+    pub users: Option<u64>,
+    /// The units that its data keep apart, ascending.
+    pub units: Vec<PrivacyUnit>,
 }
 
 impl Local {
@@ -63,11 +72,14 @@ impl Local {
             name: self.name.clone(),
             lineage: self.lineage,
             visibility: self.visibility,
+            content: self.content,
             inputs: self.inputs,
             classes: self.classes,
             records: SizeClass::of(self.records),
             speakers: SizeClass::of(self.speakers),
             test_records: if self.test_records == 0 { 0 } else { SizeClass::of(self.test_records).0 },
+            users: self.users.map(SizeClass::of),
+            units: self.units.clone(),
         }
     }
 
@@ -82,13 +94,101 @@ impl Local {
             worker,
             name: told.name,
             visibility: told.visibility,
+            content: told.content,
             inputs: told.inputs,
             classes: told.classes,
             records: told.records,
             speakers: told.speakers,
             test_records: told.test_records,
+            users: told.users,
+            units: told.units,
             accounts: Vec::new(),
             created_at: OffsetDateTime::UNIX_EPOCH,
+        }
+    }
+}
+
+/// The description of a dataset, of either kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Described {
+    /// Of speech.
+    Speech(Box<speech::Meta>),
+    /// Of queries.
+    Queries(Box<queries::Meta>),
+}
+
+impl Described {
+    /// Reads the description of the dataset in `folder`, without opening or checking the content.
+    ///
+    /// # Errors
+    /// [`DatasetError`] if there is none, or if it is of another version.
+    pub fn read(folder: &Path) -> Result<Self, DatasetError> {
+        /// The one field that tells; speech has none.
+        #[derive(Deserialize)]
+        struct Kind {
+            #[serde(default)]
+            content: Content,
+        }
+        let path = folder.join(META_FILE);
+        let text = std::fs::read(&path).map_err(DatasetError::io("read", &path))?;
+        match serde_json::from_slice(&text) {
+            Ok(Kind { content: Content::Queries }) => queries::read_meta(folder).map(Box::new).map(Self::Queries),
+            // Also what cannot be read: it is said of it what is wrong.
+            _ => speech::read_meta(folder).map(Box::new).map(Self::Speech),
+        }
+    }
+
+    /// As [`Described::read`], and reads the content once to see that it is whole.
+    ///
+    /// # Errors
+    /// [`DatasetError`] that names the file and what is wrong with it.
+    pub fn check(folder: &Path) -> Result<Self, DatasetError> {
+        let described = Self::read(folder)?;
+        match described {
+            Self::Speech(_) => drop(speech::Dataset::open(folder)?),
+            Self::Queries(_) => drop(queries::Reader::open(folder)?),
+        }
+        Ok(described)
+    }
+}
+
+/// The numbers of a description that a site goes by.
+struct Facts {
+    content: Content,
+    inputs: u32,
+    classes: u32,
+    records: u64,
+    speakers: u64,
+    test_records: u64,
+    users: Option<u64>,
+    units: Vec<PrivacyUnit>,
+}
+
+impl Facts {
+    fn of(described: Described, visibility: Visibility) -> Self {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        match described {
+            Described::Speech(meta) => Self {
+                content: Content::Speech,
+                inputs: count(meta.inputs),
+                classes: count(meta.classes),
+                records: meta.train.utterances as u64,
+                speakers: meta.train.speakers as u64,
+                test_records: meta.test.utterances as u64,
+                users: meta.unit_column.is_some().then_some(meta.train.users as u64),
+                units: meta.units,
+            },
+            Described::Queries(meta) => Self {
+                content: Content::Queries,
+                inputs: 0,
+                // How many labels a private log has would be a number of its content.
+                classes: if visibility == Visibility::Public { count(meta.labels.len()) } else { 0 },
+                records: meta.train.occurrences,
+                speakers: 0,
+                test_records: meta.test.occurrences,
+                users: meta.has_users().then_some(meta.train.users),
+                units: meta.units,
+            },
         }
     }
 }
@@ -110,24 +210,30 @@ pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Loca
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     for name in names(&folder.datasets())? {
         let at = folder.dataset(&name)?;
-        let meta = match read_meta(&at) {
-            Ok(meta) => meta,
+        let described = match Described::read(&at) {
+            Ok(described) => described,
             Err(error) => {
                 unusable.push(Unusable { name, error });
                 continue;
             }
         };
         let lineage = lineage(store, &name)?;
+        let visibility = policy.rules(&name).visibility;
+        let Facts { content, inputs, classes, records, speakers, test_records, users, units } =
+            Facts::of(described, visibility);
         found.push(Local {
             lineage,
             id: registered(store, lineage)?,
-            visibility: policy.rules(&name).visibility,
+            visibility,
+            content,
             folder: at,
-            inputs: u32::try_from(meta.inputs).unwrap_or(u32::MAX),
-            classes: u32::try_from(meta.classes).unwrap_or(u32::MAX),
-            records: meta.train.utterances as u64,
-            speakers: meta.train.speakers as u64,
-            test_records: meta.test.utterances as u64,
+            inputs,
+            classes,
+            records,
+            speakers,
+            test_records,
+            users,
+            units,
             name,
         });
     }
@@ -214,13 +320,71 @@ pub fn note_registered(store: &Store, lineage: LineageId, id: DatasetId) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::dataset::{SizeClass, Visibility};
+    use undertone_api::dataset::{Content, SizeClass, Visibility};
     use undertone_api::id::DatasetId;
+    use undertone_privacy::PrivacyUnit;
     use uuid::Uuid;
 
-    use super::{lineage, lines, note_registered, registered};
+    use super::{lineage, lines, note_registered, registered, scan};
     use crate::fixture::local;
+    use crate::queries::dataset::fixture::prepared;
+    use crate::site::folder::Folder;
+    use crate::site::policy::{Policy, declare};
     use crate::site::store::Store;
+
+    /// 480 rows of 48 users that can be used, three labels, and rows that cannot.
+    fn log() -> String {
+        let good = |n: usize| format!("Private query {},patient-{},1,label-{}\n", n % 9, n % 48, n % 3);
+        let bad = ["no patient,,1,label-0\n", "half a row\n", "odd count,patient-1,seven,label-0\n"];
+        let rows = (0..480).map(good).chain(bad.map(str::to_owned));
+        std::iter::once("text,user,count,intent\n".to_owned()).chain(rows).collect()
+    }
+
+    #[test]
+    fn of_a_query_log_only_rough_sizes_are_told_and_of_its_rows_nothing() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
+        for name in ["ward", "commons"] {
+            prepared(&folder.datasets(), name, &log());
+        }
+        declare(&folder.policy(), "commons", Visibility::Public).expect("the policy is new");
+        let store = Store::open(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let policy = Policy::load(&folder.policy()).expect("it was just written");
+        let (found, unusable) = scan(&folder, &store, &policy).expect("the folder can be read");
+        assert!(unusable.is_empty() && found.len() == 2, "{unusable:?}");
+        let [commons, ward] = [found[0].registration(), found[1].registration()];
+        assert_eq!((ward.content, ward.records, ward.users), (Content::Queries, SizeClass(500), Some(SizeClass(50))));
+        assert_eq!((ward.speakers, ward.inputs, ward.test_records), (SizeClass(1), 0, 0));
+        assert_eq!(ward.units, [PrivacyUnit::Record, PrivacyUnit::User]);
+        assert_eq!((ward.classes, commons.classes), (0, 3), "labels of public data only");
+        // The whole of what is told: the dataset's name, its line, and the above.
+        let json = serde_json::to_string(&ward).expect("it has a JSON form");
+        let told = format!(
+            r#"{{"name":"ward","lineage":"{}","visibility":"private","content":"queries","inputs":0,"classes":0,"records":500,"speakers":1,"test_records":0,"users":50,"units":["record","user"]}}"#,
+            ward.lineage
+        );
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(value(&json), value(&told));
+        let report = std::fs::read_to_string(folder.datasets().join("ward/report.json")).expect("it stays there");
+        for secret in ["no patient", "half a row", "seven"] {
+            assert!(report.contains(secret) && !json.contains(secret));
+        }
+    }
+
+    #[test]
+    fn a_private_log_tells_no_label_even_if_it_was_prepared_as_a_public_one() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
+        let reader = prepared(&folder.datasets(), "ward", &log());
+        assert_eq!(reader.meta().labels.len(), 3);
+        declare(&folder.policy(), "ward", Visibility::Open).expect("the policy is new");
+        let store = Store::open(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let policy = Policy::load(&folder.policy()).expect("it was just written");
+        let (found, _) = scan(&folder, &store, &policy).expect("the folder can be read");
+        assert_eq!((found[0].classes, found[0].registration().classes), (0, 0));
+    }
 
     #[test]
     fn only_rough_sizes_are_told() {

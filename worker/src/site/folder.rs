@@ -54,7 +54,15 @@ pub struct Folder(PathBuf);
 /// The right to write the site's ledger: whoever holds it is the site's only writer. Freed when dropped, or when the
 /// process dies.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held for its lock, never read")] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    /// A lock belongs to the open file, which a program started meanwhile holds too until it is on its own: closing alone would
+    /// leave the site locked that long.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
 
 impl Folder {
     /// The site at `root`.
@@ -101,9 +109,14 @@ impl Folder {
         Ok(self.datasets().join(name))
     }
 
+    /// The folder of all running jobs.
+    pub fn all_work(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
     /// The folder of a running job's part.
     pub fn work(&self, job: JobId, dataset: DatasetId) -> PathBuf {
-        self.0.join("work").join(job.to_string()).join(dataset.to_string())
+        self.all_work().join(job.to_string()).join(dataset.to_string())
     }
 
     /// Makes the folder, readable by its owner only.

@@ -1,4 +1,4 @@
-//! The gate: asked before every vector, it gives the clearance without which nothing can be sent.
+//! The gate: asked before every vector and every pool of questions, it gives the clearance without which nothing can be sent.
 //!
 //! It asks the policy file, as it stands now, and then the ledger, which pays. Public data need no payment, open data are
 //! recorded as released in the clear, all else is charged.
@@ -44,6 +44,21 @@ pub enum GateError {
     Ledger(#[from] LedgerError),
 }
 
+/// Why there is no word for public data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this site's policy says that the dataset is {0}: only public data can be rehearsed with, at no cost to anybody"
+)]
+pub struct NotPublic(pub &'static str);
+
+/// The site's word that a dataset is public, for a rehearsal that sends nothing.
+///
+/// # Errors
+/// [`NotPublic`] when the policy says otherwise.
+pub fn published(rules: &Rules) -> Result<Published, NotPublic> {
+    if rules.visibility == Visibility::Public { Ok(Published::new()) } else { Err(NotPublic(word(rules.visibility))) }
+}
+
 /// A clearance, and the number of the receipt that was written for it.
 #[derive(Debug)]
 pub struct Cleared {
@@ -53,7 +68,7 @@ pub struct Cleared {
     pub receipt: Option<u64>,
 }
 
-/// Asks for permission to send one vector at `now`.
+/// Asks for permission to send one vector, or one pool, at `now`.
 ///
 /// # Errors
 /// [`GateError`] when policy or ledger say no; nothing was charged then.
@@ -83,10 +98,12 @@ pub fn clear(
     let (Some(under), Some(event)) = (examined.under(), examined.release(series)) else {
         return Err(GateError::NotCharged(series.to_owned()));
     };
-    let paid = if is_exact(&event) {
-        ledger.publish(&under, before, &event, series, round)?
-    } else {
-        ledger.commit(&under, &event, series, round)?
+    // A pool is one release, and its job reserved one: what a crash left paid and unused pays for it.
+    let left = if examined.asks(series) { ledger.unspent(&under, &event, series, round)? } else { None };
+    let paid = match left {
+        Some(paid) => paid,
+        None if is_exact(&event) => ledger.publish(&under, before, &event, series, round)?,
+        None => ledger.commit(&under, &event, series, round)?,
     };
     Ok(Cleared { clearance: Clearance::Paid(paid.spent), receipt: Some(paid.receipt) })
 }

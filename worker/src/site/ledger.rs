@@ -6,6 +6,7 @@
 //! for more.
 
 mod error;
+mod unspent;
 mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
-//! Finished vectors on their way out, and the receipts that go with them.
+//! Finished vectors and pools of questions on their way out, and the receipts that go with them.
 //!
-//! A vector is on disk before the first bit of it leaves, so after a crash the identical bits are sent again without a
-//! new charge: noise drawn anew would be a new release. Files lie in the job's work folder and go when the server has
+//! A vector (and a pool, of which the same is said) is on disk before the first bit of it leaves, so after a crash the identical bits are sent again without a
+//! new charge: noise or a sample drawn anew would be a new release. Files lie in the job's work folder and go when the server has
 //! them and the job is over; of long jobs the oldest accepted ones go earlier.
 
 use std::fs;
@@ -59,12 +59,14 @@ pub enum Kept {
     Accepted,
 }
 
-/// A vector ready to be sent.
+/// A vector or a pool ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parcel {
-    /// The numbers, f32, little-endian.
+    /// As it travels ([`undertone_proto::vector`], [`undertone_proto::question`]).
     pub bytes: Vec<u8>,
-    /// SHA-256 of them, hex.
+    /// Numbers, or questions, in it.
+    pub length: u64,
+    /// SHA-256 of the bytes, hex.
     pub digest: String,
     /// The number of the receipt that pays for it; `None` for public data.
     pub receipt: Option<u64>,
@@ -80,7 +82,7 @@ impl Outbox {
         self.folder.join(format!("{series}-{round}.vector"))
     }
 
-    /// Keeps a finished vector; on disk when this returns.
+    /// Keeps a finished vector of `length` numbers, or a pool of as many questions, as it will travel; on disk when this returns.
     ///
     /// # Errors
     /// [`OutboxError`] when the disk refuses. Nothing may be sent then.
@@ -89,12 +91,12 @@ impl Outbox {
         store: &Store,
         series: &str,
         round: u32,
-        vector: &[f32],
+        bytes: &[u8],
+        length: u64,
         receipt: Option<u64>,
     ) -> Result<(), OutboxError> {
-        let bytes: Vec<u8> = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let digest = hex::encode(Sha256::digest(&bytes));
-        write_durably(&self.file(series, round), &bytes)?;
+        let digest = hex::encode(Sha256::digest(bytes));
+        write_durably(&self.file(series, round), bytes)?;
         // The row comes last: without it the file counts for nothing, and the round is paid again.
         store.write(|tx| {
             tx.execute(
@@ -108,7 +110,7 @@ impl Outbox {
                     series,
                     round,
                     digest,
-                    sql(vector.len() as u64),
+                    sql(length),
                     receipt.map(sql)
                 ],
             )
@@ -148,22 +150,22 @@ impl Outbox {
     /// # Errors
     /// [`OutboxError::Missing`] when none is stored, [`OutboxError::Damaged`] when it is not what was written.
     pub fn parcel(&self, store: &Store, series: &str, round: u32) -> Result<Parcel, OutboxError> {
-        let row: Option<(String, Option<i64>)> = store.read(|db| {
+        let row: Option<(String, i64, Option<i64>)> = store.read(|db| {
             db.query_row(
-                "SELECT digest, receipt FROM vector WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
+                "SELECT digest, length, receipt FROM vector WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
                 params![self.job.to_string(), self.dataset.to_string(), series, round],
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
             .optional()
             .map_err(StoreError::sqlite("look for a vector"))
         })?;
-        let (digest, receipt) = row.ok_or_else(|| OutboxError::Missing { series: series.to_owned(), round })?;
+        let (digest, length, receipt) = row.ok_or_else(|| OutboxError::Missing { series: series.to_owned(), round })?;
         let path = self.file(series, round);
         let bytes = fs::read(&path).map_err(FolderError::io("read", &path))?;
         if hex::encode(Sha256::digest(&bytes)) != digest {
             return Err(OutboxError::Damaged(path));
         }
-        Ok(Parcel { bytes, digest, receipt: receipt.map(|number| number as u64) })
+        Ok(Parcel { bytes, length: length as u64, digest, receipt: receipt.map(|number| number as u64) })
     }
 
     /// Notes that the server has a round's vector, and with it these receipts.
@@ -259,13 +261,12 @@ mod tests {
     #[test]
     fn a_kept_vector_is_sent_again_bit_for_bit() {
         let (_dir, store, outbox) = outbox();
-        let vector = [1.5_f32, -0.0, f32::MIN_POSITIVE];
+        let bits: Vec<u8> = [1.5_f32, -0.0, f32::MIN_POSITIVE].iter().flat_map(|value| value.to_le_bytes()).collect();
         assert_eq!(outbox.state(&store, "private", 1).expect("it is open"), Kept::Nothing);
-        outbox.keep(&store, "private", 1, &vector, Some(9)).expect("the disk has room");
+        outbox.keep(&store, "private", 1, &bits, 3, Some(9)).expect("the disk has room");
         assert_eq!(outbox.state(&store, "private", 1).expect("it is open"), Kept::Stored);
         let parcel = outbox.parcel(&store, "private", 1).expect("it is kept");
-        let bits: Vec<u8> = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
-        assert_eq!((parcel.bytes, parcel.receipt), (bits, Some(9)));
+        assert_eq!((parcel.bytes, parcel.length, parcel.receipt), (bits, 3, Some(9)));
         outbox.accepted(&store, "private", 1, &[9]).expect("it is open");
         assert_eq!(outbox.state(&store, "private", 1).expect("it is open"), Kept::Accepted);
     }
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn a_damaged_vector_is_never_sent() {
         let (_dir, store, outbox) = outbox();
-        outbox.keep(&store, "private", 1, &[1.0], None).expect("the disk has room");
+        outbox.keep(&store, "private", 1, &[1, 2, 3, 4], 1, None).expect("the disk has room");
         std::fs::write(outbox.file("private", 1), [0, 0, 0, 0]).expect("it is there");
         assert_eq!(outbox.state(&store, "private", 1).expect("it is open"), Kept::Nothing);
         assert!(matches!(outbox.parcel(&store, "private", 1), Err(OutboxError::Damaged(_))));
@@ -282,16 +283,16 @@ mod tests {
     #[test]
     fn an_accepted_vector_is_never_replaced() {
         let (_dir, store, outbox) = outbox();
-        outbox.keep(&store, "private", 1, &[1.0], Some(1)).expect("the disk has room");
+        outbox.keep(&store, "private", 1, &[1, 2, 3, 4], 1, Some(1)).expect("the disk has room");
         outbox.accepted(&store, "private", 1, &[1]).expect("it is open");
-        outbox.keep(&store, "private", 1, &[2.0], Some(2)).expect("the disk has room");
+        outbox.keep(&store, "private", 1, &[5, 6, 7, 8], 1, Some(2)).expect("the disk has room");
         assert_eq!(outbox.state(&store, "private", 1).expect("it is open"), Kept::Accepted);
     }
 
     #[test]
     fn nothing_is_left_of_a_job_that_is_over() {
         let (dir, store, outbox) = outbox();
-        outbox.keep(&store, "private", 1, &[1.0], None).expect("the disk has room");
+        outbox.keep(&store, "private", 1, &[1, 2, 3, 4], 1, None).expect("the disk has room");
         outbox.clear().expect("it is ours");
         outbox.clear().expect("nothing to remove is fine");
         assert!(!dir.path().join("work/outbox").exists());

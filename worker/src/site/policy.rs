@@ -9,6 +9,7 @@ mod edit;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use undertone_api::dataset::Visibility;
 use undertone_api::job::{Charge, Spec};
 use undertone_privacy::ledger::{Account, Budget, BudgetError, GridKind, LedgerError, ReservationId};
 use undertone_privacy::mechanism::PriceError;
-use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit};
+use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use super::folder::FolderError;
 
@@ -144,7 +145,21 @@ struct Jobs {
     #[serde(default)]
     approval: Approval,
     least_noise_multiplier: NoiseMultiplier,
+    #[serde(default = "least_threshold")]
+    least_threshold: NonZeroU32,
+    #[serde(default = "most_sampling_rate")]
+    most_sampling_rate: SamplingRate,
     most_epsilon_per_job: Epsilon,
+}
+
+/// What a file that says nothing of it demands: that of the template.
+const fn least_threshold() -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(9)
+}
+
+/// What a file that says nothing of it allows: that of the template.
+fn most_sampling_rate() -> SamplingRate {
+    SamplingRate::new(0.5).expect("one half is greater than 0 and at most 1")
 }
 
 /// What is said of one dataset.
@@ -181,6 +196,10 @@ pub struct Rules {
     pub kinds: Vec<String>,
     /// Least noise relative to the clip in any Gaussian release.
     pub least_noise_multiplier: NoiseMultiplier,
+    /// Least kept occurrences of any query that leaves.
+    pub least_threshold: NonZeroU32,
+    /// Largest share of its rows that a query log is sampled at.
+    pub most_sampling_rate: SamplingRate,
     /// Most ε of one job by itself, at the δ of the unit's lifetime limit.
     pub most_epsilon_per_job: Epsilon,
     /// Lifetime limits.
@@ -203,6 +222,22 @@ pub enum PolicyRefusal {
         asked: f64,
         /// What the policy sets.
         least: f64,
+    },
+    /// Too few occurrences.
+    #[error("the threshold of {asked} occurrences is below this site's least of {least} (`jobs.least_threshold`)")]
+    Threshold {
+        /// What the job asks for.
+        asked: u32,
+        /// What the policy sets.
+        least: u32,
+    },
+    /// Too many rows.
+    #[error("the sampling rate of {asked} is above this site's largest of {most} (`jobs.most_sampling_rate`)")]
+    Rate {
+        /// What the job asks for.
+        asked: f64,
+        /// What the policy sets.
+        most: f64,
     },
     /// No lifetime limit for this unit.
     #[error("this site has set no budget for the privacy unit `{0:?}`")]
@@ -260,6 +295,8 @@ impl Policy {
             approval: of.approval.unwrap_or(self.jobs.approval),
             kinds: self.jobs.kinds.clone(),
             least_noise_multiplier: self.jobs.least_noise_multiplier,
+            least_threshold: self.jobs.least_threshold,
+            most_sampling_rate: self.jobs.most_sampling_rate,
             most_epsilon_per_job: self.jobs.most_epsilon_per_job,
             limits: of.budget.or(self.budget),
         }
@@ -302,12 +339,21 @@ impl Rules {
                 }
                 Ok(())
             }
+            Event::SampledThreshold { sampling_rate, threshold, .. } => {
+                let (least, most) = (self.least_threshold, self.most_sampling_rate);
+                if *threshold < least {
+                    return Err(PolicyRefusal::Threshold { asked: threshold.get(), least: least.get() });
+                }
+                if sampling_rate.get() > most.get() {
+                    return Err(PolicyRefusal::Rate { asked: sampling_rate.get(), most: most.get() });
+                }
+                Ok(())
+            }
             // Their ε is their noise; the limits on ε judge it.
             Event::Laplace { .. }
             | Event::Pure { .. }
             | Event::Approximate { .. }
             | Event::DistributedDiscreteGaussian(_)
-            | Event::SampledThreshold { .. }
             | Event::TruncatedLaplace { .. } => Ok(()),
             Event::NonPrivate if self.visibility == Visibility::Open => Ok(()),
             Event::NonPrivate => Err(PolicyRefusal::Exact),

@@ -1,17 +1,28 @@
-//! Reads labels: one class for every 10 ms of an utterance, from where people have them.
+//! Labels: one class for every 10 ms of an utterance, from where people have them, or made by forced [`aligner`]s.
 //!
-//! Four forms are known, told apart by what a file begins with: run-length JSON Lines (`runs`), Kaldi's text archives of
-//! class numbers (`kaldi`), and phones in time as CTM (`ctm`) or as a folder of TextGrids (`textgrid`), which
-//! `phones` turns into tied classes. To add one: a file beside these, its variant of `Form`.
+//! Four forms are read, told apart by what a file begins with; `phones` turns phones into tied classes. To add one: a file
+//! beside these, its variant of `Form`.
+//!
+//! | form | one utterance | classes | read by |
+//! |---|---|---|---|
+//! | run lengths, JSON Lines | a line `{"u": id, "frames": N, "runs": [[class, frames], ...]}` | as written, 0 to 65,535 | `runs` |
+//! | Kaldi, `ali-to-pdf ... ark,t:` | a line `id class class ...` | as written; `--label-step 3` for a subsampled model | `kaldi` |
+//! | CTM, `ali-to-phones --ctm-output` and others | lines `id channel start duration phone [confidence]`, seconds | phones → states → tied classes | `ctm` |
+//! | TextGrid, Montreal Forced Aligner | a file `<id>.TextGrid` with an interval tier `phones` | phones → states → tied classes | `textgrid` |
+//! | none: transcripts | `--align pocketsphinx`: a line `id TEXT` in a `*.trans.txt` beside the recordings | the model's tied states | [`pocketsphinx`] |
 //!
 //! Aligners differ from our features by a frame or three at the end of a recording, so labels are cut or features left
 //! over, within a stated limit; beyond it the two are not of the same recording and [`Alignment::labels`] refuses. A line
 //! that does not hold is counted, with its number and the reason, and passed over.
 
+pub mod aligner;
 mod ctm;
+pub mod journal;
 mod kaldi;
-mod lines;
+pub(super) mod lines;
 mod phones;
+pub mod pocketsphinx;
+mod process;
 mod runs;
 mod textgrid;
 
@@ -130,6 +141,14 @@ pub enum AlignError {
         /// What is wrong with its first bad line, or that it is empty.
         reason: String,
     },
+    /// Packed or binary.
+    #[error("{path} is {what}")]
+    Packed {
+        /// The file.
+        path: PathBuf,
+        /// What it is, and how to make it text.
+        what: &'static str,
+    },
     /// Phones, and no word on which classes they become.
     #[error(
         "{0} names phones: say with --phone-frames how many frames a phone's state in its context needs for a class of its \
@@ -200,7 +219,11 @@ pub fn read(path: &Path, reading: &Reading) -> Result<Labels, AlignError> {
         return tied(path, reading, &phones, bad_lines);
     }
     let mut file = BufReader::new(std::fs::File::open(path).map_err(io)?);
-    let alignments = match form(file.fill_buf().map_err(io)?) {
+    let beginning = file.fill_buf().map_err(io)?;
+    if let Some(what) = packed(beginning) {
+        return Err(AlignError::Packed { path: path.to_path_buf(), what });
+    }
+    let alignments = match form(beginning) {
         Form::Ctm => {
             let (phones, bad_lines) = ctm::parse(file).map_err(io)?;
             return tied(path, reading, &phones, bad_lines);
@@ -217,19 +240,39 @@ pub fn read(path: &Path, reading: &Reading) -> Result<Labels, AlignError> {
     Ok(Labels { alignments, phones: None })
 }
 
-/// Judged by the first line that is not blank; what is like nothing is taken for run lengths, whose errors then say why.
+/// Judged by the first line that is like any form, so that one bad line does not decide; what is like nothing is taken for
+/// run lengths, whose errors then say why.
 fn form(beginning: &[u8]) -> Form {
     let whole = beginning.iter().rposition(|byte| *byte == b'\n').map_or(beginning, |end| &beginning[..end]);
     let text = String::from_utf8_lossy(whole);
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    if first.starts_with('{') {
-        Form::Runs
-    } else if kaldi::is_one(first) {
-        Form::Kaldi
-    } else if ctm::is_one(first) {
-        Form::Ctm
+    let of_line = |line: &str| {
+        if line.starts_with('{') {
+            Some(Form::Runs)
+        } else if kaldi::is_one(line) {
+            Some(Form::Kaldi)
+        } else if ctm::is_one(line) {
+            Some(Form::Ctm)
+        } else {
+            None
+        }
+    };
+    text.lines().map(str::trim).find_map(of_line).unwrap_or(Form::Runs)
+}
+
+/// What a file is that people have, but that is no text.
+fn packed(beginning: &[u8]) -> Option<&'static str> {
+    if beginning.starts_with(&[0x1F, 0x8B]) {
+        Some("compressed: unpack it with gunzip first")
+    } else if beginning
+        .iter()
+        .take_while(|byte| **byte != b'\n')
+        .collect::<Vec<_>>()
+        .windows(2)
+        .any(|two| two == [&0, &b'B'])
+    {
+        Some("a binary Kaldi archive: write it as text, `ali-to-pdf final.mdl ark:... ark,t:FILE`")
     } else {
-        Form::Runs
+        None
     }
 }
 

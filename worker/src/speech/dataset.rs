@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use undertone_api::dataset::{Content, usual_units};
 use undertone_privacy::PrivacyUnit;
 
 pub mod layout;
@@ -21,6 +22,8 @@ mod writer;
 pub use writer::{Description, Writer};
 
 use layout::{Entry, Header, Index};
+
+use super::features::Treatment;
 
 /// The file that holds features, labels and index.
 pub const DATA_FILE: &str = "data.bin";
@@ -48,12 +51,15 @@ pub struct SplitCounts {
     pub speakers: usize,
     /// Feature frames, at 100 a second.
     pub frames: u64,
+    /// Distinct users; 0 where there is no column of users.
+    #[serde(default)]
+    pub users: usize,
 }
 
 /// What a dataset is, without any of its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Version of the binary layout, [`layout::VERSION`] when written.
+    /// Version of the binary layout, see [`layout`].
     pub format: u32,
     /// The name its owner gave it.
     pub name: String,
@@ -75,8 +81,18 @@ pub struct Meta {
     pub sample_rate: u32,
     /// How the features were computed, in words.
     pub features: String,
+    /// The part of that which decides what they depend on; absent in older descriptions, whose features depend on their
+    /// utterance alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub treatment: Option<Treatment>,
     /// What the labels are, in words.
     pub labels: String,
+    /// The name of its column of users, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_column: Option<String>,
+    /// The units that its data keep apart, ascending: what a job may protect.
+    #[serde(default = "usual_units")]
+    pub units: Vec<PrivacyUnit>,
     /// When it was written (RFC 3339, UTC). Not part of the digest.
     pub created: String,
     /// SHA-256 of `data.bin`, hexadecimal: the identity of the content (`sha256sum data.bin` shows the same).
@@ -116,13 +132,15 @@ pub enum DatasetError {
         reason: &'static str,
     },
     /// Written by another version.
-    #[error("{path} has layout version {found}, this worker reads version {supported}: prepare the dataset again")]
+    #[error(
+        "{path} has layout version {found}, this worker reads versions up to {supported}: prepare the dataset again"
+    )]
     Version {
         /// The file looked at.
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// [`layout::VERSION`].
+        /// The newest that it reads.
         supported: u32,
     },
     /// Shorter or longer than it says it is.
@@ -155,9 +173,17 @@ pub enum DatasetError {
         /// Digest of the bytes on disk.
         found: String,
     },
-    /// Speech has no such unit.
-    #[error("a speech dataset has no privacy unit {0:?}: choose `record` (utterance) or `speaker`")]
-    Unit(PrivacyUnit),
+    /// There is no column of users.
+    #[error(
+        "dataset `{0}` has no column of users: propose the job for `record` or `speaker`, or prepare the dataset with --units"
+    )]
+    NoUsers(String),
+    /// A unit whose features depend on others.
+    #[error(
+        "the features of dataset `{0}` were normalized by speaker, so that what one {1} holds depends on others: propose the \
+         job for `speaker`, or prepare the dataset with --normalize utterance"
+    )]
+    Mixed(String, &'static str),
     /// The target is there already.
     #[error("{0} exists already: choose another place, or --replace it")]
     Exists(PathBuf),
@@ -189,6 +215,8 @@ pub struct Utterance<'a> {
     pub labels: &'a [u16],
     /// Number of its speaker within this dataset, dense from 0; see [`Dataset::speaker_name`].
     pub speaker: u32,
+    /// Number of its user, dense from 0, where there is a column of users.
+    pub user: Option<u32>,
     /// What it may be used for.
     pub split: Split,
 }
@@ -262,7 +290,7 @@ impl Dataset {
     /// # Panics
     /// If `i` is not below [`Dataset::len`], as a slice would.
     pub fn utterance(&self, i: usize) -> Utterance<'_> {
-        let Entry { offset, frames, speaker, split, ref id } = self.index.entries[i];
+        let Entry { offset, frames, speaker, user, split, ref id } = self.index.entries[i];
         let values = frames as usize * self.meta.inputs;
         let start = offset as usize;
         let middle = start + values * size_of::<f32>();
@@ -272,6 +300,7 @@ impl Dataset {
             features: bytemuck::cast_slice(&self.map[start..middle]),
             labels: bytemuck::cast_slice(&self.map[middle..end]),
             speaker,
+            user,
             split,
         }
     }
@@ -286,25 +315,45 @@ impl Dataset {
     /// utterance, so the order is the same at every opening. Together they are exactly [`Dataset::split`].
     ///
     /// # Errors
-    /// [`DatasetError::Unit`] for a unit that speech does not have.
+    /// [`DatasetError::NoUsers`] where there is no column of users; [`DatasetError::Mixed`] when what a unit holds depends
+    /// on others, so that no job can protect it.
     pub fn units(&self, unit: PrivacyUnit, split: Split) -> Result<Vec<Vec<usize>>, DatasetError> {
-        let utterances = self.split(split);
+        let apart = self.meta.treatment.is_none_or(|treatment| treatment.normalization.keeps_records_apart());
+        let name = || self.meta.name.clone();
         match unit {
-            PrivacyUnit::Record => Ok(utterances.into_iter().map(|i| vec![i]).collect()),
-            PrivacyUnit::Speaker => {
-                let mut place: BTreeMap<u32, usize> = BTreeMap::new();
-                let mut units: Vec<Vec<usize>> = Vec::new();
-                for i in utterances {
-                    let at = *place.entry(self.index.entries[i].speaker).or_insert(units.len());
-                    if at == units.len() {
-                        units.push(Vec::new());
-                    }
-                    units[at].push(i);
-                }
-                Ok(units)
+            PrivacyUnit::User if self.index.users.is_empty() => Err(DatasetError::NoUsers(name())),
+            PrivacyUnit::Record if !apart => Err(DatasetError::Mixed(name(), "record")),
+            PrivacyUnit::User if !apart && !self.index.users_hold_speakers() => {
+                Err(DatasetError::Mixed(name(), "user"))
             }
-            PrivacyUnit::User => Err(DatasetError::Unit(unit)),
+            _ => Ok(self.groups(unit, split)),
         }
+    }
+
+    /// As [`Dataset::units`], of data that need no protection: whether units depend on each other is not asked, and
+    /// speakers stand for users where there is no column of users.
+    pub fn groups(&self, unit: PrivacyUnit, split: Split) -> Vec<Vec<usize>> {
+        let mut place: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut units: Vec<Vec<usize>> = Vec::new();
+        for i in self.split(split) {
+            let Entry { speaker, user, .. } = self.index.entries[i];
+            let key = match unit {
+                PrivacyUnit::Record => i as u32,
+                PrivacyUnit::Speaker => speaker,
+                PrivacyUnit::User => user.unwrap_or(speaker),
+            };
+            let at = *place.entry(key).or_insert(units.len());
+            if at == units.len() {
+                units.push(Vec::new());
+            }
+            units[at].push(i);
+        }
+        units
+    }
+
+    /// The name of a user, by the owner's ids, for the site's own eyes; `None` if there is no such number.
+    pub fn user_name(&self, user: u32) -> Option<&str> {
+        self.index.users.get(user as usize).map(AsRef::as_ref)
     }
 
     /// The name of a speaker in the corpus, for the site's own eyes; `None` if there is no such number.
@@ -340,7 +389,8 @@ impl Dataset {
         let damaged = |reason: String| DatasetError::Damaged { path: path.to_path_buf(), reason };
         let meta = &self.meta;
         let stated = (header.inputs as usize, header.classes as usize, header.frames, self.len());
-        if stated != (meta.inputs, meta.classes, meta.frames, meta.utterances) {
+        let one_story = meta.unit_column.is_none() == self.index.users.is_empty();
+        if stated != (meta.inputs, meta.classes, meta.frames, meta.utterances) || !one_story {
             return Err(damaged(format!("{META_FILE} describes another {DATA_FILE}")));
         }
         for i in 0..self.len() {
@@ -364,18 +414,23 @@ impl Dataset {
 /// # Errors
 /// [`DatasetError`] if there is none, or if it is of another version.
 pub fn read_meta(dir: &Path) -> Result<Meta, DatasetError> {
-    /// The one field every version has.
+    /// The one field every version has, and the one that a dataset of speech never has.
     #[derive(Deserialize)]
     struct Versioned {
         format: u32,
+        #[serde(default)]
+        content: Content,
     }
     let path = dir.join(META_FILE);
     let text = fs::read(&path).map_err(DatasetError::io("read", &path))?;
-    let Ok(Versioned { format: found }) = serde_json::from_slice(&text) else {
+    let Ok(Versioned { format: found, content }) = serde_json::from_slice(&text) else {
         return Err(DatasetError::Foreign { path, reason: "no layout version in its description" });
     };
-    if found != layout::VERSION {
-        return Err(DatasetError::Version { path, found, supported: layout::VERSION });
+    if content != Content::Speech {
+        return Err(DatasetError::Foreign { path, reason: "it holds queries, not speech" });
+    }
+    if !(layout::VERSION..=layout::WITH_USERS).contains(&found) {
+        return Err(DatasetError::Version { path, found, supported: layout::WITH_USERS });
     }
     serde_json::from_slice(&text)
         .map_err(|source| DatasetError::Damaged { path, reason: format!("unreadable description, {source}") })

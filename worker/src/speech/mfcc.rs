@@ -109,23 +109,6 @@ impl Mfcc {
     }
 }
 
-/// Subtracts from each coefficient its mean over this utterance (cepstral mean normalisation): what a microphone and a
-/// room add. `features` is `[frames, COEFFICIENTS]`. Uses nothing but the utterance itself, so nothing can leak by it.
-pub fn subtract_mean(features: &mut [f32]) {
-    let frames = features.len() / COEFFICIENTS;
-    let mut means = [0.0_f64; COEFFICIENTS];
-    for frame in features.chunks_exact(COEFFICIENTS) {
-        for (mean, value) in means.iter_mut().zip(frame) {
-            *mean += f64::from(*value) / frames as f64;
-        }
-    }
-    for frame in features.chunks_exact_mut(COEFFICIENTS) {
-        for (value, mean) in frame.iter_mut().zip(&means) {
-            *value = (f64::from(*value) - mean) as f32;
-        }
-    }
-}
-
 /// Hann to the power 0.85: Povey's window, which is zero at the edges only.
 fn window() -> Vec<f32> {
     let step = 2.0 * PI / (WINDOW - 1) as f64;

@@ -1,11 +1,18 @@
-//! The acoustic model: features → LSTM → linear → senone classes, and its gradients.
+//! The acoustic model: features → (convolution over frames) → recurrent layers → (layer norm) → linear → senone classes, and
+//! its gradients.
 //!
-//! Parameters are one flat vector, so that a gradient is a vector, an average is a vector and a step is a loop:
+//! Parameters are one flat vector, so that a gradient is a vector, an average is a vector and a step is a loop. In it lie, one
+//! after another, the matrices of the parts that the model has, row-major:
 //!
-//! | part | shape (row-major) | rows |
+//! | part | shape | rows |
 //! |---|---|---|
-//! | `lstm` | `[inputs + 1 + hidden, 4 · hidden]` | inputs, bias, previous output; columns: gates i, f, g, o |
-//! | `linear` | `[hidden + 1, classes]` | outputs of the LSTM, bias |
+//! | `context` | `[frames · inputs + 1, hidden]` | inputs of each frame seen, the earliest first, then the bias |
+//! | `layer1` … `layer4` | `[fed + 1 + hidden, gates · hidden]` for each direction | what it is fed, bias, its previous output; columns: gates i, f, g, o of an LSTM, reset, update, candidate of a GRU |
+//! | `normalize` | `[2, width]` | scales, shifts |
+//! | `output` | `[width + 1, classes]` | outputs of the last layer (forward, then backward), bias |
+//!
+//! `width` is hidden, twice that with two directions; a layer is fed the inputs, hidden after a convolution, width after
+//! another layer. Some parts may be frozen: they compute, and are neither trained nor exchanged ([`subset`]).
 //!
 //! Features are normalized by a mean and a deviation that the lead computed from its public data; they belong to the model
 //! file and are not trained. There is no layer that mixes examples (batch normalization is forbidden here: it would make
@@ -13,51 +20,20 @@
 //!
 //! A unit's gradient depends on nothing but the unit, to the last bit: [`gradient`] says how, and a test holds it.
 
+mod body;
 mod file;
 pub mod gradient;
-
-use std::ops::Range;
+mod shape;
+pub mod subset;
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use undertone_api::job::dp_sgd::Parts;
 
-use crate::dp::layers::linear::Linear;
-use crate::dp::layers::lstm::Lstm;
+use crate::dp::layers::Layer as _;
 
 pub use file::ModelError;
-
-/// Dimensions of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// Coefficients of a frame.
-    pub inputs: usize,
-    /// Units of the LSTM.
-    pub hidden: usize,
-    /// Classes.
-    pub classes: usize,
-}
-
-impl Shape {
-    /// The recurrent layer.
-    pub const fn lstm(&self) -> Lstm {
-        Lstm { inputs: self.inputs, hidden: self.hidden }
-    }
-
-    /// The output layer.
-    pub const fn linear(&self) -> Linear {
-        Linear { hidden: self.hidden, classes: self.classes }
-    }
-
-    /// Number of trained parameters.
-    pub const fn parameters(&self) -> usize {
-        self.lstm().parameters() + self.linear().parameters()
-    }
-
-    /// Where the recurrent layer lies in the flat vector; the output layer is the rest.
-    pub const fn recurrent(&self) -> Range<usize> {
-        0..self.lstm().parameters()
-    }
-}
+pub use shape::Shape;
 
 /// Mean and deviation of each coefficient, from public data.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +66,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model of random parameters, uniform within 1/√hidden, forget gates open: the same for the same seed.
+    /// A model of random parameters, each layer's as its kind asks for (weights uniform within 1/√ of what they see or of the
+    /// hidden units, forget gates open, scales 1): the same for the same seed.
     ///
     /// # Panics
     /// If the normalizer is for another number of inputs.
@@ -100,14 +77,9 @@ impl Model {
             "normalizer and model have the same inputs"
         );
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        let reach = 1.0 / (shape.hidden as f32).sqrt();
         let mut uniform = || (rng.next_u32() >> 8) as f32 / (1 << 23) as f32 - 1.0;
-        let mut parameters: Vec<f32> = (0..shape.parameters()).map(|_| uniform() * reach).collect();
-        let bias = shape.inputs * 4 * shape.hidden;
-        parameters[bias..bias + 4 * shape.hidden].fill(0.0);
-        parameters[bias + shape.hidden..bias + 2 * shape.hidden].fill(1.0);
-        let linear_bias = shape.parameters() - shape.classes;
-        parameters[linear_bias..].fill(0.0);
+        let mut parameters = vec![0.0; shape.parameters()];
+        shape.stack(Parts::default()).initialize(&mut parameters, &mut uniform);
         Self { shape, normalizer, parameters }
     }
 

@@ -1,33 +1,46 @@
 //! Turns a folder of recordings and a file of labels into a dataset.
 //!
-//! The folder is LibriSpeech-style, `[<subset>/]<speaker>/<chapter>/<id>.flac|wav`; transcripts may lie there and are not
-//! read. Whatever cannot be used is left out and named in a [`Report`], which stays at the site inside the dataset's
+//! The folder is LibriSpeech-style, `[<subset>/]<speaker>/<chapter>/<id>.flac|wav`; transcripts may lie there and are
+//! read only where labels are made from them. Whatever cannot be used is left out and named in a [`Report`], which stays at the site inside the dataset's
 //! folder. Either a whole dataset appears under the output, or nothing does. What is chosen depends on each utterance and
 //! its speaker alone, never on chance, so the same input gives the same digest.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::align::{self, AlignError, Alignments, Labels, Reading};
+use super::align::aligner::{AlignerError, Identity};
+use super::align::journal::JournalError;
+use super::align::pocketsphinx::PocketSphinx;
+use super::align::{self, AlignError, Alignments, Labels, PhoneMap, Reading};
 use super::audio::LONGEST;
-use super::dataset::{Dataset, DatasetError, Description, Split, Writer};
+use super::dataset::{Dataset, DatasetError, Description, Meta, Split, Writer, read_meta};
+use super::features::Treatment;
 use super::mfcc;
 use super::progress::Progress;
 
 mod classes;
+mod forced;
 mod report;
+mod rows;
 mod scan;
+mod transcripts;
+mod units;
 mod work;
 
 pub use classes::{ClassMap, ClassMapError};
-pub use report::{Problem, Report};
+pub use report::{Aligned, Problem, Report};
 pub use scan::{ScanError, Speakers, Take};
+pub use units::{UnitTable, UnitsError};
 
+use forced::Forced;
+use rows::Rows;
 use scan::Recording;
-use work::{Outcome, Settings};
+use units::Units;
+use work::{Outcome, Ready, Settings};
 
 /// The file inside a dataset that holds the [`ClassMap`] it was made with.
 pub const CLASSES_FILE: &str = "classes.json";
-/// The file inside a dataset that holds the [`PhoneMap`](align::PhoneMap) it was made with.
+/// The file inside a dataset that holds the [`PhoneMap`] it was made with.
 pub const PHONES_FILE: &str = "phones.json";
 
 /// What to prepare, and how.
@@ -35,8 +48,10 @@ pub const PHONES_FILE: &str = "phones.json";
 pub struct Options {
     /// The folder of recordings.
     pub input: PathBuf,
-    /// The file of labels, see [`align`].
+    /// The file of labels, see [`align`]; with an `aligner`, the [`Journal`](align::journal::Journal) it writes to.
     pub alignments: PathBuf,
+    /// What makes the labels, by the transcripts beside the recordings; none where they are there already.
+    pub aligner: Option<PocketSphinx>,
     /// How to read them.
     pub reading: Reading,
     /// Where the dataset's folder will be.
@@ -54,10 +69,12 @@ pub struct Options {
     /// The part of the utterances to hold out for tests, 0 to 1. Whole utterances, chosen by a hash of the id: more
     /// recordings never move an utterance from test to training.
     pub hold_out: f64,
+    /// Who each utterance belongs to, if users are a unit of this dataset.
+    pub units: Option<UnitTable>,
     /// How labels become classes.
     pub classes: Classes,
-    /// Whether each utterance's mean is subtracted from its features.
-    pub subtract_mean: bool,
+    /// What becomes of the cepstra.
+    pub treatment: Treatment,
     /// How many frames labels and features may differ by.
     pub tolerance: usize,
     /// The longest recording, seconds.
@@ -69,11 +86,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual: all speakers, all utterances, nothing held out, classes from the labels, mean subtracted.
+    /// The usual: all speakers, all utterances, nothing held out, classes from the labels, each utterance's mean subtracted.
     pub fn new(input: &Path, alignments: &Path, output: &Path, name: &str) -> Self {
         Self {
             input: input.to_path_buf(),
             alignments: alignments.to_path_buf(),
+            aligner: None,
             reading: Reading::default(),
             output: output.to_path_buf(),
             replace: false,
@@ -82,8 +100,9 @@ impl Options {
             speakers: Speakers::All,
             take: Take::All,
             hold_out: 0.0,
+            units: None,
             classes: Classes::FromLabels,
-            subtract_mean: true,
+            treatment: Treatment::default(),
             tolerance: align::TOLERANCE,
             longest: LONGEST,
             created: String::new(),
@@ -95,7 +114,7 @@ impl Options {
 /// How labels become classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Classes {
-    /// As many as the largest label of the chosen utterances needs.
+    /// As many as the largest label of the chosen utterances needs; where they are made here, as many as the aligner knows.
     FromLabels,
     /// So many; a label that is not below is an error.
     Count(usize),
@@ -115,6 +134,26 @@ pub enum PrepareError {
     /// The file of labels.
     #[error(transparent)]
     Align(#[from] AlignError),
+    /// The program that makes labels.
+    #[error(transparent)]
+    Aligner(AlignerError),
+    /// Where it keeps them.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The table of units.
+    #[error(transparent)]
+    Units(#[from] UnitsError),
+    /// The users of a line of versions would be others.
+    #[error(
+        "dataset `{name}` protects users by {before:?}, and what was spent on it was spent for these: keep --unit-column \
+         {before}, or prepare under another --name"
+    )]
+    UnitColumn {
+        /// The dataset.
+        name: String,
+        /// The column it has.
+        before: String,
+    },
     /// The output.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
@@ -135,7 +174,7 @@ pub enum PrepareError {
         classes: usize,
     },
     /// Recordings there are, but none that can be used.
-    #[error("none of the {found} recordings chosen in {input} can be used; nothing was written ({first}; {summary})")]
+    #[error("none of the {found} recordings chosen in {input} can be used; nothing was written ({first}; {summary}{})", hint.as_ref().map(|id| format!("; the labels are of utterances such as {id}")).unwrap_or_default())]
     Nothing {
         /// The folder.
         input: PathBuf,
@@ -145,6 +184,8 @@ pub enum PrepareError {
         first: String,
         /// How many of which.
         summary: String,
+        /// An utterance that has labels, when no recording has.
+        hint: Option<String>,
     },
 }
 
@@ -159,38 +200,62 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     if !options.replace && options.output.symlink_metadata().is_ok() {
         return Err(DatasetError::Exists(options.output.clone()).into());
     }
-    let Labels { alignments, phones } = align::read(&options.alignments, &options.reading)?;
+    check_column(options)?;
+    let units = options.units.as_ref().map(|table| Ok::<_, UnitsError>((table, Units::read(table)?))).transpose()?;
+    let read = match options.aligner {
+        Some(_) => None,
+        None => Some(align::read(&options.alignments, &options.reading)?),
+    };
     let found = scan::scan(&options.input)?;
-    let mut report = Report::new(options, &found, &alignments);
-    let chosen = scan::choose(found.recordings, options)?;
+    let mut report = Report::new(options, &found);
+    let ids: BTreeSet<String> = found.recordings.iter().map(|recording| recording.id.clone()).collect();
+    let mut chosen = scan::choose(found.recordings, options)?;
     report.chosen = chosen.len();
-    let map = match &phones {
-        // All classes of the map, whichever occur here: another dataset made with it has the same.
-        Some(phones) if options.classes == Classes::FromLabels => ClassMap::identity(phones.classes()),
+    if let Some((table, units)) = &units {
+        units.cover(table, chosen.iter().map(|recording| recording.id.as_str()))?;
+    }
+    let Made { alignments, phones, by } = match (read, &options.aligner) {
+        (Some(Labels { alignments, phones }), _) => Made { alignments, phones, by: None },
+        (None, Some(aligner)) => make(aligner, options, &mut chosen, &mut report, progress)?,
+        (None, None) => Made::default(),
+    };
+    report.labelled(&alignments, ids.iter().map(String::as_str));
+    let map = match (&phones, &by) {
+        // All classes of the map, or of the aligner, whichever occur here: another dataset made with it has the same.
+        (Some(phones), _) if options.classes == Classes::FromLabels => ClassMap::identity(phones.classes()),
+        (_, Some(by)) if options.classes == Classes::FromLabels => ClassMap::identity(by.classes),
         _ => class_map(options, &chosen, &alignments)?,
     };
 
     let start = if options.replace { Writer::replace } else { Writer::create };
-    let mut writer = start(&options.output, description(options, &map))?;
+    let mut writer = start(&options.output, description(options, &map, by.as_ref()))?;
     let settings = Settings { options, alignments: &alignments, map: &map };
     progress.start("Computing features", chosen.len() as u64);
+    let mut write = |recording: &Recording, ready: &Ready| {
+        let split = split(&recording.id, options.hold_out);
+        let user = units.as_ref().and_then(|(_, units)| units.of(&recording.id));
+        writer.push_of(&recording.id, (&recording.speaker, user), split, &ready.features, &ready.labels)
+    };
+    let mut rows = Rows::new(options.treatment);
     work::each(&settings, &chosen, progress, |recording, outcome| match outcome {
         Outcome::Kept(ready) => {
             report.keep(&ready);
-            let split = split(&recording.id, options.hold_out);
-            writer.push(&recording.id, &recording.speaker, split, &ready.features, &ready.labels)
+            rows.take(recording, ready, &mut write)
         }
         Outcome::Left(problem) => {
             report.leave(problem);
             Ok(())
         }
     })?;
+    rows.finish(&mut write)?;
     progress.finish();
 
     if writer.is_empty() {
         let (input, found) = (options.input.clone(), report.chosen);
         let (first, summary) = (report.first_left(), report.problem_counts());
-        return Err(PrepareError::Nothing { input, found, first, summary });
+        let strangers = report.surplus_alignments == alignments.by_id.len();
+        let hint = alignments.by_id.keys().next().filter(|_| strangers).cloned();
+        return Err(PrepareError::Nothing { input, found, first, summary, hint });
     }
     if options.classes != Classes::FromLabels {
         writer.attach(CLASSES_FILE, &map)?;
@@ -205,6 +270,43 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     // What was just written must open: this reads it back once, from the disk's point of view.
     Dataset::open(&options.output)?;
     Ok(report)
+}
+
+/// The labels, however they came.
+#[derive(Default)]
+struct Made {
+    alignments: Alignments,
+    phones: Option<PhoneMap>,
+    by: Option<Identity>,
+}
+
+/// Has the chosen recordings aligned; those that have no labels after that are chosen no more.
+fn make(
+    aligner: &PocketSphinx,
+    options: &Options,
+    chosen: &mut Vec<Recording>,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Made, PrepareError> {
+    let Forced { alignments, problems, by, resumed } = forced::align(aligner, options, chosen, progress)?;
+    chosen.retain(|recording| alignments.by_id.contains_key(&recording.id));
+    for problem in problems {
+        report.leave(problem);
+    }
+    let (program, identity) = (by.program.clone(), by.identity.clone());
+    report.aligner = Some(Aligned { program, identity, resumed, labels: options.alignments.clone() });
+    Ok(Made { alignments, phones: None, by: Some(by) })
+}
+
+/// That a dataset that is replaced keeps protecting the users it has.
+fn check_column(options: &Options) -> Result<(), PrepareError> {
+    let Some(UnitTable { column, .. }) = options.units.as_ref().filter(|_| options.replace) else { return Ok(()) };
+    match read_meta(&options.output) {
+        Ok(Meta { unit_column: Some(before), name, .. }) if before != *column => {
+            Err(PrepareError::UnitColumn { name, before })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The map from labels to classes that the options ask for.
@@ -232,15 +334,17 @@ fn class_map(options: &Options, chosen: &[Recording], alignments: &Alignments) -
     }
 }
 
-fn description(options: &Options, map: &ClassMap) -> Description {
-    let mean = if options.subtract_mean { "mean of the utterance subtracted" } else { "mean kept" };
+fn description(options: &Options, map: &ClassMap, by: Option<&Identity>) -> Description {
+    let by = by.map(|by| format!(", by {} ({})", by.program, by.identity.get(..12).unwrap_or(&by.identity)));
     Description {
         name: options.name.clone(),
-        inputs: mfcc::COEFFICIENTS,
+        inputs: options.treatment.inputs(),
         classes: map.classes(),
         sample_rate: super::audio::RATE,
-        features: format!("{}, {mean}", mfcc::DESCRIPTION),
-        labels: map.describe(),
+        features: format!("{}, {}", mfcc::DESCRIPTION, options.treatment.describe()),
+        treatment: options.treatment,
+        unit_column: options.units.as_ref().map(|units| units.column.clone()),
+        labels: map.describe() + &by.unwrap_or_default(),
         created: options.created.clone(),
     }
 }

@@ -23,6 +23,14 @@ mod text;
 mod voice;
 mod warp;
 
+/// Somebody says `text`, for tests that need speech: mono at 16 kHz; `None` where flite is not installed.
+#[cfg(test)]
+pub(crate) fn spoken(text: &str) -> Option<Vec<f32>> {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let said = Engines::default().speak(&engine::REFERENCE, text, &dir.path().join("said.wav"));
+    said.inspect_err(|error| eprintln!("passed over: {error}")).ok().map(|(samples, _)| samples)
+}
+
 pub use engine::Engines;
 pub use phones::{CLASSES, PHONES, STATES};
 pub use voice::{Speaker, Voice};

@@ -28,6 +28,17 @@ fn tenth(before: u64, after: u64, total: u64) -> Option<u64> {
 }
 
 impl Bar {
+    fn begin(&self, what: &str, total: u64, template: &str) {
+        let style = ProgressStyle::with_template(template)
+            .expect("the template is a constant that indicatif reads")
+            .progress_chars("=> ");
+        let bar = ProgressBar::new(total).with_style(style).with_message(what.to_owned());
+        if bar.is_hidden() {
+            eprintln!("{what}: {total}");
+        }
+        self.with(|state| *state = Some(State { bar, what: what.to_owned(), total, done: AtomicU64::new(0) }));
+    }
+
     fn with(&self, act: impl FnOnce(&mut Option<State>)) {
         // A poisoned lock means that a worker thread panicked; what is shown still holds.
         act(&mut self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
@@ -36,14 +47,18 @@ impl Bar {
 
 impl Progress for Bar {
     fn start(&self, what: &str, total: u64) {
-        let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed} (left {eta})")
-            .expect("the template is a constant that indicatif reads")
-            .progress_chars("=> ");
-        let bar = ProgressBar::new(total).with_style(style).with_message(what.to_owned());
-        if bar.is_hidden() {
-            eprintln!("{what}: {total}");
-        }
-        self.with(|state| *state = Some(State { bar, what: what.to_owned(), total, done: AtomicU64::new(0) }));
+        self.begin(what, total, "{msg} [{bar:30}] {pos}/{len} {elapsed} (left {eta})");
+    }
+
+    fn start_bytes(&self, what: &str, total: u64) {
+        let template = "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed} (left {eta})";
+        self.begin(what, total, template);
+    }
+
+    fn resume(&self, steps: u64) {
+        self.advance(steps);
+        // What is left is judged by what this run does.
+        self.with(|state| state.iter().for_each(|state| state.bar.reset_eta()));
     }
 
     fn advance(&self, steps: u64) {
@@ -87,6 +102,10 @@ mod tests {
         bar.finish();
         bar.start("Work", 2);
         bar.advance(2);
+        bar.finish();
+        bar.start_bytes("Reading", 10);
+        bar.resume(4);
+        bar.advance(6);
         bar.finish();
     }
 }

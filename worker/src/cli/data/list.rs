@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::DataError;
+use crate::site::datasets::Described;
 use crate::site::folder::Folder;
-use crate::speech::dataset::{Dataset, DatasetError, Meta, read_meta};
+use crate::speech::dataset::DatasetError;
 
 /// Show this site's datasets.
 #[derive(Debug, Args)]
@@ -34,7 +35,7 @@ impl List {
 }
 
 /// A folder's name, and the dataset in it.
-type Row = (String, Result<Meta, DatasetError>);
+type Row = (String, Result<Described, DatasetError>);
 
 /// One row for each folder that is not hidden: its name, and what it is.
 fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
@@ -49,8 +50,8 @@ fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
         let entry = entry.map_err(io)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if !name.starts_with('.') && entry.path().is_dir() {
-            let whole = || Dataset::open(&entry.path()).map(|dataset| dataset.meta().clone());
-            rows.push((name, if check { whole() } else { read_meta(&entry.path()) }));
+            let read = if check { Described::check } else { Described::read };
+            rows.push((name, read(&entry.path())));
         }
     }
     rows.sort_by(|a, b| a.0.cmp(&b.0));
@@ -59,19 +60,47 @@ fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
 
 fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("NAME".len());
-    let line = |name: &str, [train, speakers, test, frames, classes, digest]: [&str; 6]| {
-        format!("{name:width$}  {train:>7}  {speakers:>8}  {test:>6}  {frames:>10}  {classes:>7}  {digest}\n")
+    let line = |name: &str, [kind, train, speakers, users, test, frames, classes, digest]: [&str; 8]| {
+        format!(
+            "{name:width$}  {kind:7}  {train:>9}  {speakers:>8}  {users:>8}  {test:>8}  {frames:>10}  {classes:>7}  {digest}\n"
+        )
     };
-    let head = line("NAME", ["TRAIN", "SPEAKERS", "TEST", "FRAMES", "CLASSES", "DIGEST"]);
-    let row = |(name, meta): &Row| match meta {
+    let head = line("NAME", ["KIND", "TRAIN", "SPEAKERS", "USERS", "TEST", "FRAMES", "CLASSES", "DIGEST"]);
+    let row = |(name, described): &Row| match described {
         Err(error) => format!("{name:width$}  {error}\n"),
-        Ok(meta) => {
-            let counts =
-                [meta.train.utterances, meta.train.speakers, meta.test.utterances].map(|count| count.to_string());
-            let (frames, classes) = (meta.frames.to_string(), meta.classes.to_string());
-            let digest = meta.digest.get(..12).unwrap_or(&meta.digest);
-            line(name, [&counts[0], &counts[1], &counts[2], &frames, &classes, digest])
+        Ok(described) => {
+            let cells = cells(described);
+            line(name, cells.each_ref().map(String::as_str))
         }
     };
     std::iter::once(head).chain(rows.iter().map(row)).collect()
+}
+
+/// What a line says beside the name. A dash where the kind has no such thing; queries are counted by occurrence, their users
+/// and labels where they have any.
+fn cells(described: &Described) -> [String; 8] {
+    let none = || "-".to_owned();
+    let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
+    match described {
+        Described::Speech(meta) => [
+            "speech".to_owned(),
+            meta.train.utterances.to_string(),
+            meta.train.speakers.to_string(),
+            meta.unit_column.as_ref().map_or_else(none, |_| meta.train.users.to_string()),
+            meta.test.utterances.to_string(),
+            meta.frames.to_string(),
+            meta.classes.to_string(),
+            short(&meta.digest),
+        ],
+        Described::Queries(meta) => [
+            "queries".to_owned(),
+            meta.train.occurrences.to_string(),
+            none(),
+            if meta.has_users() { format!("~{}", meta.train.users) } else { none() },
+            meta.test.occurrences.to_string(),
+            none(),
+            if meta.has_labels() { meta.labels.len().to_string() } else { none() },
+            short(&meta.digest),
+        ],
+    }
 }

@@ -1,31 +1,53 @@
-//! `data prepare`: from recordings and labels to a dataset of this site.
+//! `data prepare`: from recordings and labels, or from query logs (see [`super::query_log`]), to a dataset of this site.
 
 use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use undertone_api::dataset::Visibility;
 
+use super::query_log::{self, QueryLog};
 use super::{Bar, DataError, threads};
 use crate::site::folder::Folder;
 use crate::site::policy::declare;
+use crate::speech::align::pocketsphinx::PocketSphinx;
 use crate::speech::align::{self, PhoneMap, Reading, Tying};
 use crate::speech::audio;
-use crate::speech::prepare::{self, ClassMap, Classes, Options, Speakers, Take};
+use crate::speech::features::{Deltas, Normalization, Treatment};
+use crate::speech::prepare::{self, ClassMap, Classes, Options, Speakers, Take, UnitTable};
 
-/// Turn a folder of recordings and their labels into a dataset of this site.
+/// Turn a folder of recordings and their labels, or query logs, into a dataset of this site.
 #[derive(Debug, Args)]
 pub(super) struct Prepare {
-    /// Folder of recordings: <subset>/<speaker>/<chapter>/<id>.flac or .wav.
-    #[arg(long, value_name = "FOLDER")]
-    input: PathBuf,
+    /// Folder of recordings: <subset>/<speaker>/<chapter>/<id>.flac or .wav. For query logs see --queries.
+    #[arg(long, value_name = "FOLDER", required_unless_present = "queries")]
+    input: Option<PathBuf>,
     /// Labels, one line an utterance: {"u": id, "frames": N, "runs": [[class, frames], ...]}; or Kaldi's `ali-to-pdf` as
     /// text; or phones in time, as a CTM file or a folder of TextGrids (Montreal Forced Aligner).
-    #[arg(long, value_name = "FILE|FOLDER")]
-    alignments: PathBuf,
+    ///
+    /// With --align: the file of such lines that labels are kept in as they are made, and taken from when the command is
+    /// run again; unless named, `<dataset>.alignments.jsonl` beside the dataset's folder.
+    #[arg(long, value_name = "FILE|FOLDER", required_unless_present_any = ["align", "queries"])]
+    alignments: Option<PathBuf>,
+    /// Make the labels, by forced alignment of the transcripts that lie beside the recordings (`*.trans.txt`, a line
+    /// `ID TEXT` for each). Interrupted, it goes on where it stopped.
+    #[arg(long, value_enum, conflicts_with_all = ["label_step", "phone_frames", "phone_map"])]
+    align: Option<With>,
+    /// For --align: a Python that has the package `pocketsphinx`.
+    #[arg(long, value_name = "PYTHON", env = "UNDERTONE_ALIGNER", default_value = "python3")]
+    aligner_command: PathBuf,
+    /// For --align: another acoustic model than PocketSphinx's own for US English. All participants of a job need the same.
+    #[arg(long, value_name = "FOLDER", requires = "align")]
+    model: Option<PathBuf>,
+    /// For --align: another pronouncing dictionary, in the model's phones: PocketSphinx's own with words added, say.
+    #[arg(long, value_name = "FILE", requires = "align")]
+    dictionary: Option<PathBuf>,
+    /// For --align: seconds that an utterance may take; its own length if that is more. Then it is left out.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    align_seconds: u32,
     /// Frames of 10 ms that one number of a Kaldi archive stands for: 3 for a model with frame subsampling.
     #[arg(long, value_name = "FRAMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     label_step: u32,
@@ -38,17 +60,17 @@ pub(super) struct Prepare {
     phone_map: Option<PathBuf>,
     /// Name of the dataset. Its budget belongs to the name: prepare new versions under the same one.
     #[arg(long)]
-    name: String,
+    pub(super) name: String,
     /// Another folder to make than the site's `data/<name>`.
     #[arg(long, value_name = "FOLDER")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Put the new dataset in the place of one that is there.
     #[arg(long)]
-    replace: bool,
+    pub(super) replace: bool,
     /// Who may learn what: `private` (differentially private releases only), `open` (exact gradients too, for the
     /// comparison) or `public`. Written into the site's policy.
     #[arg(long, value_enum, default_value_t = Reach::Private)]
-    visibility: Reach,
+    pub(super) visibility: Reach,
     /// Only this subset; may be repeated.
     #[arg(long = "subset", value_name = "NAME")]
     subsets: Vec<String>,
@@ -67,9 +89,17 @@ pub(super) struct Prepare {
     /// All but the first N utterances of each speaker.
     #[arg(long, value_name = "N")]
     skip: Option<usize>,
-    /// Share of the utterances to hold out for tests, 0 to 1; 1 makes a dataset for tests only.
+    /// Whose each utterance is, for jobs that protect users: a table (CSV; TSV if its name ends so) with a header, utterance
+    /// ids in its first column, and a row for every utterance.
+    #[arg(long, value_name = "FILE", requires = "unit_column")]
+    units: Option<PathBuf>,
+    /// The column of --units that counts: a patient, a caller, a session.
+    #[arg(long, value_name = "NAME", requires = "units")]
+    unit_column: Option<String>,
+    /// Share of the utterances to hold out for tests, 0 to 1; 1 makes a dataset for tests only. Of query logs: of the users,
+    /// or of the different queries where there is no --user-column.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    hold_out: f64,
+    pub(super) hold_out: f64,
     /// Number of classes; without it, one more than the largest label. All participants of a job need the same.
     #[arg(long, value_name = "N", conflicts_with_all = ["least_frames", "class_map"])]
     classes: Option<usize>,
@@ -79,20 +109,27 @@ pub(super) struct Prepare {
     /// Use the classes.json of another dataset.
     #[arg(long, value_name = "FILE")]
     class_map: Option<PathBuf>,
-    /// Keep the mean of each utterance's features, which otherwise is subtracted.
-    #[arg(long)]
-    keep_mean: bool,
+    /// The mean to subtract from the features: of each `utterance`, of all that a `speaker` said, or `none`. By speaker, a
+    /// recording's features depend on the speaker's other recordings: jobs that protect single recordings are then refused.
+    #[arg(long, value_enum, default_value_t = Mean::Utterance)]
+    normalize: Mean,
+    /// Slopes over time beside the 13 coefficients: 0 for none, 1 for deltas (26 numbers a frame), 2 for deltas and
+    /// delta-deltas (39). All participants of a job need the same.
+    #[arg(long, value_name = "ORDERS", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
+    deltas: u8,
     /// How many frames labels and features may differ by.
     #[arg(long, value_name = "FRAMES", default_value_t = align::TOLERANCE)]
     tolerance: usize,
     /// The longest recording to read, seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = audio::LONGEST)]
     longest: f64,
+    #[command(flatten)]
+    pub(super) log: QueryLog,
 }
 
 /// Who may learn what, as an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Reach {
+pub(super) enum Reach {
     Private,
     Open,
     Public,
@@ -108,29 +145,70 @@ impl From<Reach> for Visibility {
     }
 }
 
+/// What makes labels, as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum With {
+    #[value(name = "pocketsphinx")]
+    PocketSphinx,
+}
+
+/// Which mean, as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mean {
+    None,
+    Utterance,
+    Speaker,
+}
+
+impl From<Mean> for Normalization {
+    fn from(mean: Mean) -> Self {
+        match mean {
+            Mean::None => Self::None,
+            Mean::Utterance => Self::Utterance,
+            Mean::Speaker => Self::Speaker,
+        }
+    }
+}
+
 impl Prepare {
     pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), DataError> {
-        let options = self.options(folder, now)?;
         if self.output.is_some() && self.visibility != Reach::Private {
             let reason = "only for a dataset of the site: leave --output out".to_owned();
             return Err(DataError::Argument { argument: "--visibility", reason });
         }
-        let report = prepare::prepare(&options, &Bar::default())?;
+        let (report, output) = match &self.input {
+            Some(input) => {
+                let options = self.options(input, folder, now)?;
+                (prepare::prepare(&options, &Bar::default())?.to_string(), options.output)
+            }
+            // Clap asks for --queries where there is no --input.
+            None => query_log::prepare(self, folder, now)?,
+        };
         if self.visibility != Reach::Private {
             declare(&folder.policy(), &self.name, self.visibility.into())?;
         }
-        writeln!(out, "{report}\nLies in          {}", options.output.display()).map_err(DataError::Print)
+        writeln!(out, "{report}\nLies in          {}", output.display()).map_err(DataError::Print)
     }
 
-    fn options(&self, folder: &Folder, now: OffsetDateTime) -> Result<Options, DataError> {
+    /// Where the dataset will lie.
+    pub(super) fn place(&self, folder: &Folder) -> Result<PathBuf, DataError> {
         // Also with --output: the name is the folder's name wherever the dataset is taken later.
         let in_site = folder.dataset(&self.name)?;
-        let output = self.output.clone().unwrap_or(in_site);
+        Ok(self.output.clone().unwrap_or(in_site))
+    }
+
+    fn options(&self, input: &Path, folder: &Folder, now: OffsetDateTime) -> Result<Options, DataError> {
+        let output = self.place(folder)?;
+        // Clap asks for --alignments where there is no --align.
+        let alignments = self.alignments.clone().unwrap_or_else(|| {
+            let mut beside = output.as_os_str().to_owned();
+            beside.push(".alignments.jsonl");
+            beside.into()
+        });
         let argument = |argument, reason: &str| DataError::Argument { argument, reason: reason.to_owned() };
         if !(self.longest > 0.0 && self.longest <= 86_400.0) {
             return Err(argument("--longest", "between 0 and 86400 seconds"));
         }
-        let created = now.to_offset(time::UtcOffset::UTC).replace_nanosecond(0).unwrap_or(now).format(&Rfc3339);
         Ok(Options {
             reading: Reading {
                 step: self.label_step,
@@ -142,6 +220,13 @@ impl Prepare {
                     (None, None) => None,
                 },
             },
+            aligner: self.align.map(|With::PocketSphinx| PocketSphinx {
+                command: self.aligner_command.clone(),
+                model: self.model.clone(),
+                dictionary: self.dictionary.clone(),
+                seconds: self.align_seconds,
+            }),
+            units: self.units.clone().zip(self.unit_column.clone()).map(|(path, column)| UnitTable { path, column }),
             replace: self.replace,
             subsets: self.subsets.clone(),
             speakers: self.speakers()?,
@@ -157,12 +242,19 @@ impl Prepare {
                 (.., Some(path)) => Classes::Map(ClassMap::read(path)?),
                 _ => Classes::FromLabels,
             },
-            subtract_mean: !self.keep_mean,
+            treatment: Treatment {
+                normalization: self.normalize.into(),
+                deltas: match self.deltas {
+                    0 => Deltas::None,
+                    1 => Deltas::First,
+                    _ => Deltas::Second,
+                },
+            },
             tolerance: self.tolerance,
             longest: self.longest,
-            created: created.map_err(|_| argument("the clock", "shows a year that has no RFC 3339 form"))?,
+            created: dated(now)?,
             threads: threads(),
-            ..Options::new(&self.input, &self.alignments, &output, &self.name)
+            ..Options::new(input, &alignments, &output, &self.name)
         })
     }
 
@@ -184,6 +276,13 @@ impl Prepare {
             _ => Ok(Speakers::All),
         }
     }
+}
+
+/// The date of a dataset: RFC 3339 in UTC, to the second.
+pub(super) fn dated(now: OffsetDateTime) -> Result<String, DataError> {
+    let date = now.to_offset(time::UtcOffset::UTC).replace_nanosecond(0).unwrap_or(now).format(&Rfc3339);
+    let reason = "shows a year that has no RFC 3339 form".to_owned();
+    date.map_err(|_| DataError::Argument { argument: "the clock", reason })
 }
 
 /// Reads `FROM..TO`.

@@ -1,4 +1,4 @@
-//! `data synthesize`: a small corpus of synthetic speakers.
+//! `data synthesize`: a small corpus of synthetic speakers, or a synthetic query log.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Bar, DataError, threads};
+use crate::queries::synthesize as query_log;
 use crate::speech::synthesize::{self, ALIGNMENTS_FILE, CLASSES, Config, Engines, Subset};
 
-/// Make a small corpus of synthetic speakers (needs flite and espeak-ng).
+/// Make a small corpus of synthetic speakers (needs flite and espeak-ng), or with --queries a synthetic query log.
 #[derive(Debug, Args)]
 pub(super) struct Synthesize {
-    /// Folder to make.
-    #[arg(long, value_name = "FOLDER")]
+    /// Folder to make; with --queries, the file: .csv, .tsv, .jsonl or .parquet.
+    #[arg(long, value_name = "FOLDER|FILE")]
     output: PathBuf,
     /// Number of speakers, all in the subset `synthetic`.
     #[arg(long, value_name = "N", default_value_t = 8, conflicts_with = "subsets")]
@@ -26,13 +27,37 @@ pub(super) struct Synthesize {
     /// Utterances of each speaker.
     #[arg(long, value_name = "N", default_value_t = 12)]
     utterances: usize,
-    /// Decides voices and texts.
+    /// Decides voices and texts, or queries.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Make a query log instead: columns session, text, intent and split; which text comes next follows Zipf's law.
+    #[arg(long, conflicts_with_all = ["speakers", "subsets", "outliers", "utterances"])]
+    queries: bool,
+    /// For --queries: rows.
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "queries")]
+    rows: u64,
+    /// For --queries: different texts there may be; unless given, a tenth of the rows, and at least 1000.
+    #[arg(long, value_name = "N", requires = "queries")]
+    distinct: Option<u64>,
+    /// For --queries: how steep Zipf's law is; 0 for all equally often.
+    #[arg(long, value_name = "S", default_value_t = 1.1, requires = "queries")]
+    exponent: f64,
+    /// For --queries: rows of a session on average.
+    #[arg(long, value_name = "N", default_value_t = 4.0, requires = "queries")]
+    session_rows: f64,
+    /// For --queries: share of the sessions whose split is `test`.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "queries")]
+    test_share: f64,
+    /// For --queries: share of the rows that are broken, to see what becomes of them.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "queries")]
+    malformed_share: f64,
 }
 
 impl Synthesize {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), DataError> {
+        if self.queries {
+            return self.log(out);
+        }
         let config = self.config();
         let report = synthesize::corpus(&config, &Bar::default())?;
         let place = config.output.display();
@@ -46,6 +71,30 @@ impl Synthesize {
              --classes {CLASSES} --subset {} --name <name>",
             report.engines.join("; "),
             config.subsets[0].name,
+        )
+        .map_err(DataError::Print)
+    }
+
+    fn log(&self, out: &mut dyn Write) -> Result<(), DataError> {
+        let usual = query_log::Config::new(self.rows, self.seed);
+        let config = query_log::Config {
+            queries: self.distinct.unwrap_or(usual.queries),
+            exponent: self.exponent,
+            session: self.session_rows,
+            test: self.test_share,
+            malformed: self.malformed_share,
+            ..usual
+        };
+        let report = query_log::log(&config, &self.output, &Bar::default())?;
+        let place = self.output.display();
+        writeln!(
+            out,
+            "Log              {place} (synthetic: nobody asked any of it)\n\
+             Rows             {} in {} sessions, {} of them broken\n\
+             Next             undertone-worker data prepare --queries {place} --user-column session --name <name>\n\
+             \u{20}                or, as public and labelled data: --label-column intent --subset-column split \
+             --test-subset test --visibility public",
+            config.rows, report.sessions, report.malformed,
         )
         .map_err(DataError::Print)
     }

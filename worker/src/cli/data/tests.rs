@@ -40,13 +40,30 @@ fn from_nothing_to_a_list_of_datasets() {
     let listed = data(dir, "list --check").unwrap();
     let lines: Vec<&str> = listed.lines().collect();
     assert_eq!(lines.len(), 3, "{listed}");
-    assert!(lines[1].starts_with("odd ") && lines[2].contains(&dataset.meta().digest[..12]), "{listed}");
+    assert!(lines[1].starts_with("odd   speech ") && lines[2].contains(&dataset.meta().digest[..12]), "{listed}");
     std::fs::write(dir.join("site/data/ward/data.bin"), "x").unwrap();
     let damaged = data(dir, "list --check").unwrap();
     assert!(damaged.contains("is not an Undertone dataset"), "{damaged}");
     assert!(data(dir, &format!("{prepare} --name ward --subset ward")).unwrap_err().contains("--replace"));
     data(dir, &format!("{prepare} --classes 126 --name ward --subset ward --replace")).unwrap();
     assert_eq!(Dataset::open(&dir.join("site/data/ward")).unwrap().meta().digest, dataset.meta().digest);
+}
+
+#[test]
+fn recordings_whose_aligner_is_missing_are_told_how_to_get_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    data(dir, "synthesize --output {}/corpus --speakers 1 --utterances 2").unwrap();
+    let prepare = "prepare --input {}/corpus --name ward --align pocketsphinx --aligner-command";
+    let refused = data(dir, &format!("{prepare} {{}}/none")).unwrap_err();
+    assert!(refused.contains("pip install pocketsphinx") && !dir.join("site/data").exists(), "{refused}");
+    let Some(aligner) = crate::speech::fixture::aligner() else { return };
+    let made = data(dir, &format!("{prepare} {}", aligner.display())).unwrap();
+    assert!(made.contains("2 chosen, 2 kept") && made.contains("by pocketsphinx 5.1.1, 0 of them earlier"), "{made}");
+    let again = data(dir, &format!("{prepare} {} --replace --deltas 2", aligner.display())).unwrap();
+    assert!(again.contains("by pocketsphinx 5.1.1, 2 of them earlier"), "{again}");
+    assert!(dir.join("site/data/ward.alignments.jsonl").is_file() && data(dir, "list").unwrap().lines().count() == 2);
+    assert_eq!(Dataset::open(&dir.join("site/data/ward")).unwrap().meta().inputs, 39);
 }
 
 #[test]
@@ -66,7 +83,89 @@ fn arguments_that_contradict_or_mean_nothing_are_refused_by_name() {
     assert!(refused("--hold-out 2").contains("--hold-out"));
     assert!(refused("--output {}/o --visibility public").contains("--visibility"));
     assert!(refused("").contains("--alignments"));
+    assert!(refused("--align pocketsphinx --label-step 3").contains("--label-step"));
+    assert!(refused("--align pocketsphinx --aligner-command {}/none").contains("--input"), "no recordings come first");
+    assert!(refused("--model {}/m").contains("--align"));
+    assert!(refused("--units {}/u.csv").contains("--unit-column"));
+    assert!(refused("--units {}/u.csv --unit-column patient").contains("--units"));
+    assert!(refused("--deltas 3").contains("--deltas"));
+    assert!(refused("--normalize batch").contains("utterance"));
+    assert!(data(dir.path(), "prepare --input x --name n").unwrap_err().contains("--alignments"));
     assert!(data(dir.path(), "prepare --input x --alignments y --name ../up").unwrap_err().contains("../up"));
     assert!(data(dir.path(), "synthesize --output {}/c --subset ward").unwrap_err().contains("NAME=SPEAKERS"));
     assert!(data(dir.path(), "synthesize --output {}/c --speakers 3 --subset a=1").unwrap_err().contains("--subset"));
+}
+
+#[test]
+fn from_nothing_to_datasets_of_queries() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let made = data(
+        dir,
+        "synthesize --queries --output {}/log.csv --rows 2000 --test-share 0.2 --malformed-share 0.01 --seed 4",
+    )
+    .unwrap();
+    assert!(made.contains("synthetic: nobody asked any of it") && made.contains("2000 in "), "{made}");
+    let private = data(dir, "prepare --queries {}/log.csv --user-column session --name ward").unwrap();
+    assert!(private.contains("2000 found") && private.contains("NFC, lower case, single blanks"), "{private}");
+    assert!(private.contains("site/data/ward") && private.contains("shown in report.json"), "{private}");
+    let labelled = "--label-column intent --subset-column split --test-subset test";
+    let refused = data(dir, &format!("prepare --queries {{}}/log.csv {labelled} --name commons")).unwrap_err();
+    assert!(refused.contains("--label-column") && refused.contains("--visibility public"), "{refused}");
+    let public =
+        data(dir, &format!("prepare --queries {{}}/log.csv {labelled} --name commons --visibility public")).unwrap();
+    assert!(public.contains("Labels           12 (column intent)"), "{public}");
+    let listed = data(dir, "list --check").unwrap();
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((lines[1][..2].join(" "), lines[1][7]), ("commons queries".to_owned(), "12"));
+    assert_eq!((lines[2][..2].join(" "), lines[2][3], lines[2][7]), ("ward queries".to_owned(), "-", "-"));
+    assert!(lines[2][4].starts_with('~') && lines[1][4] == "-", "{listed}");
+    let shown =
+        data(dir, "prepare --queries {}/log.csv --name strict --punctuation drop --digits zero --form nfkc").unwrap();
+    assert!(shown.contains("NFKC, lower case, no punctuation, every digit 0, single blanks"), "{shown}");
+    std::fs::write(dir.join("site/data/ward/rows/000000.parquet"), "x").unwrap();
+    assert!(data(dir, "list --check").unwrap().contains("truncated"));
+}
+
+#[test]
+fn arguments_of_query_logs_and_of_recordings_do_not_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.csv"), "text\nhello\n").unwrap();
+    let refused = |args: &str| data(dir.path(), &format!("prepare --name n {args}")).unwrap_err();
+    assert!(refused("--queries {}/a.csv --input {}").contains("--input"));
+    assert!(refused("--queries {}/a.csv --deltas 1").contains("--deltas"));
+    assert!(refused("--queries {}/a.csv --alignments x").contains("--alignments"));
+    assert!(refused("--input {} --alignments x --user-column u").contains("--user-column"));
+    assert!(refused("--queries {}/a.csv --user-column who").contains("no column \"who\""));
+    assert!(refused("--queries {}/a.csv --test-subset test").contains("--subset-column"));
+    assert!(refused("--queries {}/a.csv --case upper").contains("`lower`"));
+    assert!(refused("--queries {}/a.csv --delimiter ab").contains("ASCII"));
+    assert!(refused("--queries {}/a.csv --hold-out 2").contains("--hold-out"));
+    assert!(refused("").contains("--input"));
+    let synthesize = |args: &str| data(dir.path(), &format!("synthesize --output {{}}/q.csv {args}")).unwrap_err();
+    assert!(synthesize("--queries --speakers 3").contains("--speakers"));
+    assert!(synthesize("--rows 3").contains("--queries"));
+    assert!(synthesize("--queries --rows 0").contains("--rows"));
+    data(dir.path(), "prepare --queries {}/a.csv --name n --longest-query 5 --header text").unwrap();
+}
+
+#[test]
+fn a_forecast_says_what_gates_would_let_through_of_a_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let rare = (0..100).fold(String::new(), |rows, text| rows + &format!("rare {text},1\n"));
+    std::fs::write(dir.join("log.csv"), format!("text,count\nwhere is my card,1000\n{rare}")).unwrap();
+    data(dir, "prepare --queries {}/log.csv --count-column count --name ward").unwrap();
+    let told = data(dir, "forecast ward --rates 0.25,1 --thresholds 1,20,1000").unwrap();
+    let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(told.starts_with("ward has 1100 occurrences of 101 to "), "{told}");
+    assert_eq!(lines[2], ["rate", "0.25", "1"]);
+    // A quarter of the rare ones survive a threshold of one; only the frequent one the others, and not a thousand times at ¼.
+    assert_eq!(
+        lines[3..],
+        [["threshold", "1", "26", "101"], ["threshold", "20", "1", "1"], ["threshold", "1000", "0", "1"]]
+    );
+    assert!(data(dir, "forecast ward --rates 2").unwrap_err().contains("--rates"));
+    assert!(data(dir, "forecast ward --thresholds 0").unwrap_err().contains("--thresholds"));
+    assert!(data(dir, "forecast nobody").is_err());
 }

@@ -25,7 +25,7 @@ use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
 /// Names the site's folder to the process that is to die there.
-const SITE: &str = "UNDERTONE_TEST_SITE";
+pub(super) const SITE: &str = "UNDERTONE_TEST_SITE";
 /// What an aborted process ends with.
 const ABORTED: i32 = 6;
 
@@ -51,9 +51,9 @@ async fn live(folder: &Path) {
     .await;
 }
 
-/// Has this test binary live a round at the place, in the test `name`, and die at `point`.
-async fn die(place: &Place, name: &str, point: &str) {
-    let module = module_path!().split_once("::").map_or("", |(_, module)| module);
+/// Has this test binary live a round at the place, in the test `name` of `module`, and die at `point`.
+pub(super) async fn die(place: &Place, module: &str, name: &str, point: &str) {
+    let module = module.split_once("::").map_or("", |(_, module)| module);
     let mut command = Command::new(std::env::current_exe().expect("it is running"));
     command.args(["--exact", &format!("{module}::{name}")]).env(SITE, place.dir.path()).env(fault::VARIABLE, point);
     let output = beside(move || command.output().expect("the test binary can be run")).await;
@@ -62,7 +62,7 @@ async fn die(place: &Place, name: &str, point: &str) {
 }
 
 /// Releases that the site's ledger holds paid.
-fn paid(site: &Site) -> u64 {
+pub(super) fn paid(site: &Site) -> u64 {
     let books = site.ledger.books().expect("it is open");
     books.accounts.values().flat_map(|book| book.account.reservations()).map(Reservation::committed).sum()
 }
@@ -74,7 +74,13 @@ async fn a_process_that_died_between_payment_and_vector_has_paid_and_pays_again(
     }
     let server = start(false).await;
     let place = Place::new(&server, TEMPLATE);
-    die(&place, "a_process_that_died_between_payment_and_vector_has_paid_and_pays_again", fault::AFTER_COMMIT).await;
+    die(
+        &place,
+        module_path!(),
+        "a_process_that_died_between_payment_and_vector_has_paid_and_pays_again",
+        fault::AFTER_COMMIT,
+    )
+    .await;
     let site = place.site();
     assert_eq!(paid(&site), 1, "the payment was on disk");
     let mut again = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
@@ -99,6 +105,7 @@ async fn a_process_that_died_between_vector_and_sending_sends_the_same_bits_for_
     let place = Place::new(&server, TEMPLATE);
     die(
         &place,
+        module_path!(),
         "a_process_that_died_between_vector_and_sending_sends_the_same_bits_for_the_same_payment",
         fault::AFTER_STORE,
     )

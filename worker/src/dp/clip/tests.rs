@@ -1,5 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "the numbers of a test are in range")]
 
+mod adversary;
+
 use proptest::prelude::*;
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 

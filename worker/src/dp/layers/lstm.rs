@@ -4,13 +4,13 @@
 //! first, so that those still running are always the first few. Each row of a step is one chain of fused
 //! multiply-adds in a fixed order: what a frame computes does not depend on who walks beside it.
 
-mod panel;
+pub(in crate::dp) mod panel;
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::scalar::{sigmoid, tanh};
+use crate::dp::kernels::scalar::{sigmoid, tanh};
 use crate::dp::vector::vectorized;
 use panel::Panels;
 

@@ -1,4 +1,4 @@
-//! Where an arm stands, on disk: parameters, optimizer, round. Written whole or not at all.
+//! Where an arm stands, on disk: parameters, optimizer, mean of the iterates, round. Written whole or not at all.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -6,49 +6,83 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use undertone_api::job::dp_sgd::Optimizer as Rule;
+use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
 
+use crate::dp::optimizer::iterates::Iterates;
 use crate::dp::optimizer::{Memory, Optimizer};
 use crate::run::RunError;
-use crate::speech::model::Model;
 
 /// A standing that can be gone on from.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Checkpoint {
     /// Rounds (or epochs) done.
     pub(super) round: u32,
     /// Seconds they took.
     pub(super) seconds: f64,
-    /// Parameters after them.
+    /// Trained parameters after them.
     pub(super) parameters: Vec<f32>,
     /// The optimizer after them.
     pub(super) optimizer: Optimizer,
+    /// The mean of the parameters after each of them, where they are averaged.
+    pub(super) iterates: Option<Iterates>,
 }
 
-fn path(folder: &Path, series: &str) -> PathBuf {
+/// What a checkpoint must be of to be gone on from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// Trained parameters.
+    pub(super) length: usize,
+    /// The rule of the steps.
+    pub(super) rule: Rule,
+    /// The averaging of iterates.
+    pub(super) averaging: Option<Ema>,
+}
+
+impl Plan {
+    /// Where an arm stands before its first round.
+    pub(super) fn begin(self, parameters: Vec<f32>) -> Checkpoint {
+        Checkpoint {
+            round: 0,
+            seconds: 0.0,
+            parameters,
+            optimizer: Optimizer::new(self.rule, self.length),
+            iterates: self.averaging.map(|ema| Iterates::new(ema.decay, self.length)),
+        }
+    }
+}
+
+/// Where the checkpoint of a series lies.
+pub(super) fn path(folder: &Path, series: &str) -> PathBuf {
     folder.join(format!("{series}.checkpoint"))
 }
 
 impl Checkpoint {
-    /// Writes a checkpoint over the last one of the series; durable when this returns.
+    /// What is measured, kept and published: the mean of the iterates where they are averaged, else the parameters.
+    pub(super) fn result(&self) -> &[f32] {
+        match &self.iterates {
+            Some(iterates) if iterates.steps() > 0 => iterates.mean(),
+            _ => &self.parameters,
+        }
+    }
+
+    /// Writes it over the last one of the series; durable when this returns.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses.
-    pub(super) fn save(
-        folder: &Path,
-        series: &str,
-        round: u32,
-        seconds: f64,
-        model: &Model,
-        optimizer: &Optimizer,
-    ) -> Result<(), RunError> {
-        let Memory { steps, first, second } = optimizer.memory();
-        let parts = [("parameters", model.parameters()), ("first", first), ("second", second)].map(|(name, values)| {
-            (name, values.len(), values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
-        });
+    pub(super) fn save(&self, folder: &Path, series: &str) -> Result<(), RunError> {
+        let Memory { steps, first, second, noise } = self.optimizer.memory();
+        let mean = self.iterates.as_ref().map_or(&[][..], Iterates::mean);
+        let averaged = self.iterates.as_ref().map_or(0, Iterates::steps);
+        let parts = [("parameters", &self.parameters[..]), ("first", first), ("second", second), ("mean", mean)].map(
+            |(name, values)| (name, values.len(), values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()),
+        );
+        // Numbers are written in the shortest form that is read back to the same bits.
         let about = HashMap::from([
-            ("round".to_owned(), round.to_string()),
-            ("seconds".to_owned(), seconds.to_string()),
+            ("round".to_owned(), self.round.to_string()),
+            ("seconds".to_owned(), self.seconds.to_string()),
             ("steps".to_owned(), steps.to_string()),
+            ("noise".to_owned(), noise.to_string()),
+            ("averaged".to_owned(), averaged.to_string()),
         ]);
         let views: Result<Vec<_>, _> = parts
             .iter()
@@ -65,19 +99,19 @@ impl Checkpoint {
         })
     }
 
-    /// Reads the last checkpoint of a series; `None` when there is none, or when it is not one of this model and rule.
-    /// Then the series is replayed from its start, which costs time and no privacy.
-    pub(super) fn load(folder: &Path, series: &str, model: &Model, rule: Rule) -> Option<Self> {
+    /// Reads the last checkpoint of a series; `None` when there is none, or when it is not one of this plan. Then the series
+    /// is replayed from its start, which costs time and no privacy.
+    pub(super) fn load(folder: &Path, series: &str, plan: Plan) -> Option<Self> {
         let path = path(folder, series);
         let file = fs::read(&path).ok()?;
-        let checkpoint = Self::read(&file, model, rule);
+        let checkpoint = Self::read(&file, plan);
         if checkpoint.is_none() {
             tracing::warn!(path = %path.display(), "the checkpoint is not readable; starting this part of the job again");
         }
         checkpoint
     }
 
-    fn read(file: &[u8], model: &Model, rule: Rule) -> Option<Self> {
+    fn read(file: &[u8], plan: Plan) -> Option<Self> {
         let (_, header) = SafeTensors::read_metadata(file).ok()?;
         let about = header.metadata().as_ref()?;
         let tensors = SafeTensors::deserialize(file).ok()?;
@@ -85,14 +119,27 @@ impl Checkpoint {
             let (values, _) = tensors.tensor(name).ok()?.data().as_chunks::<4>();
             Some(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect::<Vec<f32>>())
         };
-        let (parameters, length) = (vector("parameters")?, model.parameters().len());
-        let memory =
-            Memory { steps: about.get("steps")?.parse().ok()?, first: vector("first")?, second: vector("second")? };
-        (parameters.len() == length).then_some(Self {
+        // Checkpoints of before there was a rule that needs it do not say how much noise is in the second moment.
+        let noise = about.get("noise").map_or(Some(0.0), |noise| noise.parse().ok())?;
+        let memory = Memory {
+            steps: about.get("steps")?.parse().ok()?,
+            first: vector("first")?,
+            second: vector("second")?,
+            noise,
+        };
+        let iterates = match plan.averaging {
+            None => None,
+            Some(ema) => {
+                let mean = vector("mean").filter(|mean| mean.len() == plan.length)?;
+                Some(Iterates::resume(ema.decay, about.get("averaged")?.parse().ok()?, mean))
+            }
+        };
+        Some(Self {
             round: about.get("round")?.parse().ok()?,
             seconds: about.get("seconds")?.parse().ok()?,
-            parameters,
-            optimizer: Optimizer::resume(rule, length, memory)?,
+            parameters: vector("parameters").filter(|parameters| parameters.len() == plan.length)?,
+            optimizer: Optimizer::resume(plan.rule, plan.length, memory)?,
+            iterates,
         })
     }
 }
@@ -108,4 +155,67 @@ fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
         File::open(folder)?.sync_all()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
+
+    use super::{Checkpoint, Plan};
+    use crate::dp::optimizer::Direction;
+
+    const PLAN: Plan =
+        Plan { length: 3, rule: Rule::DpAdam { learning_rate: 0.01 }, averaging: Some(Ema { decay: 0.9 }) };
+
+    fn walked() -> Checkpoint {
+        let mut standing = PLAN.begin(vec![0.1, -0.2, 0.3]);
+        for round in 1..=5 {
+            let vector = [round as f32, 0.1, -1.0 / 3.0];
+            standing.optimizer.step(
+                &mut standing.parameters,
+                Direction::averaged(&vector, 0.1 / f64::from(round)),
+                0.7,
+            );
+            standing.iterates.as_mut().unwrap().add(&standing.parameters);
+            (standing.round, standing.seconds) = (round, f64::from(round) / 3.0);
+        }
+        standing
+    }
+
+    #[test]
+    fn a_standing_is_read_back_to_the_bit() {
+        let (dir, standing) = (tempfile::tempdir().unwrap(), walked());
+        standing.save(dir.path(), "private").unwrap();
+        assert_eq!(Checkpoint::load(dir.path(), "private", PLAN), Some(standing));
+        assert_eq!(Checkpoint::load(dir.path(), "open", PLAN), None);
+    }
+
+    #[test]
+    fn a_standing_of_another_plan_is_not_gone_on_from() {
+        let dir = tempfile::tempdir().unwrap();
+        walked().save(dir.path(), "private").unwrap();
+        let sgd = Rule::Sgd { learning_rate: 0.1, momentum: 0.9 };
+        for plan in [Plan { length: 4, ..PLAN }, Plan { rule: sgd, ..PLAN }] {
+            assert_eq!(Checkpoint::load(dir.path(), "private", plan), None);
+        }
+        PLAN.begin(vec![0.0; 3]).save(dir.path(), "private").unwrap();
+        let mut plain = Plan { averaging: None, ..PLAN }.begin(vec![0.5; 3]);
+        plain.save(dir.path(), "private").unwrap();
+        assert_eq!(Checkpoint::load(dir.path(), "private", PLAN), None, "without the mean that the plan asks for");
+        plain.round = 9;
+        assert_ne!(Checkpoint::load(dir.path(), "private", Plan { averaging: None, ..PLAN }), Some(plain));
+    }
+
+    #[test]
+    fn what_is_published_is_the_mean_once_there_is_one() {
+        let start = PLAN.begin(vec![1.0, 2.0, 3.0]);
+        assert_eq!(start.result(), [1.0, 2.0, 3.0]);
+        let standing = walked();
+        assert_eq!(standing.result(), standing.iterates.as_ref().unwrap().mean());
+        assert_ne!(standing.result(), standing.parameters);
+        let plain = Plan { averaging: None, ..PLAN }.begin(vec![1.0, 2.0, 3.0]);
+        assert_eq!(plain.result(), plain.parameters);
+    }
 }

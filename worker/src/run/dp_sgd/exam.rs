@@ -1,10 +1,11 @@
 //! Measuring, on public test sets only, at the lead.
 
-use undertone_api::job::dp_sgd::{Spec, TestResult};
+use undertone_api::id::DatasetId;
+use undertone_api::job::dp_sgd::{Content, Spec, TestResult, TestSet};
 
 use super::go_on;
-use super::site::{check_model, example};
-use crate::dp::layers::linear::Score;
+use super::site::{Site, check_model, example};
+use crate::dp::layers::output::Score;
 use crate::run::{Exchange, RunError};
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
@@ -14,7 +15,11 @@ use crate::speech::model::gradient::Engine;
 const UTTERANCES: usize = 32;
 
 /// The test sets of a job.
-pub(super) struct Exam(Vec<(String, Dataset, Vec<usize>)>);
+pub(super) struct Exam {
+    sets: Vec<(String, Dataset, Vec<usize>)>,
+    /// What they are, by content, in the same order.
+    contents: Vec<Content>,
+}
 
 impl Exam {
     /// Opens them all.
@@ -22,13 +27,28 @@ impl Exam {
     /// # Errors
     /// [`RunError::Failed`] when one is not at this site or not whole.
     pub(super) fn open(spec: &Spec, exchange: &dyn Exchange) -> Result<Self, RunError> {
-        let open = |test: &undertone_api::job::dp_sgd::TestSet| {
+        let open = |test: &TestSet| {
             let dataset = Dataset::open(&exchange.dataset(test.dataset)?)?;
             let held_out = dataset.split(Split::Test);
             let utterances = if held_out.is_empty() { dataset.split(Split::Train) } else { held_out };
             Ok((test.name.clone(), dataset, utterances))
         };
-        spec.tests.iter().map(open).collect::<Result<_, _>>().map(Self)
+        let sets: Vec<(String, Dataset, Vec<usize>)> = spec.tests.iter().map(open).collect::<Result<_, RunError>>()?;
+        let content = |(test, set): (&TestSet, &(String, Dataset, Vec<usize>))| content(test.dataset, &set.1);
+        let contents = spec.tests.iter().zip(&sets).map(content).collect();
+        Ok(Self { sets, contents })
+    }
+
+    /// What the lead learned from and measured on, by content, each once: all of it is public.
+    pub(super) fn contents(&self, spec: &Spec, lead: &Site) -> Vec<Content> {
+        let own = spec.participants.first().map(|party| content(party.dataset, lead.dataset()));
+        let mut all: Vec<Content> = own.into_iter().collect();
+        for known in &self.contents {
+            if !all.contains(known) {
+                all.push(known.clone());
+            }
+        }
+        all
     }
 
     /// That a model fits all of them.
@@ -36,7 +56,7 @@ impl Exam {
     /// # Errors
     /// [`RunError::Failed`] naming the one that does not fit.
     pub(super) fn check(&self, inputs: usize, classes: usize) -> Result<(), RunError> {
-        self.0.iter().try_for_each(|(_, dataset, _)| check_model(dataset, inputs, classes))
+        self.sets.iter().try_for_each(|(_, dataset, _)| check_model(dataset, inputs, classes))
     }
 
     /// Frames, accuracy and mean loss of a model on each test set, in the spec's order.
@@ -49,8 +69,8 @@ impl Exam {
         engine: &mut Engine,
         exchange: &dyn Exchange,
     ) -> Result<Vec<TestResult>, RunError> {
-        let mut results = Vec::with_capacity(self.0.len());
-        for (name, dataset, utterances) in &self.0 {
+        let mut results = Vec::with_capacity(self.sets.len());
+        for (name, dataset, utterances) in &self.sets {
             let mut score = Score::default();
             for some in utterances.chunks(UTTERANCES) {
                 go_on(exchange)?;
@@ -66,4 +86,8 @@ impl Exam {
         }
         Ok(results)
     }
+}
+
+fn content(dataset: DatasetId, data: &Dataset) -> Content {
+    Content { dataset, digest: data.meta().digest.clone() }
 }

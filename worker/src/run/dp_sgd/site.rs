@@ -1,9 +1,10 @@
 //! What this participant brings: its data, its units, its terms.
 
-use undertone_api::job::dp_sgd::{Arm, Party, Spec};
+use undertone_api::job::dp_sgd::{Arm, Candidate, Clipping, Noise, Party, Spec};
 use undertone_privacy::SamplingRate;
 
-use crate::dp::clip::Clip;
+use super::development::{self, Development};
+use crate::dp::clip::{Clip, Mode};
 use crate::dp::sampler::Sampler;
 use crate::run::{Exchange, RunError};
 use crate::speech::dataset::{Dataset, DatasetError, Split};
@@ -37,6 +38,18 @@ pub(super) struct Site {
     size: u64,
     /// Whether the manifest charges it: then only noisy or opened gradients leave.
     charged: bool,
+    /// Utterances of the lead's that nothing is trained on, ascending.
+    set_aside: Vec<usize>,
+    /// What it selects among, once it is known by what runs are scored.
+    choice: Option<Choice>,
+}
+
+/// A private selection at a site.
+pub(super) struct Choice {
+    /// What is tried.
+    pub(super) candidates: Vec<Candidate>,
+    /// By what it is scored.
+    pub(super) development: Development,
 }
 
 impl Site {
@@ -50,7 +63,10 @@ impl Site {
         let Some(party) = spec.party(own.dataset).copied() else {
             return failed(format!("`{}` does not take part in this job; only participants run it", own.dataset_name));
         };
-        let clip = match party.noise.map(|noise| Clip::new(noise.clip, noise.noise_multiplier)).transpose() {
+        let clip = |noise: Noise| {
+            Clip::new(noise.clip, noise.noise_multiplier).map(|clip| clip.with_mode(mode(noise.clipping)))
+        };
+        let clip = match party.noise.map(clip).transpose() {
             Ok(clip) => clip,
             Err(error) => return failed(format!("noise of `{}`: {error}", own.dataset_name)),
         };
@@ -58,16 +74,57 @@ impl Site {
             return failed(format!("the manifest gives `{}` no units to divide by", own.dataset_name));
         }
         let dataset = Dataset::open(&exchange.dataset(own.dataset)?)?;
-        let units = dataset.units(spec.unit, Split::Train)?;
+        // Public data need no protection: there, speakers stand for users who have no column.
+        let mut units = match own.charge {
+            Some(_) => dataset.units(spec.unit, Split::Train)?,
+            None => dataset.groups(spec.unit, Split::Train),
+        };
+        let leads = spec.participants.first().is_some_and(|first| first.dataset == party.dataset);
+        let set_aside = if leads { development::set_aside(spec, &dataset)? } else { Vec::new() };
+        if !set_aside.is_empty() {
+            for unit in &mut units {
+                unit.retain(|utterance| set_aside.binary_search(utterance).is_err());
+            }
+            units.retain(|unit| !unit.is_empty());
+        }
         if units.is_empty() {
             return failed(format!("`{}` holds no utterance to train on: all are held out", own.dataset_name));
         }
-        Ok(Self { dataset, units, party, clip, size: own.units, charged: own.charge.is_some() })
+        let (size, charged) = (own.units, own.charge.is_some());
+        Ok(Self { dataset, units, party, clip, size, charged, set_aside, choice: None })
     }
 
     /// Whether it is the first participant.
     pub(super) fn leads(&self, spec: &Spec) -> bool {
         spec.participants.first().is_some_and(|first| first.dataset == self.party.dataset)
+    }
+
+    /// What the lead publishes for others to score their runs by; `None` without a selection.
+    pub(super) fn development(&self, spec: &Spec) -> Option<Development> {
+        spec.selection.as_ref().map(|_| Development::of(&self.dataset, &self.set_aside))
+    }
+
+    /// Whether its vectors of the private arm are each the best of several runs: where it is charged, and the spec says so.
+    /// Public data have nothing to hide, and take the arm's own steps.
+    pub(super) const fn selects(&self, spec: &Spec) -> bool {
+        spec.selection.is_some() && self.charged && self.clip.is_some()
+    }
+
+    /// Takes in by what runs are scored.
+    pub(super) fn choose_by(&mut self, spec: &Spec, development: Development) {
+        let candidates = spec.selection.iter().flat_map(|selection| selection.candidates.clone()).collect();
+        self.choice = Some(Choice { candidates, development });
+    }
+
+    /// What it selects among.
+    pub(super) const fn choice(&self) -> Option<&Choice> {
+        self.choice.as_ref()
+    }
+
+    /// The utterances it trains on.
+    pub(super) fn training(&self) -> Vec<usize> {
+        let all = self.dataset.split(Split::Train).into_iter();
+        all.filter(|utterance| self.set_aside.binary_search(utterance).is_err()).collect()
     }
 
     /// Its data.
@@ -118,6 +175,14 @@ impl Site {
     /// [`RunError::Failed`] saying what does not fit.
     pub(super) fn check_model(&self, model: &Model) -> Result<(), RunError> {
         check_model(&self.dataset, model.shape().inputs, model.shape().classes)
+    }
+}
+
+const fn mode(clipping: Clipping) -> Mode {
+    match clipping {
+        Clipping::Flat => Mode::Flat,
+        Clipping::PerLayer => Mode::PerLayer,
+        Clipping::Automatic => Mode::Automatic,
     }
 }
 

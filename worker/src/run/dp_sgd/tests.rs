@@ -3,6 +3,9 @@
 
 mod audit;
 mod hub;
+mod local;
+mod models;
+mod selection;
 
 use undertone_api::job::Report as AnyReport;
 use undertone_api::job::dp_sgd::{Arm, Report};
@@ -12,7 +15,7 @@ use self::hub::{Crash, Hub};
 use crate::run::RunError;
 
 fn report(hub: &Hub) -> Report {
-    let AnyReport::DpSgd(report) = hub.report().expect("the lead reports");
+    let AnyReport::DpSgd(report) = hub.report().expect("the lead reports") else { panic!("it is of another kind") };
     report
 }
 
@@ -56,6 +59,17 @@ fn speakers_can_be_the_unit() {
     });
     hub.run_all();
     assert!(report(&hub).arms[1].tests[0].accuracy > 0.6);
+}
+
+#[test]
+fn users_can_be_the_unit_where_the_lead_that_is_public_has_none() {
+    let hub = Hub::new(|spec| {
+        spec.unit = PrivacyUnit::User;
+        spec.open = None;
+    });
+    hub.run_all();
+    assert!(report(&hub).arms[1].tests[0].accuracy > 0.6);
+    assert_eq!((hub.paid(0), hub.paid(1)), (0, 40));
 }
 
 #[test]

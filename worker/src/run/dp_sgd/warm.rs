@@ -6,12 +6,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use undertone_api::job::dp_sgd::{Arm, Optimizer as Rule, Spec, WarmStart};
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Plan};
 use super::exam::Exam;
 use super::site::{Site, example};
 use super::{Trained, go_on, tell};
-use crate::dp::layers::linear::Score;
-use crate::dp::optimizer::Optimizer;
+use crate::dp::layers::output::Score;
+use crate::dp::optimizer::{Direction, Optimizer};
 use crate::run::{Exchange, RunError};
 use crate::speech::dataset::Split;
 use crate::speech::model::gradient::Engine;
@@ -31,21 +31,25 @@ pub(super) fn train(
     let WarmStart { epochs, learning_rate, seed, .. } = spec.warm_start;
     let rule = Rule::Adam { learning_rate };
     let mut model = fresh(spec, site, seed, exam)?;
-    let mut optimizer = Optimizer::new(rule, model.parameters().len());
-    let (mut done, mut seconds) = (0, 0.0);
-    if let Some(checkpoint) = Checkpoint::load(exchange.folder(), Arm::Public.series(), &model, rule) {
-        (done, seconds) = (checkpoint.round.min(epochs), checkpoint.seconds);
-        model.parameters_mut().copy_from_slice(&checkpoint.parameters);
-        optimizer = checkpoint.optimizer;
-    } else {
-        tell(Arm::Public, 0, &model, engine, exchange, exam)?;
-    }
+    let plan = Plan { length: model.parameters().len(), rule, averaging: None };
+    let mut standing = match Checkpoint::load(exchange.folder(), Arm::Public.series(), plan) {
+        Some(standing) if standing.round <= epochs => {
+            model.parameters_mut().copy_from_slice(&standing.parameters);
+            standing
+        }
+        _ => {
+            tell(Arm::Public, 0, &model, engine, exchange, exam)?;
+            plan.begin(model.parameters().to_vec())
+        }
+    };
     let every = epochs.div_ceil(MEASUREMENTS).max(1);
-    while done < epochs {
+    while standing.round < epochs {
         let began = Instant::now();
-        let score = epoch(spec, site, done, &mut model, &mut optimizer, engine, exchange)?;
-        done += 1;
-        seconds += began.elapsed().as_secs_f64();
+        let score = epoch(spec, site, standing.round, &mut model, &mut standing.optimizer, engine, exchange)?;
+        standing.round += 1;
+        standing.seconds += began.elapsed().as_secs_f64();
+        standing.parameters.copy_from_slice(model.parameters());
+        let done = standing.round;
         // Figures of public data.
         tracing::info!(
             epoch = done,
@@ -56,9 +60,9 @@ pub(super) fn train(
         if done % every == 0 || done == epochs {
             tell(Arm::Public, done, &model, engine, exchange, exam)?;
         }
-        Checkpoint::save(exchange.folder(), Arm::Public.series(), done, seconds, &model, &optimizer)?;
+        standing.save(exchange.folder(), Arm::Public.series())?;
     }
-    Ok(Trained { model, seconds })
+    Ok(Trained { model, seconds: standing.seconds })
 }
 
 /// A model before its first step, once everything is known to fit it.
@@ -68,7 +72,7 @@ fn fresh(spec: &Spec, site: &Site, seed: u64, exam: &Exam) -> Result<Model, RunE
     let classes = spec.model.classes.ok_or_else(|| {
         RunError::Failed("the manifest does not say how many classes the model has: propose the job again".to_owned())
     })? as usize;
-    let shape = Shape { inputs: meta.inputs, hidden: spec.model.hidden as usize, classes };
+    let shape = Shape::of(&spec.model, meta.inputs, classes);
     let moments = site.dataset().moments(Split::Train);
     let model = Model::initialize(shape, Normalizer::new(moments.mean, moments.deviation), seed);
     site.check_model(&model)?;
@@ -86,7 +90,7 @@ fn epoch(
     engine: &mut Engine,
     exchange: &dyn Exchange,
 ) -> Result<Score, RunError> {
-    let mut order = site.dataset().split(Split::Train);
+    let mut order = site.training();
     let mut rng = ChaCha20Rng::seed_from_u64(spec.warm_start.seed);
     rng.set_stream(u64::from(number) + 1);
     // Fisher and Yates; a bias of 2⁻⁴⁰ in the order of public data harms nobody.
@@ -101,7 +105,7 @@ fn epoch(
         let frames: usize = examples.iter().map(|example| example.labels.len()).sum();
         gradient.fill(0.0);
         total = total.plus(engine.add_gradient(model, &examples, 1.0 / frames as f32, &mut gradient));
-        optimizer.step(model.parameters_mut(), &gradient);
+        optimizer.step(model.parameters_mut(), Direction::exact(&gradient), 1.0);
     }
     Ok(total)
 }

@@ -8,7 +8,7 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, LineageId, WorkerId};
 use undertone_api::job::{Purpose, Spec};
 use undertone_api::signed::{Limits, Manifest, Signed, SignedError};
-use undertone_privacy::Event;
+use undertone_privacy::{Event, PrivacyUnit};
 use uuid::Uuid;
 
 use super::{Examined, Fault, Identity, examine};
@@ -82,13 +82,41 @@ fn a_spec_that_was_widened_after_the_charge_is_refused() {
         |spec| spec.private.iter_mut().for_each(|private| private.rounds += 1),
         |spec| spec.spare_releases += 1,
         |spec| spec.participants[1].noise.iter_mut().for_each(|noise| noise.noise_multiplier = z(3.9)),
-        |spec| spec.unit = undertone_privacy::PrivacyUnit::Record,
+        |spec| spec.unit = PrivacyUnit::Record,
     ];
     for change in changes {
         let mut wider = dp_sgd();
         change(&mut wider);
         assert_eq!(fault(|manifest| manifest.spec = Spec::DpSgd(wider)), Fault::Charge("ward-7".to_owned()));
     }
+}
+
+/// Features that were normalized by speaker, and users that there are not: whatever the server made of the registration.
+#[test]
+fn a_unit_that_the_data_do_not_keep_apart_is_refused() {
+    let of = |unit, data: &Local| {
+        let mut spec = dp_sgd();
+        spec.unit = unit;
+        let spec = Spec::DpSgd(spec);
+        let charge = spec.cost(&data.as_seen(OURS, ORGANIZATION, WORKER));
+        let units = charge.as_ref().map_or(0, |_| data.as_seen(OURS, ORGANIZATION, WORKER).count(unit).0);
+        let change = |manifest: &mut Manifest| {
+            manifest.spec = spec;
+            manifest.participants[1].charge = charge;
+            manifest.participants[1].units = units;
+            settle(manifest);
+        };
+        ask_with(change, std::slice::from_ref(data)).map(|examined| examined.own().units)
+    };
+    let (record, speaker, user) = (PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User);
+    let plain = local(Visibility::Private);
+    assert_eq!((of(record, &plain), of(speaker, &plain)), (Ok(500), Ok(50)));
+    assert_eq!(of(user, &plain), Err(Fault::Mixed("ward-7".to_owned(), user)));
+    let by_speaker = Local { units: vec![speaker], ..plain.clone() };
+    assert_eq!(of(record, &by_speaker), Err(Fault::Mixed("ward-7".to_owned(), record)));
+    assert_eq!(of(speaker, &by_speaker), Ok(50));
+    let with_users = Local { users: Some(190), units: vec![record, speaker, user], ..plain };
+    assert_eq!(of(user, &with_users), Ok(200));
 }
 
 #[test]

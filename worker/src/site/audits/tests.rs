@@ -58,7 +58,7 @@ impl Site {
 
     fn state(&self, correct: u32) -> Result<(AuditStatement, Verdict), AuditsError> {
         let ground = Ground {
-            audited: Audited { series: "private".to_owned(), trials: vec![TRIAL] },
+            audited: Audited { series: "private".to_owned(), trials: vec![TRIAL], beside: Vec::new() },
             under: under(JOB, LINEAGE),
             worker: WORKER,
             delta: self.ledger.delta(&under(JOB, LINEAGE)).expect("it is open").expect("it has a budget"),

@@ -1,7 +1,9 @@
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use undertone_api::dataset::Visibility;
-use undertone_privacy::{Adjacency, Event, PrivacyUnit};
+use undertone_privacy::kanon::Shown;
+use undertone_privacy::{Adjacency, Epsilon, Event, PrivacyUnit, SamplingRate};
 
 use super::{Approval, Policy, PolicyError, PolicyRefusal, Rules, TEMPLATE, declare};
 use crate::fixture::{charge, gaussian, spec};
@@ -29,6 +31,9 @@ fn an_unknown_or_impossible_line_refuses_the_whole_file() {
         ("most_epsilon_per_job", "most_epsilon_per_jobb"),
         ("least_noise_multiplier = 0.5", "least_noise_multiplier = -1.0"),
         ("least_noise_multiplier = 0.5", "least_noise_multiplier = nan"),
+        ("least_threshold = 10", "least_threshold = 0"),
+        ("most_sampling_rate = 0.5", "most_sampling_rate = 0.0"),
+        ("most_sampling_rate = 0.5", "most_sampling_rate = 1.5"),
         ("delta = 1e-6", "delta = 1.0"),
         ("delta = 1e-6", "delta = 0.0"),
         ("epsilon = 8.0", "epsilon = -8.0"),
@@ -56,6 +61,35 @@ fn noise_below_the_least_may_not_run_however_it_is_wrapped() {
         assert_eq!(refusal, Err(PolicyRefusal::Noise { asked: 0.25, least: 0.5 }));
     }
     assert_eq!(rules().judge(&spec(), Some(&charge(gaussian(4.0), 1))), Ok(()));
+}
+
+/// Queries of a sample at rate `rate` that occur at least `k` times in it, for ε = 1.
+fn pool(rate: f64, k: u32) -> Event {
+    Event::SampledThreshold {
+        sampling_rate: SamplingRate::new(rate).expect("a probability"),
+        threshold: NonZeroU32::new(k).expect("at least 1"),
+        epsilon: Epsilon::new(1.0).expect("a finite number"),
+        shown: Shown::Counts,
+        rows_per_unit: NonZeroU32::MIN,
+    }
+}
+
+#[test]
+fn queries_that_are_rare_or_sampled_too_often_may_not_leave_however_they_are_wrapped() {
+    let judge = |event: Event| rules().judge(&spec(), Some(&charge(event, 1)));
+    assert_eq!(judge(pool(0.1, 20)), Ok(()));
+    for wrapped in [pool(0.1, 9), Event::Composed { events: vec![gaussian(2.0), pool(0.1, 9).times(3)] }] {
+        assert_eq!(judge(wrapped), Err(PolicyRefusal::Threshold { asked: 9, least: 10 }));
+    }
+    assert_eq!(judge(pool(0.625, 200)), Err(PolicyRefusal::Rate { asked: 0.625, most: 0.5 }));
+    assert!(matches!(judge(pool(0.5, 10)), Err(PolicyRefusal::PerJob { .. })), "its delta is larger than any budget's");
+}
+
+#[test]
+fn a_policy_that_says_nothing_of_queries_is_as_careful_as_the_template() {
+    let silent = TEMPLATE.replace("least_threshold = 10\n", "").replace("most_sampling_rate = 0.5\n", "");
+    assert!(!silent.contains("least_threshold =") && !silent.contains("most_sampling_rate ="));
+    assert_eq!(policy(&silent).expect("an older file is a policy").rules("ward-7"), rules());
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(super) const LONGEST_LINE: usize = 16 << 20;
 ///
 /// # Errors
 /// Only what the reader itself says.
-pub(super) fn each(
+pub(in crate::speech) fn each(
     mut reader: impl BufRead,
     mut take: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> std::io::Result<Vec<BadLine>> {
@@ -33,7 +33,7 @@ pub(super) fn each(
 }
 
 /// Reads up to the next line feed into `line`, keeping one byte more than [`LONGEST_LINE`] at most. False at the end.
-fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+pub(super) fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
     line.clear();
     let mut any = false;
     loop {

@@ -33,6 +33,15 @@ fn one(line: &[u8]) -> Result<(String, Alignment), String> {
     if frames == 0 || frames > MOST_FRAMES {
         return Err(format!("{frames} frames: between 1 and {MOST_FRAMES}"));
     }
+    let alignment = checked(runs)?;
+    if alignment.frames as u64 != frames {
+        return Err(format!("the runs add up to {} frames, not to {frames}", alignment.frames));
+    }
+    Ok((u, alignment))
+}
+
+/// Runs of (class, frames) that hold.
+pub(super) fn checked(runs: Vec<(u64, u64)>) -> Result<Alignment, String> {
     let run = |(class, frames): (u64, u64)| match (u16::try_from(class), u32::try_from(frames)) {
         (Err(_), _) => Err(format!("class {class}: at most {}", u16::MAX)),
         (_, Err(_) | Ok(0)) => Err(format!("a run of {frames} frames")),
@@ -40,8 +49,8 @@ fn one(line: &[u8]) -> Result<(String, Alignment), String> {
     };
     let runs = runs.into_iter().map(run).collect::<Result<Vec<_>, _>>()?;
     let sum: u64 = runs.iter().map(|(_, frames)| u64::from(*frames)).sum();
-    if sum != frames {
-        return Err(format!("the runs add up to {sum} frames, not to {frames}"));
+    if sum == 0 || sum > MOST_FRAMES {
+        return Err(format!("{sum} frames: between 1 and {MOST_FRAMES}"));
     }
-    Ok((u, Alignment { runs, frames: frames as usize }))
+    Ok(Alignment { runs, frames: sum as usize })
 }

@@ -127,6 +127,21 @@ fn bad_lines_of_a_kaldi_archive_are_named() {
 }
 
 #[test]
+fn one_bad_line_at_the_beginning_does_not_decide_what_a_file_is() {
+    let labels = read_file("ali.txt", "silent-1\nanna-1 4 4 9\n", &Reading::default()).unwrap().alignments;
+    assert_eq!((labels.by_id["anna-1"].frames(), labels.bad_lines[0].line), (3, 1));
+    let labels = read_file("u.ctm", "header\n;; a comment\nu A 0.00 0.04 T\n", &phones(1)).unwrap().alignments;
+    assert_eq!((labels.by_id["u"].frames(), labels.bad_lines[0].line), (4, 1));
+}
+
+#[test]
+fn what_is_packed_or_binary_is_told_how_to_become_text() {
+    let refused = |content: &[u8]| read_file("ali.1.gz", content, &Reading::default()).unwrap_err().to_string();
+    assert!(refused(&[0x1F, 0x8B, 8, 0]).contains("gunzip"));
+    assert!(refused(b"anna-1 \0B\x04\x02\0\0\0").contains("ark,t:"));
+}
+
+#[test]
 fn phones_in_time_become_states_with_the_odd_frame_in_the_middle() {
     let text = "u A 0.00 0.04 sil\nu A 0.04 0.03 AA1_B\nu A 0.07 0.01 T_E\n";
     let labels = read_file("u.ctm", text, &phones(u64::MAX)).unwrap();

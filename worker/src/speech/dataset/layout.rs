@@ -1,12 +1,14 @@
 //! The bytes of `data.bin`: header, utterances, index. Little-endian throughout.
 //!
 //! ```text
-//! header      64 bytes: magic "UNDRTONE", version u32, inputs u32, classes u32, utterances u32, speakers u32, 0 u32,
+//! header      64 bytes: magic "UNDRTONE", version u32, inputs u32, classes u32, utterances u32, speakers u32, users u32,
 //!                       frames u64, index offset u64, index length u64, file length u64
 //! utterances  each, at a multiple of 4: features f32 [frames, inputs] row-major, labels u16 [frames], 0..2 bytes of 0
 //! index       per speaker:   name length u16, name (UTF-8)
-//!             per utterance: offset u64, frames u32, speaker u32, split u8, id length u16, id (UTF-8)
+//!             per user:      name length u16, name (UTF-8)
+//!             per utterance: offset u64, frames u32, speaker u32, [user u32,] split u8, id length u16, id (UTF-8)
 //! ```
+//! The column of users came with version 2. A dataset without one is of version 1, byte for byte as it was before.
 //! This file knows bytes and nothing else; every length is checked before it is used.
 
 use std::path::Path;
@@ -16,8 +18,10 @@ use super::{DatasetError, Split};
 #[cfg(target_endian = "big")]
 compile_error!("datasets are mapped as little-endian numbers; this target is big-endian");
 
-/// The layout this worker writes and the only one it reads.
+/// The layout of a dataset without a column of users.
 pub const VERSION: u32 = 1;
+/// The layout of a dataset with one, and the newest that this worker reads.
+pub const WITH_USERS: u32 = 2;
 /// The first bytes of every `data.bin`.
 pub const MAGIC: [u8; 8] = *b"UNDRTONE";
 /// Length of the header in bytes.
@@ -34,6 +38,8 @@ pub(super) struct Header {
     pub(super) utterances: u32,
     /// Speakers in the index.
     pub(super) speakers: u32,
+    /// Users in the index; 0 where there is no column of users.
+    pub(super) users: u32,
     /// Frames of all utterances.
     pub(super) frames: u64,
     /// Where the index begins.
@@ -45,11 +51,16 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// The layout that can hold what it describes.
+    pub(super) fn version(&self) -> u32 {
+        if self.users == 0 { VERSION } else { WITH_USERS }
+    }
+
     /// The header's bytes.
     pub(super) fn write(&self) -> [u8; HEADER_LEN] {
         let mut bytes = Vec::with_capacity(HEADER_LEN);
         bytes.extend(MAGIC);
-        for word in [VERSION, self.inputs, self.classes, self.utterances, self.speakers, 0] {
+        for word in [self.version(), self.inputs, self.classes, self.utterances, self.speakers, self.users] {
             bytes.extend(word.to_le_bytes());
         }
         for word in [self.frames, self.index_offset, self.index_len, self.file_len] {
@@ -68,8 +79,8 @@ impl Header {
             return Err(foreign("its first bytes are not UNDRTONE"));
         }
         let found = cursor.u32().ok_or_else(|| foreign("it ends within its header"))?;
-        if found != VERSION {
-            return Err(DatasetError::Version { path: path.to_path_buf(), found, supported: VERSION });
+        if !(VERSION..=WITH_USERS).contains(&found) {
+            return Err(DatasetError::Version { path: path.to_path_buf(), found, supported: WITH_USERS });
         }
         let header = Self::fields(&mut cursor).ok_or_else(|| foreign("it ends within its header"))?;
         if header.file_len != file.len() as u64 {
@@ -78,7 +89,7 @@ impl Header {
         }
         let end = header.index_offset.checked_add(header.index_len);
         let orderly = header.index_offset >= HEADER_LEN as u64 && end == Some(header.file_len);
-        if !orderly || header.inputs == 0 || !(1..=65_536).contains(&header.classes) {
+        if !orderly || header.version() != found || header.inputs == 0 || !(1..=65_536).contains(&header.classes) {
             let reason = "its header contradicts itself".to_owned();
             return Err(DatasetError::Damaged { path: path.to_path_buf(), reason });
         }
@@ -87,12 +98,13 @@ impl Header {
 
     fn fields(cursor: &mut Cursor<'_>) -> Option<Self> {
         let (inputs, classes, utterances, speakers) = (cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?);
-        cursor.u32()?;
+        let users = cursor.u32()?;
         Some(Self {
             inputs,
             classes,
             utterances,
             speakers,
+            users,
             frames: cursor.u64()?,
             index_offset: cursor.u64()?,
             index_len: cursor.u64()?,
@@ -110,6 +122,8 @@ pub(super) struct Entry {
     pub(super) frames: u32,
     /// Number of its speaker.
     pub(super) speaker: u32,
+    /// Number of its user; of every utterance or of none.
+    pub(super) user: Option<u32>,
     /// What it may be used for.
     pub(super) split: Split,
     /// Its id.
@@ -129,11 +143,19 @@ impl Entry {
 pub(super) struct Index {
     /// Names by number.
     pub(super) speakers: Vec<Box<str>>,
+    /// Names of users by number; empty where there is no column of users.
+    pub(super) users: Vec<Box<str>>,
     /// Utterances by number.
     pub(super) entries: Vec<Entry>,
 }
 
 impl Index {
+    /// Whether all that a speaker said belongs to one user.
+    pub(super) fn users_hold_speakers(&self) -> bool {
+        let mut user_of = vec![None; self.speakers.len()];
+        self.entries.iter().all(|entry| *user_of[entry.speaker as usize].get_or_insert(entry.user) == entry.user)
+    }
+
     /// The index's bytes. Names and ids are at most 65,535 bytes, which `Writer` checks.
     pub(super) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -141,13 +163,14 @@ impl Index {
             bytes.extend((text.len() as u16).to_le_bytes());
             bytes.extend(text.as_bytes());
         };
-        for name in &self.speakers {
+        for name in self.speakers.iter().chain(&self.users) {
             text(&mut bytes, name);
         }
         for entry in &self.entries {
             bytes.extend(entry.offset.to_le_bytes());
             bytes.extend(entry.frames.to_le_bytes());
             bytes.extend(entry.speaker.to_le_bytes());
+            bytes.extend(entry.user.into_iter().flat_map(u32::to_le_bytes));
             bytes.push(match entry.split {
                 Split::Train => 0,
                 Split::Test => 1,
@@ -165,12 +188,17 @@ impl Index {
         for _ in 0..header.speakers {
             index.speakers.push(cursor.text().ok_or_else(|| damaged("its table of speakers is cut or not text"))?);
         }
+        for _ in 0..header.users {
+            index.users.push(cursor.text().ok_or_else(|| damaged("its table of users is cut or not text"))?);
+        }
         let mut frames = 0;
         for _ in 0..header.utterances {
-            let entry = cursor.entry().ok_or_else(|| damaged("its table of utterances is cut or not text"))?;
+            let entry =
+                cursor.entry(header.users > 0).ok_or_else(|| damaged("its table of utterances is cut or not text"))?;
             let end = Entry::len(entry.frames, header.inputs).and_then(|len| len.checked_add(entry.offset));
             let inside = entry.offset >= HEADER_LEN as u64 && end.is_some_and(|end| end <= header.index_offset);
-            if !inside || entry.offset % 4 != 0 || entry.frames == 0 || entry.speaker >= header.speakers {
+            let named = entry.speaker < header.speakers && entry.user.is_none_or(|user| user < header.users);
+            if !inside || entry.offset % 4 != 0 || entry.frames == 0 || !named {
                 return Err(damaged("an utterance lies outside the data"));
             }
             frames += u64::from(entry.frames);
@@ -212,13 +240,14 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(self.take(len.into())?).ok().map(Into::into)
     }
 
-    fn entry(&mut self) -> Option<Entry> {
+    fn entry(&mut self, of_users: bool) -> Option<Entry> {
         let (offset, frames, speaker) = (self.u64()?, self.u32()?, self.u32()?);
+        let user = if of_users { Some(self.u32()?) } else { None };
         let split = match self.array::<1>()? {
             [0] => Split::Train,
             [1] => Split::Test,
             _ => return None,
         };
-        Some(Entry { offset, frames, speaker, split, id: self.text()? })
+        Some(Entry { offset, frames, speaker, user, split, id: self.text()? })
     }
 }

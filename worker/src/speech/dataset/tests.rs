@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
+use crate::speech::features::{Deltas, Normalization};
 
 fn description() -> Description {
     Description {
@@ -11,7 +12,24 @@ fn description() -> Description {
         features: "two numbers".to_owned(),
         labels: "five classes".to_owned(),
         created: "2026-01-01T00:00:00Z".to_owned(),
+        treatment: Treatment::default(),
+        unit_column: None,
     }
+}
+
+/// The same four, of three users: one of them has two speakers, none is a speaker's alone.
+fn write_users(target: &Path, normalization: Normalization) -> Meta {
+    let treatment = Treatment { normalization, deltas: Deltas::None };
+    let description = Description { treatment, unit_column: Some("visit".to_owned()), ..description() };
+    let mut writer = Writer::create(target, description).unwrap();
+    let mut push = |id, speaker, user, split, features: &[f32], labels: &[u16]| {
+        writer.push_of(id, (speaker, Some(user)), split, features, labels).unwrap();
+    };
+    push("a-1", "anna", "v1", Split::Train, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0, 1, 4]);
+    push("a-2", "anna", "v2", Split::Test, &[0.5, -0.5], &[2]);
+    push("b-1", "ben", "v1", Split::Train, &[7.0, 8.0, 9.0, 10.0], &[3, 3]);
+    push("a-3", "anna", "v3", Split::Train, &[-1.0, -2.0], &[1]);
+    writer.finish(|_| serde_json::Value::Null).unwrap()
 }
 
 /// Four utterances of two speakers, of odd and even length, one of them held out.
@@ -32,8 +50,8 @@ fn what_was_written_is_what_is_read() {
     let dataset = Dataset::open(&target).unwrap();
     assert_eq!(dataset.meta(), &meta);
     assert_eq!((dataset.len(), meta.frames, meta.speakers), (4, 7, 2));
-    assert_eq!(meta.train, SplitCounts { utterances: 3, speakers: 2, frames: 6 });
-    assert_eq!(meta.test, SplitCounts { utterances: 1, speakers: 1, frames: 1 });
+    assert_eq!(meta.train, SplitCounts { utterances: 3, speakers: 2, frames: 6, users: 0 });
+    assert_eq!(meta.test, SplitCounts { utterances: 1, speakers: 1, frames: 1, users: 0 });
     let first = dataset.utterance(0);
     assert_eq!((first.id, first.speaker, first.split), ("a-1", 0, Split::Train));
     assert_eq!((first.features, first.labels), (&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..], &[0, 1, 4][..]));
@@ -65,7 +83,57 @@ fn units_partition_a_split() {
     assert_eq!(dataset.units(PrivacyUnit::Record, Split::Train).unwrap(), [vec![0], vec![2], vec![3]]);
     assert_eq!(dataset.units(PrivacyUnit::Speaker, Split::Train).unwrap(), [vec![0, 3], vec![2]]);
     assert_eq!(dataset.units(PrivacyUnit::Speaker, Split::Test).unwrap(), [vec![1]]);
-    assert!(matches!(dataset.units(PrivacyUnit::User, Split::Train), Err(DatasetError::Unit(PrivacyUnit::User))));
+    let refused = dataset.units(PrivacyUnit::User, Split::Train).unwrap_err().to_string();
+    assert!(refused.contains("`ward` has no column of users") && refused.contains("--units"), "{refused}");
+    assert_eq!(dataset.groups(PrivacyUnit::User, Split::Train), [vec![0, 3], vec![2]], "public: speakers stand in");
+    assert_eq!((dataset.meta().format, dataset.meta().units.clone()), (layout::VERSION, usual_units()));
+}
+
+#[test]
+fn a_column_of_users_is_a_unit_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    let meta = write_users(&target, Normalization::Utterance);
+    let dataset = Dataset::open(&target).unwrap();
+    assert_eq!((meta.format, meta.train.users, meta.test.users), (layout::WITH_USERS, 2, 1));
+    assert_eq!(meta.units, [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User]);
+    assert_eq!(dataset.units(PrivacyUnit::User, Split::Train).unwrap(), [vec![0, 2], vec![3]]);
+    assert_eq!(dataset.units(PrivacyUnit::User, Split::Test).unwrap(), [vec![1]]);
+    assert_eq!(dataset.units(PrivacyUnit::Speaker, Split::Train).unwrap(), [vec![0, 3], vec![2]]);
+    let user = dataset.utterance(2).user.unwrap();
+    assert_eq!((dataset.user_name(user), dataset.user_name(3)), (Some("v1"), None));
+    for len in 0..fs::metadata(target.join(DATA_FILE)).unwrap().len() {
+        let whole = fs::read(target.join(DATA_FILE)).unwrap();
+        fs::write(target.join(DATA_FILE), &whole[..len as usize]).unwrap();
+        assert!(Dataset::open(&target).is_err(), "{len} of {} bytes were accepted", whole.len());
+        fs::write(target.join(DATA_FILE), whole).unwrap();
+    }
+}
+
+#[test]
+fn users_who_share_a_speaker_are_not_apart_when_means_are_the_speakers() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("ward");
+    let meta = write_users(&target, Normalization::Speaker);
+    assert_eq!(meta.units, [PrivacyUnit::Speaker]);
+    let dataset = Dataset::open(&target).unwrap();
+    for (unit, word) in [(PrivacyUnit::Record, "one record"), (PrivacyUnit::User, "one user")] {
+        let refused = dataset.units(unit, Split::Train).unwrap_err().to_string();
+        assert!(refused.contains(word), "{refused}");
+    }
+    assert!(dataset.units(PrivacyUnit::Speaker, Split::Train).is_ok());
+}
+
+#[test]
+fn every_utterance_has_a_user_or_none_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(&dir.path().join("ward"), description()).unwrap();
+    let refused = writer.push_of("a", ("anna", Some("v1")), Split::Train, &[1.0, 2.0], &[0]).unwrap_err();
+    assert!(refused.to_string().contains("every utterance has a user"), "{refused}");
+    let with = Description { unit_column: Some("visit".to_owned()), ..description() };
+    let mut writer = Writer::create(&dir.path().join("ward"), with).unwrap();
+    assert!(writer.push("a", "anna", Split::Train, &[1.0, 2.0], &[0]).is_err());
+    assert!(writer.push_of("a", ("anna", Some("")), Split::Train, &[1.0, 2.0], &[0]).is_err());
 }
 
 #[test]

@@ -3,16 +3,19 @@
 //! All is written into a hidden folder beside the target, which is renamed as the last step. A writer that is dropped
 //! before [`Writer::finish`] takes its hidden folder with it; one that is killed leaves a hidden folder that nothing reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use undertone_api::dataset::usual_units;
+use undertone_privacy::PrivacyUnit;
 
-use super::layout::{Entry, HEADER_LEN, Header, Index, VERSION};
+use super::layout::{Entry, HEADER_LEN, Header, Index};
 use super::staging::Staging;
 use super::{DATA_FILE, DatasetError, META_FILE, Meta, REPORT_FILE, Split, SplitCounts};
+use crate::speech::features::Treatment;
 
 /// What the writer cannot know by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +28,12 @@ pub struct Description {
     pub classes: usize,
     /// Sampling rate of the features, Hz.
     pub sample_rate: u32,
-    /// How the features were computed.
+    /// How the features were computed, in words.
     pub features: String,
+    /// The part of that which decides what they depend on.
+    pub treatment: Treatment,
+    /// The name of its column of users, if it has one.
+    pub unit_column: Option<String>,
     /// What the labels are.
     pub labels: String,
     /// Now, RFC 3339 in UTC.
@@ -45,6 +52,8 @@ pub struct Writer {
     index: Index,
     ids: BTreeSet<Box<str>>,
     split_speakers: [BTreeSet<u32>; 2],
+    split_users: [BTreeSet<u32>; 2],
+    users: BTreeMap<Box<str>, u32>,
 }
 
 impl Writer {
@@ -91,6 +100,8 @@ impl Writer {
             index: Index::default(),
             ids: BTreeSet::new(),
             split_speakers: Default::default(),
+            split_users: Default::default(),
+            users: BTreeMap::new(),
         })
     }
 
@@ -107,7 +118,22 @@ impl Writer {
         features: &[f32],
         labels: &[u16],
     ) -> Result<(), DatasetError> {
-        self.check(id, speaker, features, labels)
+        self.push_of(id, (speaker, None), split, features, labels)
+    }
+
+    /// As [`Writer::push`], for an utterance of a speaker and a user: every utterance has a user, or none has.
+    ///
+    /// # Errors
+    /// As [`Writer::push`].
+    pub fn push_of(
+        &mut self,
+        id: &str,
+        (speaker, user): (&str, Option<&str>),
+        split: Split,
+        features: &[f32],
+        labels: &[u16],
+    ) -> Result<(), DatasetError> {
+        self.check(id, (speaker, user), features, labels)
             .map_err(|reason| DatasetError::Utterance { id: id.to_owned(), reason })?;
         let path = self.staging.path().join(DATA_FILE);
         let labels_bytes: &[u8] = bytemuck::cast_slice(labels);
@@ -117,8 +143,10 @@ impl Writer {
         }
         let speaker = self.speaker_number(speaker);
         self.split_speakers[usize::from(split == Split::Test)].insert(speaker);
+        let user = user.map(|user| self.user_number(user));
+        self.split_users[usize::from(split == Split::Test)].extend(user);
         let frames = labels.len() as u32;
-        self.index.entries.push(Entry { offset: self.position, frames, speaker, split, id: id.into() });
+        self.index.entries.push(Entry { offset: self.position, frames, speaker, user, split, id: id.into() });
         self.ids.insert(id.into());
         self.position += (size_of_val(features) + labels_bytes.len() + padding.len()) as u64;
         Ok(())
@@ -156,6 +184,7 @@ impl Writer {
             classes: self.description.classes as u32,
             utterances: self.index.entries.len() as u32,
             speakers: self.index.speakers.len() as u32,
+            users: self.index.users.len() as u32,
             frames,
             index_offset: self.position,
             index_len: index.len() as u64,
@@ -171,7 +200,7 @@ impl Writer {
             std::io::copy(&mut File::open(&path)?, &mut HashWriter(&mut hasher))?;
             Ok(hex::encode(hasher.finalize()))
         })();
-        let meta = self.meta(frames, sealed.map_err(DatasetError::io("write", &path))?);
+        let meta = self.meta(&header, sealed.map_err(DatasetError::io("write", &path))?);
         self.staging.write_json(META_FILE, &meta)?;
         self.staging.write_json(REPORT_FILE, &report(&meta))?;
         if self.replace {
@@ -191,7 +220,23 @@ impl Writer {
         }) as u32
     }
 
-    fn check(&self, id: &str, speaker: &str, features: &[f32], labels: &[u16]) -> Result<(), String> {
+    fn user_number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.users.get(name) {
+            return *number;
+        }
+        let number = self.index.users.len() as u32;
+        self.index.users.push(name.into());
+        self.users.insert(name.into(), number);
+        number
+    }
+
+    fn check(
+        &self,
+        id: &str,
+        (speaker, user): (&str, Option<&str>),
+        features: &[f32],
+        labels: &[u16],
+    ) -> Result<(), String> {
         let Description { inputs, classes, .. } = self.description;
         if labels.is_empty() || labels.len() > u32::MAX as usize {
             return Err(format!("it has {} frames", labels.len()));
@@ -205,8 +250,12 @@ impl Writer {
         if !features.iter().all(|value| value.is_finite()) {
             return Err("a feature is not a number".to_owned());
         }
-        if id.is_empty() || [id, speaker].iter().any(|text| text.len() > usize::from(u16::MAX)) {
-            return Err("its id or speaker is empty or longer than 65535 bytes".to_owned());
+        let names = [id, speaker, user.unwrap_or_default()];
+        if id.is_empty() || names.iter().any(|text| text.len() > usize::from(u16::MAX)) {
+            return Err("its id, speaker or user is empty or longer than 65535 bytes".to_owned());
+        }
+        if user.is_some() != self.description.unit_column.is_some() || user == Some("") {
+            return Err("every utterance has a user, or none has".to_owned());
         }
         if self.ids.contains(id) {
             return Err("there is another utterance of that id".to_owned());
@@ -214,32 +263,46 @@ impl Writer {
         Ok(())
     }
 
-    fn meta(&self, frames: u64, digest: String) -> Meta {
+    fn meta(&self, header: &Header, digest: String) -> Meta {
         let counts = |split: Split| {
             let of_split = || self.index.entries.iter().filter(|entry| entry.split == split);
             SplitCounts {
                 utterances: of_split().count(),
                 speakers: self.split_speakers[usize::from(split == Split::Test)].len(),
+                users: self.split_users[usize::from(split == Split::Test)].len(),
                 frames: of_split().map(|entry| u64::from(entry.frames)).sum(),
             }
         };
         let description = self.description.clone();
         Meta {
-            format: VERSION,
+            format: header.version(),
             name: description.name,
             inputs: description.inputs,
             classes: description.classes,
             utterances: self.index.entries.len(),
             speakers: self.index.speakers.len(),
-            frames,
+            frames: header.frames,
             train: counts(Split::Train),
             test: counts(Split::Test),
             sample_rate: description.sample_rate,
             features: description.features,
+            treatment: Some(description.treatment),
             labels: description.labels,
+            unit_column: description.unit_column,
+            units: self.units(),
             created: description.created,
             digest,
         }
+    }
+}
+
+impl Writer {
+    /// The units whose features depend on nothing outside them, ascending.
+    fn units(&self) -> Vec<PrivacyUnit> {
+        let records = self.description.treatment.normalization.keeps_records_apart();
+        let users = self.description.unit_column.is_some() && (records || self.index.users_hold_speakers());
+        let apart = |unit: &PrivacyUnit| *unit != PrivacyUnit::Record || records;
+        usual_units().into_iter().filter(apart).chain(users.then_some(PrivacyUnit::User)).collect()
     }
 }
 

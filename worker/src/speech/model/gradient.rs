@@ -1,27 +1,30 @@
 //! Gradients of the model: of single units for DP-SGD, and of weighted examples for public data.
 //!
-//! The loss of a unit is the mean cross-entropy over all its frames. Work goes in micro-batches of bounded memory: the LSTM
-//! walks over many utterances together, then each unit's part of the weight gradients is a matrix product over its own
-//! frames. So that a unit's gradient is a function of the unit alone, bit for bit,
-//! * the recurrence computes each row by a fixed chain of operations (`dp::layers::lstm`),
-//! * tiles of the output layer begin at the unit's first frame, and the shapes of all products are the unit's own,
-//! * a unit too long for one micro-batch is cut where its own length says, and goes alone.
+//! The loss of a unit is the mean cross-entropy over all its frames. Units go through the layers in groups of bounded memory,
+//! once forward and once back; what that leaves behind tells each unit's norm, and then each unit's clipped gradient is
+//! streamed into the sum ([`crate::dp::layers::piece`], [`ClippedSum::add_group`]). No gradient of a single unit is ever held,
+//! but for units too long for a group: they pass piece by piece into one vector, cut where their own length says.
 //!
-//! Direct per-unit gradients cost no more products than a summed one. Ghost norms (T² per unit) would not: senone models
-//! have T ≳ hidden. What DP adds is one pass to clip and one to add, and the noise.
+//! A unit's gradient is a function of the unit alone, bit for bit: layers see to it within a group, whether a unit is too long
+//! depends on its own frames, and on devices that give no such promise each unit passes alone ([`device::Processor::shares_passes`]).
 
 use std::ops::Range;
 
+use burn::tensor::{Device, Tensor, TensorData};
+use undertone_api::job::dp_sgd::{Part, Parts};
+
 use super::{Model, Shape};
-use crate::dp::layers::linear::Score;
-use crate::dp::layers::lstm::Trace;
-use crate::dp::matrix::{Into, View, multiply};
+use crate::dp::bench::Clock;
+use crate::dp::clip::ClippedSum;
+use crate::dp::device;
+use crate::dp::layers::output::{Buffers, Score, Targets};
+use crate::dp::layers::{Gradient, Layout, Parameters, Wanted};
 use crate::dp::per_unit::PerUnit;
 
-/// Frames that walk together.
+/// Most frames that pass together.
 const FRAMES: usize = 8192;
-/// Coordinates of per-unit gradients that exist together: 256 MiB.
-const COORDINATES: usize = 1 << 26;
+/// Most numbers that the output layer holds at a time: 80 MiB. More at a time would pass little faster.
+const HELD: usize = 20 << 20;
 
 /// Features and labels of an utterance.
 #[derive(Debug, Clone, Copy)]
@@ -35,120 +38,96 @@ pub struct Example<'a> {
 /// A privacy unit: all its utterances, with at least one frame.
 pub type Unit<'a> = Vec<Example<'a>>;
 
-/// Cuts a batch in micro-batches of bounded memory. Where it is cut changes no gradient.
-pub fn micro_batches(units: &[Unit<'_>], shape: &Shape) -> Vec<Range<usize>> {
-    let most = (COORDINATES / shape.parameters()).max(1);
-    let mut batches: Vec<Range<usize>> = Vec::new();
-    let mut frames = 0;
-    for (index, unit) in units.iter().enumerate() {
-        frames += frames_of(unit);
-        match batches.last_mut() {
-            Some(batch) if batch.len() < most && frames <= FRAMES => batch.end = index + 1,
-            _ => {
-                batches.push(index..index + 1);
-                frames = frames_of(unit);
-            }
-        }
-    }
-    batches
-}
-
 fn frames_of(unit: &[Example<'_>]) -> usize {
     unit.iter().map(|example| example.labels.len()).sum()
 }
 
-/// Cuts examples where their frames would exceed a micro-batch.
-fn pieces<'s, 'a>(examples: &'s [Example<'a>]) -> impl Iterator<Item = &'s [Example<'a>]> {
-    let mut rest = examples;
-    std::iter::from_fn(move || {
-        let mut frames = 0;
-        let fits = |example: &&Example<'_>| {
-            frames += example.labels.len();
-            frames <= FRAMES
-        };
-        let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
-        let (piece, after) = rest.split_at(count);
-        rest = after;
-        (!piece.is_empty()).then_some(piece)
-    })
+/// Cuts things of so many frames, each of which makes the output layer hold so many numbers, where together they would be too
+/// many; one that is so by itself goes alone.
+fn cut(sizes: impl Iterator<Item = (usize, usize)>) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut sum = (0, 0);
+    for (index, (frames, held)) in sizes.enumerate() {
+        sum = (sum.0 + frames, sum.1 + held);
+        match ranges.last_mut() {
+            Some(range) if sum.0 <= FRAMES && sum.1 <= HELD => range.end = index + 1,
+            _ => {
+                ranges.push(index..index + 1);
+                sum = (frames, held);
+            }
+        }
+    }
+    ranges
 }
 
-/// One part of a pass: frames that share a weight.
-struct Part<'s, 'a> {
+/// Cuts examples whose gradients are only summed.
+fn pieces(examples: &[Example<'_>], shape: &Shape) -> Vec<Range<usize>> {
+    cut(examples.iter().map(|example| (example.labels.len(), example.labels.len() * shape.classes)))
+}
+
+/// Some examples, each frame with this weight.
+struct Weighted<'s, 'a> {
     examples: &'s [Example<'a>],
     weight: f32,
 }
 
-/// Where the gradients of the parts of a pass go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
-    /// Each part's to a row of its own.
-    OneEach,
-    /// All to the same.
-    Shared,
+/// Computes gradients and scores of models on one device.
+pub struct Engine {
+    device: Device,
+    shares: bool,
+    buffers: Buffers,
 }
 
-/// Computes gradients and scores; holds the buffers.
-#[derive(Default)]
-pub struct Engine {
-    trace: Trace,
-    logits: Vec<f32>,
-    backward: Vec<f32>,
-    gradients: Vec<f32>,
+/// Whether a pass tells units from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Apart,
+    Together,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Engine {
-    /// An engine without buffers yet.
+    /// On what this process computes with ([`device::chosen`]).
     pub fn new() -> Self {
-        Self::default()
+        let (processor, device) = device::chosen();
+        Self { device, shares: processor.shares_passes(), buffers: Buffers::default() }
     }
 
-    /// The gradient of each unit of a micro-batch, each the gradient of the mean cross-entropy over the unit's frames.
+    /// Cuts a batch in groups that pass together. Where it is cut changes no gradient.
+    pub fn groups(&self, units: &[Unit<'_>], shape: &Shape) -> Vec<Range<usize>> {
+        let output = shape.output();
+        let size = |unit: &Unit<'_>| (frames_of(unit), if self.shares { output.held(frames_of(unit)) } else { HELD });
+        cut(units.iter().map(size))
+    }
+
+    /// Adds the clipped gradients of the units of one group by the parts that are trained: of each the gradient of the mean
+    /// cross-entropy over the unit's frames. The sum has those parts, in the model's order.
     ///
     /// # Panics
-    /// If a label is not below the model's classes.
-    pub fn per_unit(&mut self, model: &Model, units: &[Unit<'_>]) -> PerUnit {
-        let length = model.shape().parameters();
-        let mut gradients = std::mem::take(&mut self.gradients);
-        gradients.clear();
-        gradients.resize(units.len() * length, 0.0);
-        let weigh = |unit: &Unit<'_>| 1.0 / frames_of(unit) as f32;
-        let mut start = 0;
-        while start < units.len() {
-            let mut frames = 0;
-            let fits = |unit: &&Unit<'_>| {
-                frames += frames_of(unit);
-                frames <= FRAMES
-            };
-            let count = units[start..].iter().take_while(fits).count();
-            if count == 0 {
-                let weight = weigh(&units[start]);
-                for examples in pieces(&units[start]) {
-                    self.pass(
-                        model,
-                        &[Part { examples, weight }],
-                        &mut gradients[start * length..(start + 1) * length],
-                        Rows::OneEach,
-                    );
-                }
-                start += 1;
-            } else {
-                let together = &units[start..start + count];
-                let parts: Vec<_> = together.iter().map(|unit| Part { examples: unit, weight: weigh(unit) }).collect();
-                self.pass(model, &parts, &mut gradients[start * length..(start + count) * length], Rows::OneEach);
-                start += count;
-            }
+    /// If a label is not below the model's classes, or the sum has other parts.
+    pub fn add_clipped(&mut self, model: &Model, trained: Parts, group: &[Unit<'_>], sum: &mut ClippedSum) {
+        if let [unit] = group
+            && frames_of(unit) > FRAMES
+        {
+            let mut gradient = vec![0.0; model.shape().subset(trained).len()];
+            self.add_units(model, trained, group, 1.0, &mut gradient);
+            let length = gradient.len();
+            sum.add(PerUnit::new(gradient, length));
+            return;
         }
-        PerUnit::new(gradients, length)
+        let weigh = |unit| Weighted { examples: unit, weight: 1.0 / frames_of(unit) as f32 };
+        let weighted: Vec<_> = group.iter().map(|unit| weigh(unit)).collect();
+        let (_, gradient, layout) = self.pass(model, trained, &weighted, Told::Apart);
+        sum.add_group(&gradient, &layout);
     }
 
-    /// Takes back the buffer of a spent [`PerUnit`].
-    pub fn recycle(&mut self, buffer: Vec<f32>) {
-        self.gradients = buffer;
-    }
-
-    /// Adds `weight` times the gradient of the *sum* of the examples' cross-entropies to `gradient`. Without protection:
-    /// for data that are public or opened by their owner.
+    /// Adds `weight` times the gradient of the *sum* of the examples' cross-entropies to `gradient`, by all parts. Without
+    /// protection: for data that are public or opened by their owner.
     ///
     /// # Panics
     /// If a label is not below the model's classes, or the gradient has another length than the parameters.
@@ -159,33 +138,34 @@ impl Engine {
         weight: f32,
         gradient: &mut [f32],
     ) -> Score {
-        pieces(examples).fold(Score::default(), |score, examples| {
-            score.plus(self.pass(model, &[Part { examples, weight }], gradient, Rows::Shared))
+        let all = model.shape().all();
+        pieces(examples, model.shape()).into_iter().fold(Score::default(), |score, piece| {
+            let some = [Weighted { examples: &examples[piece], weight }];
+            let (own, pieces, _) = self.pass(model, all, &some, Told::Together);
+            pieces.add_to(gradient);
+            score.plus(own)
         })
     }
 
-    /// Adds `weight` times the sum of the gradients of the units to `gradient`: each the gradient of the mean cross-entropy
-    /// over its unit's frames, as in [`Engine::per_unit`], but neither kept apart nor clipped. Without protection: for data
-    /// that are public or opened by their owner.
+    /// Adds `weight` times the sum of the gradients of the units by the parts that are trained to `gradient`: each the gradient
+    /// of the mean cross-entropy over its unit's frames, as in [`Engine::add_clipped`], but neither kept apart nor clipped.
+    /// Without protection: for data that are public or opened by their owner.
     ///
     /// # Panics
-    /// If a label is not below the model's classes, or the gradient has another length than the parameters.
-    pub fn add_units(&mut self, model: &Model, units: &[Unit<'_>], weight: f32, gradient: &mut [f32]) {
-        let mut parts = Vec::new();
-        let mut frames = 0;
-        for unit in units {
-            let weight = weight / frames_of(unit) as f32;
-            for examples in pieces(unit) {
-                if frames + frames_of(examples) > FRAMES && !parts.is_empty() {
-                    self.pass(model, &std::mem::take(&mut parts), gradient, Rows::Shared);
-                    frames = 0;
-                }
-                frames += frames_of(examples);
-                parts.push(Part { examples, weight });
-            }
-        }
-        if !parts.is_empty() {
-            self.pass(model, &parts, gradient, Rows::Shared);
+    /// If a label is not below the model's classes, or the gradient has another length than the parts that are trained.
+    pub fn add_units(&mut self, model: &Model, trained: Parts, units: &[Unit<'_>], weight: f32, gradient: &mut [f32]) {
+        let shape = model.shape();
+        let weighted: Vec<_> = units
+            .iter()
+            .flat_map(|unit| {
+                let weight = weight / frames_of(unit) as f32;
+                pieces(unit, shape).into_iter().map(move |piece| Weighted { examples: &unit[piece], weight })
+            })
+            .collect();
+        let sizes = weighted.iter().map(|piece| (frames_of(piece.examples), frames_of(piece.examples) * shape.classes));
+        for some in cut(sizes) {
+            let (_, pieces, _) = self.pass(model, trained, &weighted[some], Told::Together);
+            pieces.add_to(gradient);
         }
     }
 
@@ -194,68 +174,120 @@ impl Engine {
     /// # Panics
     /// If a label is not below the model's classes.
     pub fn score(&mut self, model: &Model, examples: &[Example<'_>]) -> Score {
-        pieces(examples).fold(Score::default(), |score, examples| {
-            self.forward(model, examples.iter());
-            let labels: Vec<u16> = examples.iter().flat_map(|example| example.labels).copied().collect();
-            let parameters = &model.parameters()[model.shape().recurrent().end..];
-            let linear = model.shape().linear();
-            score.plus(linear.score(parameters, &self.trace.outputs, &labels, &mut self.logits))
+        let shape = model.shape();
+        let parameters = Parameters::load(model.parameters(), &self.device);
+        let (below, above) = (parameters.part(shape.recurrent()), parameters.part(shape.output_range()));
+        let (stack, output) = (shape.body(shape.all()), shape.output().load(above, false));
+        pieces(examples, shape).into_iter().fold(Score::default(), |score, piece| {
+            let some = [Weighted { examples: &examples[piece], weight: 1.0 }];
+            let layout = layout(&some);
+            let (activations, _) = stack.run(&below, self.features(model, &some, &layout), &layout);
+            score.plus(output.score(activations, &labels(&some)))
         })
     }
 
-    fn forward<'s, 'a: 's>(&mut self, model: &Model, examples: impl Iterator<Item = &'s Example<'a>> + Clone) {
-        let lstm = model.shape().lstm();
-        let normalizer = model.normalizer();
-        let lengths = examples.clone().map(|example| example.labels.len()).collect();
-        let frames = examples.flat_map(|example| example.features.chunks_exact(lstm.inputs));
-        for (row, frame) in self.trace.prepare(&lstm, lengths).zip(frames) {
-            for (n, value) in row.iter_mut().enumerate() {
-                *value = (frame[n] - normalizer.mean[n]) / normalizer.deviation[n];
+    /// Once forward and once back: the scores of all frames, and the derivatives of each unit's loss by the parts that are
+    /// trained.
+    fn pass(&self, model: &Model, trained: Parts, units: &[Weighted<'_, '_>], told: Told) -> (Score, Gradient, Layout) {
+        self.marked_pass(model, trained, units, told, &mut |_| ())
+    }
+
+    /// The same, telling of each stage when it ends.
+    fn marked_pass(
+        &self,
+        model: &Model,
+        trained: Parts,
+        units: &[Weighted<'_, '_>],
+        told: Told,
+        mark: &mut dyn FnMut(&'static str),
+    ) -> (Score, Gradient, Layout) {
+        let (shape, layout) = (model.shape(), layout(units));
+        let stack = shape.body(trained);
+        let below = Wanted {
+            by_input: shape.parts().iter().any(|(part, _)| *part != Part::Output && trained.contains(*part)),
+            gradient: trained.contains(Part::Output),
+        };
+        let parameters = Parameters::load(model.parameters(), &self.device);
+        let output = shape.output().load(parameters.part(shape.output_range()), below.by_input);
+        let parameters = parameters.part(shape.recurrent());
+        let (activations, tape) = stack.run(&parameters, self.features(model, units, &layout), &layout);
+        mark("layers_forward");
+        let weights: Vec<f32> =
+            units.iter().flat_map(|unit| std::iter::repeat_n(unit.weight, frames_of(unit.examples))).collect();
+        let targets = Targets { labels: &labels(units), weights: &weights };
+        let passed = output.pass(activations, targets, &layout, below, told == Told::Apart, &self.buffers);
+        mark("output_both_ways");
+        let mut gradient = match passed.by_input {
+            Some(by_output) => stack.gradient(&parameters, tape, by_output, &layout),
+            None => Gradient::new(),
+        };
+        mark("layers_back");
+        if let Some(piece) = passed.piece {
+            gradient.push(Part::Output.name(), vec![piece]);
+        }
+        (passed.score, gradient, layout)
+    }
+
+    /// As [`Engine::add_clipped`] of a group of units that are not too long, telling how long each stage takes.
+    pub(crate) fn time_clipped(
+        &mut self,
+        model: &Model,
+        group: &[Unit<'_>],
+        sum: &mut ClippedSum,
+        clock: &mut Clock<'_>,
+    ) {
+        let weigh = |unit| Weighted { examples: unit, weight: 1.0 / frames_of(unit) as f32 };
+        let weighted: Vec<_> = group.iter().map(|unit| weigh(unit)).collect();
+        let mark = &mut |stage| clock.mark(stage);
+        let (_, gradient, layout) = self.marked_pass(model, model.shape().all(), &weighted, Told::Apart, mark);
+        for (_, pieces) in gradient.parts() {
+            for piece in pieces {
+                drop(piece.squared_norms(&layout));
             }
         }
-        lstm.forward(&model.parameters()[model.shape().recurrent()], &mut self.trace);
+        clock.mark("norms");
+        sum.add_group(&gradient, &layout);
+        clock.mark("norms_and_steps");
     }
 
-    /// Forward and backward over some parts; adds their gradients to their rows of `gradients`.
-    fn pass(&mut self, model: &Model, parts: &[Part<'_, '_>], gradients: &mut [f32], target: Rows) -> Score {
-        let shape = *model.shape();
-        let (lstm, linear, split) = (shape.lstm(), shape.linear(), shape.recurrent().end);
-        let (recurrent, outer) = model.parameters().split_at(split);
-        self.forward(model, parts.iter().flat_map(|part| part.examples));
-        let Self { trace, logits, backward, .. } = self;
-        backward.resize(trace.outputs.len() / (shape.hidden + 1) * shape.hidden, 0.0);
-
-        let mut score = Score::default();
-        let mut start = 0;
-        let length = shape.parameters();
-        let row = |index: usize| if target == Rows::Shared { 0..length } else { index * length..(index + 1) * length };
-        let frames = |start: usize, part: &Part<'_, '_>| start..start + frames_of(part.examples);
-        for (index, part) in parts.iter().enumerate() {
-            let gradient = &mut gradients[row(index)];
-            let rows = frames(start, part);
-            start = rows.end;
-            let labels: Vec<u16> = part.examples.iter().flat_map(|example| example.labels).copied().collect();
-            score = score.plus(linear.backward(
-                outer,
-                &trace.outputs[rows.start * (shape.hidden + 1)..rows.end * (shape.hidden + 1)],
-                &labels,
-                part.weight,
-                &mut gradient[split..],
-                &mut backward[rows.start * shape.hidden..rows.end * shape.hidden],
-                logits,
-            ));
+    /// As [`Engine::add_gradient`], telling how long each stage takes.
+    pub(crate) fn time_summed(
+        &mut self,
+        model: &Model,
+        examples: &[Example<'_>],
+        gradient: &mut [f32],
+        clock: &mut Clock<'_>,
+    ) {
+        for piece in pieces(examples, model.shape()) {
+            let some = [Weighted { examples: &examples[piece], weight: 1.0 }];
+            let mark = &mut |stage| clock.mark(stage);
+            let (_, pieces, _) = self.marked_pass(model, model.shape().all(), &some, Told::Together, mark);
+            pieces.add_to(gradient);
+            clock.mark("sum");
         }
-        lstm.backward(recurrent, trace, backward);
-        start = 0;
-        for (index, part) in parts.iter().enumerate() {
-            let gradient = &mut gradients[row(index)];
-            let rows = frames(start, part);
-            start = rows.end;
-            let (width, gates) = (lstm.width(), 4 * shape.hidden);
-            let inputs = View::new(&trace.inputs[rows.start * width..rows.end * width], rows.len(), width);
-            let errors = View::new(&trace.gates[rows.start * gates..rows.end * gates], rows.len(), gates);
-            multiply(&mut gradient[..split], inputs.transposed(), errors, Into::Add);
-        }
-        score
     }
+
+    /// Normalized features, `[rows, inputs]`.
+    fn features(&self, model: &Model, units: &[Weighted<'_, '_>], layout: &Layout) -> Tensor<2> {
+        let (inputs, normalizer) = (model.shape().inputs, model.normalizer());
+        let mut values = Vec::with_capacity(layout.rows() * inputs);
+        let examples = units.iter().flat_map(|unit| unit.examples);
+        for frame in examples.flat_map(|example| example.features.chunks_exact(inputs)) {
+            let normal = frame.iter().zip(&normalizer.mean).zip(&normalizer.deviation);
+            values.extend(normal.map(|((value, mean), deviation)| (value - mean) / deviation));
+        }
+        tensor(values, [layout.rows(), inputs], &self.device)
+    }
+}
+
+fn layout(units: &[Weighted<'_, '_>]) -> Layout {
+    Layout::new(units.iter().map(|unit| unit.examples.iter().map(|example| example.labels.len()).collect::<Vec<_>>()))
+}
+
+fn labels(units: &[Weighted<'_, '_>]) -> Vec<u16> {
+    units.iter().flat_map(|unit| unit.examples).flat_map(|example| example.labels).copied().collect()
+}
+
+fn tensor(values: Vec<f32>, shape: [usize; 2], device: &Device) -> Tensor<2> {
+    Tensor::from_data(TensorData::new(values, shape), device)
 }

@@ -5,9 +5,13 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::gradient::{Engine, Example, Unit, micro_batches};
+use undertone_api::job::dp_sgd::{Cell, Model as Proposed, Parts};
+use undertone_privacy::{NoiseMultiplier, SamplingRate};
+
+use super::gradient::{Engine, Example, Unit};
 use super::{Model, Normalizer, Shape};
-use crate::dp::layers::linear::TILE;
+use crate::dp::clip::{Clip, ClippedSum};
+use crate::dp::sampler::Sampler;
 
 pub(crate) struct Spoken {
     pub(crate) features: Vec<f32>,
@@ -36,7 +40,7 @@ fn model(shape: Shape) -> Model {
 
 /// Gradient of the mean cross-entropy over a unit's frames, written down once more in burn's tensors, frame after frame.
 fn oracle(model: &Model, unit: &Unit<'_>) -> Vec<f32> {
-    let Shape { inputs, hidden, classes } = *model.shape();
+    let Shape { inputs, hidden, classes, .. } = *model.shape();
     let device = Device::flex().autodiff();
     let split = model.shape().recurrent().end;
     let tensor = |values: &[f32], rows: usize, columns: usize| {
@@ -80,20 +84,42 @@ fn distance(a: &[f32], b: &[f32]) -> f64 {
     (difference / size).sqrt()
 }
 
-fn per_unit(model: &Model, units: &[Unit<'_>]) -> Vec<Vec<f32>> {
-    let length = model.shape().parameters();
+/// A clip that cuts nothing here, on a grid as fine as it gets.
+fn clip() -> Clip {
+    Clip::new(16.0, NoiseMultiplier::new(1.0 / 1024.0).unwrap()).unwrap()
+}
+
+/// The sum of the gradients of some units by some parts, as it is computed for DP: in steps of the grid.
+fn sum(model: &Model, trained: Parts, units: &[Unit<'_>]) -> Vec<i64> {
     let mut engine = Engine::new();
-    let mut all = Vec::new();
-    for batch in micro_batches(units, model.shape()) {
-        let gradients = engine.per_unit(model, &units[batch]);
-        all.extend(gradients.in_test().chunks(length).map(<[f32]>::to_vec));
+    let batch = Sampler::new(units.len(), SamplingRate::ONE).draw_fresh();
+    let mut sum = ClippedSum::begin_parts(&batch, clip(), &model.shape().lengths(trained));
+    for group in engine.groups(units, model.shape()) {
+        engine.add_clipped(model, trained, &units[group], &mut sum);
     }
-    all
+    sum.in_test().to_vec()
+}
+
+/// The gradient of each unit.
+fn per_unit(model: &Model, units: &[Unit<'_>]) -> Vec<Vec<f32>> {
+    let back = |steps: i64| (steps as f64 * clip().step()) as f32;
+    let one = |unit: &Unit<'_>| {
+        sum(model, model.shape().all(), std::slice::from_ref(unit)).into_iter().map(back).collect::<Vec<f32>>()
+    };
+    units.iter().map(one).collect()
+}
+
+/// One model of every kind.
+fn kinds() -> Vec<Shape> {
+    let plain = Proposed::lstm(5, Some(9));
+    let deep = Proposed { layers: 2, bidirectional: true, normalize: true, ..plain.clone() };
+    let gru = Proposed { cell: Cell::Gru, layers: 2, context: Some(5), ..plain.clone() };
+    [plain, deep, gru].iter().map(|proposed| Shape::of(proposed, 3, 9)).collect()
 }
 
 #[test]
 fn gradients_of_utterances_equal_a_loop_through_automatic_differentiation() {
-    let shape = Shape { inputs: 5, hidden: 19, classes: 37 };
+    let shape = Shape::plain(5, 19, 37);
     let (model, spoken) = (model(shape), spoken(&shape, &[7, 1, 23, 12, 12, 2, 30, 5, 9], 1));
     let units: Vec<Unit<'_>> = spoken.iter().map(|spoken| vec![spoken.example()]).collect();
     for (index, (fast, unit)) in per_unit(&model, &units).iter().zip(&units).enumerate() {
@@ -104,7 +130,7 @@ fn gradients_of_utterances_equal_a_loop_through_automatic_differentiation() {
 
 #[test]
 fn gradients_of_speakers_are_means_over_all_their_frames() {
-    let shape = Shape { inputs: 3, hidden: 8, classes: 11 };
+    let shape = Shape::plain(3, 8, 11);
     let (model, spoken) = (model(shape), spoken(&shape, &[4, 9, 1, 15, 6, 3], 2));
     let examples: Vec<_> = spoken.iter().map(Spoken::example).collect();
     let units = [examples[..3].to_vec(), examples[3..4].to_vec(), examples[4..].to_vec()];
@@ -114,16 +140,8 @@ fn gradients_of_speakers_are_means_over_all_their_frames() {
 }
 
 #[test]
-fn a_unit_longer_than_a_tile_is_the_same_unit() {
-    let shape = Shape { inputs: 2, hidden: 6, classes: 9 };
-    let (model, spoken) = (model(shape), spoken(&shape, &[TILE - 1, 3, TILE + 7], 3));
-    let unit: Vec<_> = spoken.iter().map(Spoken::example).collect();
-    assert!(distance(&per_unit(&model, std::slice::from_ref(&unit))[0], &oracle(&model, &unit)) < 1e-5);
-}
-
-#[test]
-fn a_unit_longer_than_a_micro_batch_is_cut_without_loss() {
-    let shape = Shape { inputs: 2, hidden: 3, classes: 4 };
+fn a_unit_longer_than_a_group_is_cut_without_loss() {
+    let shape = Shape::plain(2, 3, 4);
     let (model, spoken) = (model(shape), spoken(&shape, &[3000; 6], 4));
     let whole: Vec<_> = spoken.iter().map(Spoken::example).collect();
     // The mean over the unit is the mean of the means over its equally long utterances.
@@ -135,43 +153,79 @@ fn a_unit_longer_than_a_micro_batch_is_cut_without_loss() {
 
 #[test]
 fn the_gradient_of_a_unit_does_not_depend_on_its_company() {
-    let shape = Shape { inputs: 13, hidden: 40, classes: 300 };
     let lengths = [70, 3, 300, 41, 41, 120, 9, 77, 500, 31, 64, 65, 5, 18, 200, 256, 257, 90, 12, 33, 150, 7, 8, 2, 61];
-    let (model, spoken) = (model(shape), spoken(&shape, &lengths, 5));
-    let units: Vec<Unit<'_>> = spoken.iter().map(|spoken| vec![spoken.example()]).collect();
-    let together = per_unit(&model, &units);
-    let reversed: Vec<_> = units.iter().rev().cloned().collect();
-    let backwards = per_unit(&model, &reversed);
-    for (index, unit) in units.iter().enumerate() {
-        let alone = &per_unit(&model, std::slice::from_ref(unit))[0];
-        let same = |other: &[f32]| alone.iter().zip(other).all(|(a, b)| a.to_bits() == b.to_bits());
-        assert!(same(&together[index]) && same(&backwards[units.len() - 1 - index]), "unit {index}");
+    for shape in kinds().into_iter().chain([Shape::plain(13, 40, 300)]) {
+        let (model, spoken) = (model(shape), spoken(&shape, &lengths, 5));
+        let units: Vec<Unit<'_>> = spoken.iter().map(|spoken| vec![spoken.example()]).collect();
+        let of = |units: &[Unit<'_>]| sum(&model, shape.all(), units);
+        let all = of(&units);
+        let reversed: Vec<_> = units.iter().rev().cloned().collect();
+        assert!(of(&reversed) == all, "{shape:?}");
+        let mut one_by_one = vec![0; shape.parameters()];
+        for (index, unit) in units.iter().enumerate() {
+            let alone = of(std::slice::from_ref(unit));
+            one_by_one.iter_mut().zip(&alone).for_each(|(sum, steps)| *sum += steps);
+            if index % 8 == 2 {
+                let mut others = units.clone();
+                others.remove(index);
+                let moved: Vec<i64> = all.iter().zip(of(&others)).map(|(with, without)| with - without).collect();
+                assert!(
+                    moved == alone,
+                    "unit {index} of {shape:?} moves the sum by its own gradient, to the last step"
+                );
+            }
+        }
+        assert!(one_by_one == all, "{shape:?}");
     }
 }
 
 #[test]
 fn the_gradient_is_the_slope_of_the_loss() {
-    let shape = Shape { inputs: 3, hidden: 7, classes: 5 };
-    let (mut model, spoken) = (model(shape), spoken(&shape, &[14, 9], 6));
-    let examples: Vec<_> = spoken.iter().map(Spoken::example).collect();
-    let gradient = per_unit(&model, std::slice::from_ref(&examples)).remove(0);
-    let length: f32 = gradient.iter().map(|value| value * value).sum::<f32>().sqrt();
-    // Along the gradient the loss climbs by its length.
-    let step = 1e-2;
-    let mut loss = |sign: f32| {
-        for (parameter, value) in model.parameters_mut().iter_mut().zip(&gradient) {
-            *parameter += sign * step * value / length;
+    for shape in kinds() {
+        let (mut model, spoken) = (model(shape), spoken(&shape, &[14, 9], 6));
+        let examples: Vec<_> = spoken.iter().map(Spoken::example).collect();
+        let gradient = per_unit(&model, std::slice::from_ref(&examples)).remove(0);
+        let start = model.parameters().to_vec();
+        // Of each part by itself: along its gradient the loss climbs by that gradient's length.
+        for (part, range) in shape.parts() {
+            let own = &gradient[range.clone()];
+            let length: f32 = own.iter().map(|value| value * value).sum::<f32>().sqrt();
+            let step = 1e-2;
+            let mut loss = |sign: f32| {
+                model.parameters_mut().copy_from_slice(&start);
+                for (parameter, value) in model.parameters_mut()[range.clone()].iter_mut().zip(own) {
+                    *parameter += sign * step * value / length;
+                }
+                Engine::new().score(&model, &examples).mean_loss()
+            };
+            let slope = (loss(1.0) - loss(-1.0)) / (2.0 * f64::from(step));
+            let ratio = slope / f64::from(length);
+            assert!((ratio - 1.0).abs() < 3e-3, "{} of {shape:?}: {slope} {length}", part.name());
+            model.parameters_mut().copy_from_slice(&start);
         }
-        Engine::new().score(&model, &examples).mean_loss()
-    };
-    let (above, below) = (loss(1.0), loss(-2.0));
-    let slope = (above - below) / (2.0 * f64::from(step));
-    assert!((slope / f64::from(length) - 1.0).abs() < 1e-3, "{slope} {length}");
+    }
+}
+
+#[test]
+fn the_gradient_by_some_parts_is_that_part_of_the_whole() {
+    for shape in kinds() {
+        let (model, spoken) = (model(shape), spoken(&shape, &[40, 10, 7], 7));
+        let units: Vec<Unit<'_>> = spoken.iter().map(|spoken| vec![spoken.example()]).collect();
+        let whole = sum(&model, shape.all(), &units);
+        for (part, range) in shape.parts() {
+            for trained in [[part].into_iter().collect::<Parts>(), shape.all().with(part, false)] {
+                let own = sum(&model, trained, &units);
+                let expected: Vec<i64> =
+                    shape.subset(trained).ranges().iter().flat_map(|r| &whole[r.clone()]).copied().collect();
+                assert!(own == expected && !own.is_empty(), "{} at {range:?}", part.name());
+            }
+        }
+    }
 }
 
 #[test]
 fn weighted_gradients_add_up_to_those_of_the_units() {
-    let shape = Shape { inputs: 3, hidden: 8, classes: 11 };
+    let shape = Shape::plain(3, 8, 11);
     let (model, spoken) = (model(shape), spoken(&shape, &[40, 10], 7));
     let units: Vec<Unit<'_>> = spoken.iter().map(|spoken| vec![spoken.example()]).collect();
     let parts = per_unit(&model, &units);
@@ -187,34 +241,28 @@ fn weighted_gradients_add_up_to_those_of_the_units() {
     let expected: Vec<f32> = parts[0].iter().zip(&parts[1]).map(|(a, b)| a + b).collect();
     assert!(distance(&sum, &expected) < 1e-5);
     let mut half = vec![0.0; shape.parameters()];
-    engine.add_units(&model, &units, 0.5, &mut half);
+    engine.add_units(&model, shape.all(), &units, 0.5, &mut half);
     let doubled: Vec<f32> = half.iter().map(|value| 2.0 * value).collect();
     assert!(distance(&doubled, &expected) < 1e-5);
 }
 
 #[test]
-fn micro_batches_hold_every_unit_once_and_bound_memory() {
-    let shape = Shape { inputs: 13, hidden: 200, classes: 9096 };
+fn groups_hold_every_unit_once_and_bound_memory() {
+    let shape = Shape::plain(13, 200, 9096);
     let spoken = spoken(&shape, &[300; 70], 8);
     let units: Vec<Unit<'_>> = spoken.iter().map(|spoken| vec![spoken.example()]).collect();
-    let batches = micro_batches(&units, &shape);
-    assert_eq!(batches.iter().flat_map(Clone::clone).collect::<Vec<_>>(), (0..70).collect::<Vec<_>>());
-    assert!(batches.iter().all(|batch| batch.len() * shape.parameters() <= 1 << 26 && batch.len() * 300 <= 8192));
-}
-
-#[test]
-fn a_model_survives_its_file() {
-    let model = model(Shape { inputs: 13, hidden: 9, classes: 21 });
-    let file = model.to_safetensors().unwrap();
-    assert_eq!(Model::from_safetensors(&file).unwrap(), model);
+    let groups = Engine::new().groups(&units, &shape);
+    assert_eq!(groups.iter().flat_map(Clone::clone).collect::<Vec<_>>(), (0..70).collect::<Vec<_>>());
+    let held = shape.output().held(300);
+    assert!(groups.iter().all(|group| group.len() * held <= 20 << 20) && groups.len() < 20);
 }
 
 #[test]
 fn a_file_with_a_number_that_is_none_is_refused() {
-    let mut model = model(Shape { inputs: 2, hidden: 3, classes: 4 });
+    let mut model = model(Shape::plain(2, 3, 4));
     model.parameters_mut()[5] = f32::NAN;
     let error = Model::from_safetensors(&model.to_safetensors().unwrap()).unwrap_err();
-    assert!(error.to_string().contains("lstm.weight"), "{error}");
+    assert!(error.to_string().contains("layer1.weight"), "{error}");
     assert!(Model::from_safetensors(b"not a model").is_err());
 }
 

@@ -10,7 +10,7 @@ use super::scan::Found;
 use super::work::Ready;
 use super::{Options, Split};
 use crate::speech::align::{Alignments, BadLine};
-use crate::speech::audio::RATE;
+use crate::speech::audio::{AudioError, RATE};
 use crate::speech::dataset::{Meta, SplitCounts};
 
 /// Why a recording was left out.
@@ -22,8 +22,29 @@ pub enum Problem {
         /// The recording.
         id: String,
     },
+    /// No transcript for it, so that it cannot be aligned.
+    Untranscribed {
+        /// The recording.
+        id: String,
+    },
+    /// Its transcript has words that the aligner's dictionary lacks.
+    Words {
+        /// The recording.
+        id: String,
+        /// The words, in order, each once.
+        words: Vec<String>,
+    },
+    /// The aligner found no alignment, hung or crashed.
+    Unaligned {
+        /// The recording.
+        id: String,
+        /// What happened.
+        reason: String,
+    },
     /// The audio is broken, empty, too long or of another format.
     Audio {
+        /// The recording.
+        id: String,
         /// The file, below the input.
         file: String,
         /// What is wrong.
@@ -56,10 +77,34 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// A recording that was refused.
+    pub(super) fn audio(options: &Options, error: &AudioError) -> Self {
+        let file = error.path.strip_prefix(&options.input).unwrap_or(&error.path);
+        let id = error.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Self::Audio { id, file: file.display().to_string(), reason: error.problem.to_string() }
+    }
+
+    /// The recording it is about, where that is a recording that was chosen.
+    pub(super) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Unlabelled { id }
+            | Self::Untranscribed { id }
+            | Self::Words { id, .. }
+            | Self::Unaligned { id, .. }
+            | Self::Audio { id, .. }
+            | Self::Short { id, .. }
+            | Self::Mismatch { id, .. } => Some(id),
+            Self::Repeated { .. } | Self::Misplaced { .. } => None,
+        }
+    }
+
     /// The kind, in words.
     fn kind(&self) -> &'static str {
         match self {
             Self::Unlabelled { .. } => "without labels",
+            Self::Untranscribed { .. } => "without a transcript",
+            Self::Words { .. } => "with words that the dictionary lacks",
+            Self::Unaligned { .. } => "not aligned",
             Self::Audio { .. } => "broken or unreadable",
             Self::Short { .. } => "shorter than one frame",
             Self::Mismatch { .. } => "labels of another length",
@@ -73,9 +118,11 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlabelled { id } => write!(f, "{id}: no labels"),
-            Self::Audio { file, reason } => write!(f, "{file}: {reason}"),
+            Self::Untranscribed { id } => write!(f, "{id}: no transcript in a *.trans.txt beside it"),
+            Self::Words { id, words } => write!(f, "{id}: the dictionary lacks {}", words.join(", ")),
+            Self::Audio { file, reason, .. } => write!(f, "{file}: {reason}"),
             Self::Short { id, seconds } => write!(f, "{id}: {seconds:.3} s is shorter than one frame of 25 ms"),
-            Self::Mismatch { id, reason } => write!(f, "{id}: {reason}"),
+            Self::Unaligned { id, reason } | Self::Mismatch { id, reason } => write!(f, "{id}: {reason}"),
             Self::Repeated { file } => write!(f, "{file}: another recording has this id"),
             Self::Misplaced { file } => write!(f, "{file}: not in <speaker>/<chapter>/"),
         }
@@ -119,12 +166,33 @@ pub struct Report {
     pub surplus_labels: u64,
     /// Why recordings were left out, each by name.
     pub problems: Vec<Problem>,
-    /// Lines of the alignments that were passed over.
+    /// Lines of the alignments, or of the transcripts, that were passed over.
     pub bad_lines: Vec<BadLine>,
+    /// Utterances that have labels and no recording here.
+    pub surplus_alignments: usize,
+    /// What aligned the recordings, if that was done here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aligner: Option<Aligned>,
+    /// The table's column that says whose each utterance is, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_column: Option<String>,
+}
+
+/// Forced alignment, done here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Aligned {
+    /// The program and its version.
+    pub program: String,
+    /// Digest of program, model and dictionary.
+    pub identity: String,
+    /// Recordings that were aligned in an earlier run.
+    pub resumed: usize,
+    /// Where the labels are kept.
+    pub labels: PathBuf,
 }
 
 impl Report {
-    pub(super) fn new(options: &Options, found: &Found, alignments: &Alignments) -> Self {
+    pub(super) fn new(options: &Options, found: &Found) -> Self {
         let below = |path: &PathBuf| path.strip_prefix(&options.input).unwrap_or(path).to_path_buf();
         let asked = |path: &PathBuf| {
             let in_subset = |subset: &String| path.iter().any(|part| part == subset.as_str());
@@ -152,7 +220,10 @@ impl Report {
             unlabelled_frames: 0,
             surplus_labels: 0,
             problems: repeated.chain(misplaced).collect(),
-            bad_lines: alignments.bad_lines.clone(),
+            bad_lines: Vec::new(),
+            surplus_alignments: 0,
+            aligner: None,
+            unit_column: options.units.as_ref().map(|units| units.column.clone()),
         }
     }
 
@@ -163,6 +234,13 @@ impl Report {
         self.mixed_down += usize::from(ready.channels > 1);
         self.unlabelled_frames += ready.unlabelled as u64;
         self.surplus_labels += ready.surplus as u64;
+    }
+
+    /// Takes over what the labels say of themselves; `ids` are those of all recordings.
+    pub(super) fn labelled<'a>(&mut self, alignments: &Alignments, ids: impl Iterator<Item = &'a str>) {
+        self.bad_lines.clone_from(&alignments.bad_lines);
+        let known = ids.filter(|id| alignments.by_id.contains_key(*id)).count();
+        self.surplus_alignments = alignments.by_id.len() - known;
     }
 
     pub(super) fn leave(&mut self, problem: Problem) {
@@ -210,6 +288,16 @@ impl fmt::Display for Report {
         writeln!(f, "To learn from    {}", split(self.train))?;
         writeln!(f, "Held out         {}", split(self.test))?;
         writeln!(f, "Speech           {:.2} hours, {} speakers, {} classes", self.hours, self.speakers, self.classes)?;
+        if let Some(column) = &self.unit_column {
+            let (train, test) = (self.train.users, self.test.users);
+            writeln!(f, "Users            {train} to learn from, {test} held out (column {column})")?;
+        }
+        if let Some(Aligned { program, resumed, labels, .. }) = &self.aligner {
+            writeln!(f, "Aligned          by {program}, {resumed} of them earlier; labels in {}", labels.display())?;
+        }
+        if self.surplus_alignments > 0 {
+            writeln!(f, "Labels           of {} utterances that have no recording here", self.surplus_alignments)?;
+        }
         if !self.resampled.is_empty() {
             let rate = |(rate, count): (&u32, &usize)| format!("{count} from {rate} Hz");
             let rates: Vec<_> = self.resampled.iter().map(rate).collect();
@@ -224,7 +312,8 @@ impl fmt::Display for Report {
             writeln!(f, "Left out         {} (named in report.json)", self.problem_counts())?;
         }
         if !self.bad_lines.is_empty() {
-            writeln!(f, "Label lines      {} unreadable (named in report.json)", self.bad_lines.len())?;
+            let what = if self.aligner.is_some() { "Transcript lines" } else { "Label lines     " };
+            writeln!(f, "{what} {} unreadable (named in report.json)", self.bad_lines.len())?;
         }
         if self.hold_out > 0.0 && self.test.utterances == 0 {
             writeln!(f, "Note             the share {} held out no utterance; take a larger one", self.hold_out)?;

@@ -2,13 +2,23 @@
 
 use std::fs;
 
+use undertone_privacy::PrivacyUnit;
+
 use super::*;
 use crate::speech::dataset::{Meta, REPORT_FILE};
+use crate::speech::features::{Deltas, Normalization};
 use crate::speech::fixture;
 use crate::speech::progress::Silent;
 
+mod forced;
+mod users;
+
 fn quietly(options: &Options) -> Result<Report, PrepareError> {
     prepare(options, &Silent)
+}
+
+const fn plain(normalization: Normalization) -> Treatment {
+    Treatment { normalization, deltas: Deltas::None }
 }
 
 /// A corpus in a temporary folder: `site/<subset>/<speaker>/1/<id>.wav` and `labels.jsonl`.
@@ -152,7 +162,7 @@ fn the_same_input_gives_the_same_digest_on_any_number_of_threads() {
     let one = quietly(&Options { created: "2026".to_owned(), ..corpus.options("one") }).unwrap();
     let three = quietly(&Options { threads: 3, ..corpus.options("three") }).unwrap();
     assert_eq!(one.digest, three.digest);
-    let kept = quietly(&Options { subtract_mean: false, ..corpus.options("mean") }).unwrap();
+    let kept = quietly(&Options { treatment: plain(Normalization::None), ..corpus.options("mean") }).unwrap();
     assert_ne!(one.digest, kept.digest);
 }
 
@@ -165,6 +175,51 @@ fn a_subtracted_mean_is_gone_from_every_utterance() {
         let sum: f32 = dataset.utterance(i).features.iter().step_by(mfcc::COEFFICIENTS).sum();
         assert!(sum.abs() < 1e-2, "utterance {i} has a mean of {sum}");
     }
+}
+
+#[test]
+fn by_speaker_the_mean_is_gone_from_all_a_speaker_said_and_records_are_not_apart() {
+    let corpus = Corpus::of_four();
+    quietly(&Options { treatment: plain(Normalization::Speaker), hold_out: 0.4, ..corpus.options("all") }).unwrap();
+    quietly(&Options { treatment: plain(Normalization::None), hold_out: 0.4, ..corpus.options("bare") }).unwrap();
+    let (dataset, bare) = (Dataset::open(&corpus.path("all")).unwrap(), Dataset::open(&corpus.path("bare")).unwrap());
+    let sum = |i: usize| dataset.utterance(i).features.iter().step_by(mfcc::COEFFICIENTS).sum::<f32>();
+    for speaker in 0..4 {
+        let own: f32 = (3 * speaker..3 * speaker + 3).map(sum).sum();
+        assert!(own.abs() < 1e-2, "speaker {speaker} has a mean of {own}");
+    }
+    assert!((0..12).any(|i| sum(i).abs() > 1.0), "utterances of one speaker differ, or this shows nothing");
+    // One number is subtracted from all that a speaker said.
+    let shift = |i: usize| bare.utterance(i).features[0] - dataset.utterance(i).features[0];
+    assert!((shift(0) - shift(2)).abs() < 1e-3 && (shift(0) - shift(3)).abs() > 1e-3);
+    assert_eq!(dataset.meta().units, [PrivacyUnit::Speaker]);
+    let refused = dataset.units(PrivacyUnit::Record, Split::Train).unwrap_err().to_string();
+    assert!(refused.contains("`all`") && refused.contains("--normalize utterance"), "{refused}");
+    assert_eq!(
+        dataset.units(PrivacyUnit::Speaker, Split::Train).unwrap(),
+        bare.groups(PrivacyUnit::Speaker, Split::Train)
+    );
+    assert!(bare.units(PrivacyUnit::Record, Split::Train).is_ok());
+}
+
+/// What any other recording holds changes nothing: neither by utterance nor, of another speaker, by speaker.
+#[test]
+fn features_depend_on_nothing_outside_their_unit() {
+    let features = |normalization, other: &str, seconds: f64| {
+        let corpus = Corpus::of_four();
+        corpus.record("a", other, &format!("{other}-1"), 16_000, seconds);
+        let treatment = Treatment { normalization, deltas: Deltas::Second };
+        quietly(&Options { treatment, tolerance: 50, ..corpus.options("all") }).unwrap();
+        let dataset = Dataset::open(&corpus.path("all")).unwrap();
+        assert_eq!(dataset.meta().inputs, 39);
+        dataset.utterance(0).features.to_vec()
+    };
+    let before = features(Normalization::Utterance, "anna", 0.5);
+    assert_eq!(features(Normalization::Utterance, "anna", 0.3), before);
+    assert_eq!(features(Normalization::Utterance, "ben", 0.3), before);
+    let before = features(Normalization::Speaker, "ben", 0.5);
+    assert_eq!(features(Normalization::Speaker, "ben", 0.3), before);
+    assert_ne!(features(Normalization::Speaker, "anna", 0.3), before, "or the mean is not the speaker's");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use super::scan::Recording;
 use super::{ClassMap, Options, Problem};
 use crate::speech::align::Alignments;
 use crate::speech::audio;
-use crate::speech::mfcc::{self, COEFFICIENTS, Mfcc};
+use crate::speech::features::{self, Normalization, Treatment};
+use crate::speech::mfcc::{COEFFICIENTS, Mfcc};
 use crate::speech::progress::Progress;
 
 /// Recordings that are in memory at once, by thread.
@@ -19,7 +20,7 @@ pub(super) struct Settings<'a> {
 
 /// A row of the dataset.
 pub(super) struct Ready {
-    /// `[frames, COEFFICIENTS]`
+    /// `[frames, inputs]`; where a mean over the speaker is still to be subtracted, the bare `[frames, COEFFICIENTS]`.
     pub(super) features: Vec<f32>,
     /// `[frames]`
     pub(super) labels: Vec<u16>,
@@ -40,11 +41,11 @@ pub(super) enum Outcome {
 }
 
 /// Treats all `recordings` and hands the outcomes to `sink`, in order. Memory is bounded by the batch.
-pub(super) fn each<E>(
+pub(super) fn each<'a, E>(
     settings: &Settings<'_>,
-    recordings: &[Recording],
+    recordings: &'a [Recording],
     progress: &dyn Progress,
-    mut sink: impl FnMut(&Recording, Outcome) -> Result<(), E>,
+    mut sink: impl FnMut(&'a Recording, Outcome) -> Result<(), E>,
 ) -> Result<(), E> {
     let threads = settings.options.threads.max(1);
     let mut tables: Vec<Mfcc> = (0..threads).map(|_| Mfcc::new()).collect();
@@ -82,16 +83,10 @@ fn one(settings: &Settings<'_>, recording: &Recording, mfcc: &mut Mfcc) -> Outco
     };
     let audio = match audio::read(&recording.path, options.longest) {
         Ok(audio) => audio,
-        Err(error) => {
-            let file = error.path.strip_prefix(&options.input).unwrap_or(&error.path);
-            return Outcome::Left(Problem::Audio {
-                file: file.display().to_string(),
-                reason: error.problem.to_string(),
-            });
-        }
+        Err(error) => return Outcome::Left(Problem::audio(options, &error)),
     };
-    let mut features = mfcc.compute(&audio.samples);
-    let frames = features.len() / COEFFICIENTS;
+    let mut coefficients = mfcc.compute(&audio.samples);
+    let frames = coefficients.len() / COEFFICIENTS;
     if frames == 0 {
         return Outcome::Left(Problem::Short { id: id(), seconds: audio.seconds() });
     }
@@ -103,10 +98,16 @@ fn one(settings: &Settings<'_>, recording: &Recording, mfcc: &mut Mfcc) -> Outco
         let reason = format!("a label is not below {}, the classes of the map", map.classes());
         return Outcome::Left(Problem::Mismatch { id: id(), reason });
     };
-    features.truncate(labels.len() * COEFFICIENTS);
-    if options.subtract_mean {
-        mfcc::subtract_mean(&mut features);
+    coefficients.truncate(labels.len() * COEFFICIENTS);
+    let Treatment { normalization, .. } = options.treatment;
+    if normalization == Normalization::Utterance {
+        features::subtract_mean(&mut coefficients);
     }
+    // The mean of a speaker, and the slopes after it, wait until the speaker is complete.
+    let features = match normalization {
+        Normalization::Speaker => coefficients,
+        Normalization::None | Normalization::Utterance => options.treatment.with_deltas(&coefficients),
+    };
     Outcome::Kept(Box::new(Ready {
         unlabelled: frames - labels.len(),
         surplus: alignment.frames() - labels.len(),

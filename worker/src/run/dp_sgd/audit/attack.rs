@@ -2,6 +2,8 @@
 //! would be a release of theirs.
 
 use undertone_api::job::audit::{Attack, Method, OperatingPoint};
+use undertone_privacy::audit::SHOWN;
+use undertone_privacy::membership::{Auc, threshold};
 
 use super::canary::Recordings;
 use crate::run::dp_sgd::go_on;
@@ -12,79 +14,77 @@ use crate::speech::model::gradient::{Engine, Unit};
 /// Rates of false alarms aimed at.
 const AIMED: [f64; 2] = [0.001, 0.01];
 
-/// The models an attacker has.
-pub(super) struct Models<'a> {
-    /// Of before the rounds: it has seen public data only.
-    pub(super) start: &'a Model,
-    /// After the last.
-    pub(super) end: &'a Model,
-}
-
-/// What an attacker sees of the canaries.
-pub(super) struct Seen {
-    losses: Scores,
-    /// The scores of the likelihood ratio, in the order of the coins.
-    pub(super) likelihood_ratios: Vec<f64>,
-    shadow_ratios: Vec<f64>,
-}
-
-/// Higher says "in".
-struct Scores {
+/// What a model makes of the canaries, and of shadows that are never in.
+pub(super) struct Look {
+    /// Mean losses.
     canaries: Vec<f64>,
     shadows: Vec<f64>,
 }
 
-/// Looks at every canary and every shadow with both models.
+/// Looks at every canary and every shadow with a finished model. Recordings are all it can be asked about, and these are made
+/// of chance ([`Recordings::make`] takes nobody's data): what is found out here is found out about no one.
 ///
 /// # Errors
 /// [`RunError::Stopped`] when the exchange says so.
 pub(super) fn look(
     recordings: &Recordings,
-    models: &Models<'_>,
+    model: &Model,
     engine: &mut Engine,
     exchange: &dyn Exchange,
-) -> Result<Seen, RunError> {
-    let mut losses = |model: &Model, units: Vec<Unit<'_>>| -> Result<Vec<f64>, RunError> {
+) -> Result<Look, RunError> {
+    let mut losses = |units: Vec<Unit<'_>>| -> Result<Vec<f64>, RunError> {
         let one = |unit: &Unit<'_>| {
             go_on(exchange)?;
             Ok(engine.score(model, unit).mean_loss())
         };
         units.iter().map(one).collect()
     };
-    let canaries =
-        (losses(models.start, recordings.canaries().collect())?, losses(models.end, recordings.canaries().collect())?);
-    let shadows =
-        (losses(models.start, recordings.shadows().collect())?, losses(models.end, recordings.shadows().collect())?);
-    let fit = Fit::of(&shadows.0, &shadows.1);
-    let ratios = |(start, end): &(Vec<f64>, Vec<f64>)| start.iter().zip(end).map(|(s, e)| fit.score(*s, *e)).collect();
-    let likelihood_ratios = ratios(&canaries);
-    let shadow_ratios = ratios(&shadows);
-    let low = |losses: Vec<f64>| losses.into_iter().map(|loss| -loss).collect();
-    Ok(Seen { losses: Scores { canaries: low(canaries.1), shadows: low(shadows.1) }, likelihood_ratios, shadow_ratios })
+    Ok(Look { canaries: losses(recordings.canaries().collect())?, shadows: losses(recordings.shadows().collect())? })
 }
 
-impl Seen {
-    /// The attacks, held against the coins; none without canaries.
-    pub(super) fn attacks(self, coins: &[bool]) -> Vec<Attack> {
-        if coins.is_empty() {
-            return Vec::new();
+impl Look {
+    /// The attack that calls a member what the model knows well.
+    pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> Attack {
+        let low = |losses: &[f64]| losses.iter().map(|loss| -loss).collect();
+        let scores =
+            Scores { method: Method::LossThreshold, canaries: low(&self.canaries), shadows: low(&self.shadows) };
+        scores.attack(series, coins)
+    }
+
+    /// How much better the model knows each than was to be expected from what the model before it made of them.
+    pub(super) fn beyond(&self, start: &Self) -> Scores {
+        let fit = Fit::of(&start.shadows, &self.shadows);
+        let ratios = |start: &[f64], end: &[f64]| start.iter().zip(end).map(|(s, e)| fit.score(*s, *e)).collect();
+        Scores {
+            method: Method::LikelihoodRatio,
+            canaries: ratios(&start.canaries, &self.canaries),
+            shadows: ratios(&start.shadows, &self.shadows),
         }
-        let ratios = Scores { canaries: self.likelihood_ratios, shadows: self.shadow_ratios };
-        [(Method::LossThreshold, self.losses), (Method::LikelihoodRatio, ratios)]
-            .into_iter()
-            .map(|(method, scores)| scores.attack(method, coins))
-            .collect()
     }
 }
 
+/// Higher says "in".
+pub(super) struct Scores {
+    method: Method,
+    canaries: Vec<f64>,
+    shadows: Vec<f64>,
+}
+
 impl Scores {
-    fn attack(&self, method: Method, coins: &[bool]) -> Attack {
+    /// In the order of the coins.
+    pub(super) fn of_canaries(&self) -> &[f64] {
+        &self.canaries
+    }
+
+    /// The attack on the model of a series, held against the coins; of the audited series when none is named.
+    pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> Attack {
         let of = |is_in: bool| -> Vec<f64> {
             self.canaries.iter().zip(coins).filter(|(_, coin)| **coin == is_in).map(|(score, _)| *score).collect()
         };
         let (members, nonmembers) = (of(true), of(false));
         let above = |scores: &[f64], threshold: f64| scores.iter().filter(|score| **score > threshold).count() as u32;
         let points = AIMED.map(|aimed| {
+            // Fixed before any canary is looked at.
             let threshold = threshold(&self.shadows, aimed);
             OperatingPoint {
                 aimed,
@@ -92,38 +92,18 @@ impl Scores {
                 false_positives: above(&nonmembers, threshold),
             }
         });
+        let auc = Auc::of(&members, &nonmembers);
         Attack {
-            method,
+            series: series.cloned(),
+            method: self.method,
             members: members.len() as u32,
             nonmembers: nonmembers.len() as u32,
-            auc: auc(&members, &nonmembers),
+            // With nobody on one side there is nobody to be told apart.
+            auc: auc.map_or(0.5, Auc::value),
+            auc_interval: auc.map(|auc| auc.interval(SHOWN).into()),
             points: points.to_vec(),
         }
     }
-}
-
-/// The score that the part `aimed` of those which are never in exceed: fixed before any canary is looked at.
-fn threshold(shadows: &[f64], aimed: f64) -> f64 {
-    let mut sorted = shadows.to_vec();
-    sorted.sort_by(|a, b| b.total_cmp(a));
-    let allowed = (aimed * sorted.len() as f64).floor() as usize;
-    sorted.get(allowed).copied().unwrap_or(f64::INFINITY)
-}
-
-/// Chance that a member scores higher than a non-member, ties by half; ½ when there is nobody to compare.
-fn auc(members: &[f64], nonmembers: &[f64]) -> f64 {
-    if members.is_empty() || nonmembers.is_empty() {
-        return 0.5;
-    }
-    let wins = |member: &f64| -> f64 {
-        let won = |other: &f64| match member.total_cmp(other) {
-            std::cmp::Ordering::Greater => 1.0,
-            std::cmp::Ordering::Equal => 0.5,
-            std::cmp::Ordering::Less => 0.0,
-        };
-        nonmembers.iter().map(won).sum()
-    };
-    members.iter().map(wins).sum::<f64>() / (members.len() * nonmembers.len()) as f64
 }
 
 /// ln(p/(1 − p)) for p = e^{−loss}: the scale on which confidences are about normal (Carlini et al. 2022).

@@ -1,5 +1,7 @@
 //! A server in memory, and three sites on disk that can be killed at every doubtful moment.
 
+mod ground;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -8,23 +10,23 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use time::OffsetDateTime;
 use undertone_api::dataset::{Dataset, SizeClass, Visibility};
-use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use undertone_api::id::DatasetId;
 use undertone_api::job::audit::{Audited, Finding};
-use undertone_api::job::dp_sgd::{
-    Model as ModelSpec, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights,
-};
-use undertone_api::job::{Charge, Measurement, Purpose, Report, Spec as AnySpec};
+use undertone_api::job::dp_sgd::{Rounds, Spec};
+use undertone_api::job::{Measurement, Report, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
-use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use undertone_privacy::Event;
 use uuid::Uuid;
 
+use crate::dp::randomness::{Purpose as Use, Randomness};
 use crate::dp::release::Outgoing;
 use crate::dp::sabotage::{self, Sabotage};
-use crate::run::dp_sgd::checkpoint::Checkpoint;
+use crate::run::dp_sgd::checkpoint::{Checkpoint, Plan};
 use crate::run::{Average, Exchange, Past, Run, RunError};
 use crate::site::clearance::{Clearance, Published, Spent};
-use crate::speech::dataset::{Description, Split, Writer};
 use crate::speech::model::Model;
+
+use ground::{manifest, spec, write_dataset};
 
 const PARTICIPANTS: usize = 3;
 const UTTERANCES: u64 = 24;
@@ -61,6 +63,8 @@ struct Disk {
     stop_after: Option<u32>,
     sabotage: Option<Sabotage>,
     findings: Vec<Finding>,
+    /// How often it asked for randomness, by purpose.
+    drawn: HashMap<u32, u32>,
 }
 
 pub(super) struct Hub {
@@ -89,7 +93,7 @@ impl Hub {
     }
 
     fn spec(&self) -> &Spec {
-        let AnySpec::DpSgd(spec) = &self.manifest.spec;
+        let AnySpec::DpSgd(spec) = &self.manifest.spec else { panic!("it is of another kind") };
         spec
     }
 
@@ -161,11 +165,14 @@ impl Hub {
             worker: party.worker,
             name: party.dataset_name.clone(),
             visibility: if index == 0 { Visibility::Public } else { Visibility::Private },
+            content: undertone_api::dataset::Content::Speech,
             inputs: 3,
             classes: 4,
             records: SizeClass(20),
             speakers: SizeClass(5),
             test_records: 0,
+            users: None,
+            units: undertone_api::dataset::usual_units(),
             accounts: Vec::new(),
             created_at: OffsetDateTime::UNIX_EPOCH,
         })
@@ -194,6 +201,16 @@ impl Hub {
         self.state().sites[index].paid
     }
 
+    /// What one payment of a site is for.
+    pub(super) fn event(&self, index: usize) -> Event {
+        self.spec().private_event(&self.spec().participants[index]).unwrap()
+    }
+
+    /// How often a site asked for randomness of a purpose.
+    pub(super) fn drawn(&self, index: usize, purpose: Use) -> u32 {
+        self.state().sites[index].drawn.get(&(purpose as u32)).copied().unwrap_or(0)
+    }
+
     pub(super) fn lives(&self, index: usize) -> u32 {
         self.state().sites[index].lives
     }
@@ -214,14 +231,36 @@ impl Hub {
         Model::from_safetensors(&self.file(name)).unwrap()
     }
 
-    /// Parameters with which a participant ended a series.
+    /// Trained parameters with which a participant ended a series, as they are published.
     pub(super) fn parameters(&self, index: usize, series: &str) -> Vec<f32> {
         let rounds = if series == "open" { self.spec().open } else { self.spec().private }.unwrap();
-        let checkpoint =
-            Checkpoint::load(&self.work(index), series, &self.model("warm_start.safetensors"), rounds.optimizer)
-                .unwrap();
+        let checkpoint = Checkpoint::load(&self.work(index), series, self.plan(&rounds)).unwrap();
         assert_eq!(checkpoint.round, rounds.rounds);
-        checkpoint.parameters
+        checkpoint.result().to_vec()
+    }
+
+    /// Trained parameters after a participant's last step in a series, averaged with none before.
+    pub(super) fn last_iterate(&self, index: usize, series: &str) -> Vec<f32> {
+        let rounds = if series == "open" { self.spec().open } else { self.spec().private }.unwrap();
+        Checkpoint::load(&self.work(index), series, self.plan(&rounds)).unwrap().parameters
+    }
+
+    /// Lengths of all vectors of a series.
+    pub(super) fn lengths(&self, series: &str) -> Vec<usize> {
+        let state = self.state();
+        let rounds = state.rounds.iter().filter(|((name, _), _)| name == series);
+        rounds.flat_map(|(_, vectors)| vectors.values().map(Vec::len)).collect()
+    }
+
+    /// Losses measured in a series, in order.
+    pub(super) fn losses(&self, series: &str) -> Vec<f64> {
+        self.state().measurements.iter().filter(|m| m.series == series).map(|m| m.loss).collect()
+    }
+
+    fn plan(&self, rounds: &Rounds) -> Plan {
+        let shape = *self.model("warm_start.safetensors").shape();
+        let length = shape.subset(rounds.trained(&self.spec().model)).len();
+        Plan { length, rule: rounds.optimizer, averaging: rounds.averaging }
     }
 
     fn work(&self, index: usize) -> PathBuf {
@@ -263,6 +302,17 @@ impl Site<'_> {
             }
             state = self.hub.changed.wait(state).unwrap();
         }
+    }
+
+    /// A vector as it is after its way to the server, or back. The dice are the same for all, as one server's are.
+    fn travel(&self, series: &str, vector: &[f32]) -> Vec<f32> {
+        let spec = self.hub.spec();
+        let rounds = if series == "open" { &spec.open } else { &spec.private };
+        let precision = rounds.as_ref().unwrap().exchange.precision;
+        let mut dice = ChaCha20Rng::seed_from_u64(5);
+        let bytes = undertone_proto::vector::write(vector, precision, || dice.next_u32()).unwrap();
+        let form = undertone_proto::vector::Form::new(precision, vector.len() as u64).unwrap();
+        undertone_proto::vector::read(&bytes, form).unwrap()
     }
 
     fn accept(&self, series: &str, round: u32) -> Result<(), RunError> {
@@ -314,6 +364,11 @@ impl Exchange for Site<'_> {
         Ok(state.absent.is_some_and(|(index, rounds)| index == self.index && series == "private" && round <= rounds))
     }
 
+    fn chance(&mut self, purpose: Use) -> Randomness {
+        *self.hub.state().sites[self.index].drawn.entry(purpose as u32).or_default() += 1;
+        Randomness::from_os(purpose)
+    }
+
     fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError> {
         if self.index == 0 {
             return Ok(Clearance::Public(Published::in_test()));
@@ -326,20 +381,14 @@ impl Exchange for Site<'_> {
             site.paid += 1;
         }
         self.die(Crash::Paid, series, round)?;
-        let party = self.hub.spec().participants[self.index];
-        let event = match (series, party.noise) {
-            ("private", Some(noise)) => Event::PoissonSampledGaussian {
-                sampling_rate: party.sampling_rate,
-                noise_multiplier: noise.noise_multiplier,
-            },
-            _ => Event::NonPrivate,
-        };
+        let event = if series == "private" { self.hub.event(self.index) } else { Event::NonPrivate };
         Ok(Clearance::Paid(Spent::in_test(event)))
     }
 
     fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError> {
         let (vector, receipt) = vector.into_parts();
         assert_eq!(receipt.is_some(), self.index != 0);
+        let vector = self.travel(series, &vector);
         self.hub.state().sites[self.index].stored.insert((series.to_owned(), round), vector);
         self.die(Crash::Stored, series, round)?;
         self.accept(series, round)
@@ -357,7 +406,8 @@ impl Exchange for Site<'_> {
             (count >= Hub::expected(state, series, round)).then(|| {
                 let length = submitted.values().next().map_or(0, Vec::len);
                 let mean = (0..length).map(|n| submitted.values().map(|v| f64::from(v[n])).sum::<f64>() / count as f64);
-                Average { mean: mean.map(|value| value as f32).collect(), contributors: count as u32 }
+                let mean: Vec<f32> = mean.map(|value| value as f32).collect();
+                Average { mean: self.travel(series, &mean), contributors: count as u32 }
             })
         })
     }
@@ -401,96 +451,4 @@ impl Exchange for Site<'_> {
         *left = if stop { None } else { left.map(|left| left - 1) };
         stop || state.cancelled
     }
-}
-
-fn spec() -> Spec {
-    let rounds = Rounds {
-        rounds: 40,
-        optimizer: Optimizer::Adam { learning_rate: 0.02 },
-        evaluate_every: 10,
-        deadline_seconds: 60,
-        quorum: 3,
-    };
-    let noise = Noise { noise_multiplier: NoiseMultiplier::new(0.5).unwrap(), clip: 0.5 };
-    let party = |index: usize, noise: Option<Noise>| Party {
-        dataset: dataset(index),
-        sampling_rate: SamplingRate::new(0.6).unwrap(),
-        noise,
-    };
-    Spec {
-        unit: PrivacyUnit::Record,
-        model: ModelSpec { hidden: 10, classes: Some(4) },
-        participants: vec![party(0, None), party(1, Some(noise)), party(2, Some(noise))],
-        tests: vec![TestSet { name: "held out".to_owned(), dataset: dataset(0) }],
-        warm_start: WarmStart { epochs: 2, batch: 5, learning_rate: 0.01, seed: 5 },
-        open: Some(rounds),
-        private: Some(rounds),
-        audit: None,
-        weights: Weights::Equal,
-        spare_releases: 4,
-        checkpoint_every: 6,
-    }
-}
-
-fn manifest(spec: Spec) -> Manifest {
-    let participant = |index: usize| ManifestParticipant {
-        dataset: dataset(index),
-        dataset_name: format!("data-{index}"),
-        lineage: LineageId(Uuid::from_u128(100 + index as u128)),
-        organization: OrganizationId(Uuid::from_u128(200 + index as u128)),
-        organization_name: format!("site {index}"),
-        worker: WorkerId(Uuid::from_u128(300 + index as u128)),
-        purpose: Purpose::Participate,
-        units: if spec.unit == PrivacyUnit::Speaker { 5 } else { 20 },
-        charge: (index > 0).then_some(Charge {
-            unit: spec.unit,
-            adjacency: Adjacency::AddRemove,
-            event: Event::NonPrivate,
-            releases: 100,
-        }),
-    };
-    Manifest {
-        job: JobId(Uuid::from_u128(1000)),
-        consortium: ConsortiumId(Uuid::from_u128(1001)),
-        title: "four sounds".to_owned(),
-        proposed_by: "site 0".to_owned(),
-        participants: (0..spec.participants.len()).map(participant).collect(),
-        spec: AnySpec::DpSgd(spec),
-        model: None,
-        limits: None,
-        issued_at: OffsetDateTime::UNIX_EPOCH,
-    }
-}
-
-/// Utterances of four sounds, each held for a few frames, in noise; four speakers; every sixth utterance held out.
-fn write_dataset(target: &Path, seed: u64) {
-    let description = Description {
-        name: target.file_name().unwrap().to_string_lossy().into_owned(),
-        inputs: 3,
-        classes: 4,
-        sample_rate: 16_000,
-        features: "three numbers".to_owned(),
-        labels: "four sounds".to_owned(),
-        created: "2026-01-01T00:00:00Z".to_owned(),
-    };
-    let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    let mut writer = Writer::create(target, description).unwrap();
-    for utterance in 0..UTTERANCES {
-        let (mut features, mut labels) = (Vec::new(), Vec::new());
-        for _ in 0..3 + rng.next_u32() % 4 {
-            let sound = rng.next_u32() % 4;
-            for _ in 0..2 + rng.next_u32() % 5 {
-                labels.push(sound as u16);
-                for coefficient in 0..3 {
-                    let noise = rng.next_u32() as f32 / u32::MAX as f32 - 0.5;
-                    let center = if sound == 3 || sound != coefficient { -1.0 } else { 1.0 };
-                    features.push(3.0 * center + 2.0 * noise);
-                }
-            }
-        }
-        let split = if utterance % 6 == 5 { Split::Test } else { Split::Train };
-        let speaker = format!("speaker {}", utterance / 6);
-        writer.push(&format!("{utterance}"), &speaker, split, &features, &labels).unwrap();
-    }
-    writer.finish(|_| serde_json::Value::Null).unwrap();
 }

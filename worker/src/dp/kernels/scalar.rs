@@ -4,7 +4,7 @@
 ///
 /// Range reduction x = n ln 2 + r, |r| ≤ ln 2 / 2, then a polynomial of degree 7 (Taylor) for eʳ.
 #[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
+pub(in crate::dp) fn exp(x: f32) -> f32 {
     /// 1.5 · 2²³: adding it rounds to the nearest integer.
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
@@ -24,13 +24,13 @@ pub(super) fn exp(x: f32) -> f32 {
 
 /// 1 / (1 + e⁻ˣ).
 #[inline(always)]
-pub(super) fn sigmoid(x: f32) -> f32 {
+pub(in crate::dp) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
 /// tanh x, to about 1e-7 absolute.
 #[inline(always)]
-pub(super) fn tanh(x: f32) -> f32 {
+pub(in crate::dp) fn tanh(x: f32) -> f32 {
     2.0f32.mul_add(sigmoid(2.0 * x), -1.0)
 }
 

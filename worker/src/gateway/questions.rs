@@ -1,0 +1,154 @@
+//! Questions on their way out, and pools, choices and answers at the lead.
+
+use std::time::Duration;
+
+use tonic::Streaming;
+use undertone_api::id::{DatasetId, QuestionId};
+use undertone_api::signed::Signed;
+use undertone_proto::question::{Answered, MAX_SIZE, read_answers};
+use undertone_proto::v1;
+
+use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, parse, stream, within_transfer};
+use crate::site::outbox::Parcel;
+
+/// The pools of a job, as the server has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pools {
+    /// The bytes of each pool as its site sent them, each of its announced digest.
+    pub pools: Vec<(DatasetId, Vec<u8>)>,
+    /// Whose pool had not come at the deadline, or who gave up.
+    pub missing: Vec<DatasetId>,
+}
+
+impl Gateway {
+    /// Sends one pool with its receipts.
+    ///
+    /// # Errors
+    /// [`GatewayError`] with `round_closed` when it comes too late.
+    pub async fn ask(
+        &self,
+        lease: &str,
+        series: &str,
+        round: u32,
+        parcel: &Parcel,
+        receipts: &[Signed],
+    ) -> Result<Submitted, GatewayError> {
+        let header = v1::AskHeader {
+            lease: lease.to_owned(),
+            series: series.to_owned(),
+            round,
+            receipts: receipts.iter().cloned().map(Into::into).collect(),
+            size: parcel.bytes.len() as u64,
+            digest: parcel.digest.clone(),
+        };
+        let make = || stream::ask(header.clone(), parcel.bytes.clone());
+        let reply = self.call(TRANSFER, make, |mut client, request| async move { client.ask(request).await }).await?;
+        let countersignatures = reply.countersignatures.into_iter().map(Signed::from).collect();
+        Ok(Submitted { repeated: reply.repeated, countersignatures })
+    }
+
+    /// Waits up to `wait` for the pools of all who ask; `None` while some are awaited. What came of them before the connection
+    /// broke stays in `download`, for the next attempt.
+    ///
+    /// # Errors
+    /// [`GatewayError::Protocol`] when what arrives is not what its digests say.
+    pub async fn asked(&self, lease: &str, wait: Duration, download: &Download) -> Result<Option<Pools>, GatewayError> {
+        let make = || v1::AskedRequest {
+            lease: lease.to_owned(),
+            wait_seconds: wait.as_secs() as u32,
+            offset: download.offset(),
+        };
+        let streaming =
+            self.call(wait + CALL, make, |mut client, request| async move { client.asked(request).await }).await?;
+        within_transfer(pools(streaming, download)).await
+    }
+
+    /// Puts questions to the annotators.
+    ///
+    /// # Errors
+    /// [`GatewayError`] when the server does not take the choice.
+    pub async fn choose(&self, lease: &str, round: u32, chosen: &[(QuestionId, f64)]) -> Result<(), GatewayError> {
+        let of = |(question, uncertainty): &(QuestionId, f64)| v1::Chosen {
+            question: question.to_string(),
+            uncertainty: *uncertainty,
+        };
+        let make = || v1::ChooseRequest { lease: lease.to_owned(), round, chosen: chosen.iter().map(of).collect() };
+        self.call(TRANSFER, make, |mut client, request| async move { client.choose(request).await }).await.map(|_| ())
+    }
+
+    /// Waits up to `wait` for a round of questions to close; its answers, or `None` while it is open.
+    ///
+    /// # Errors
+    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    pub async fn answers(
+        &self,
+        lease: &str,
+        round: u32,
+        wait: Duration,
+    ) -> Result<Option<Vec<Answered>>, GatewayError> {
+        let make = || v1::AnswersRequest { lease: lease.to_owned(), round, wait_seconds: wait.as_secs() as u32 };
+        let streaming =
+            self.call(wait + CALL, make, |mut client, request| async move { client.answers(request).await }).await?;
+        within_transfer(answers(streaming)).await
+    }
+}
+
+/// All pools; `None` while some are awaited.
+async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Result<Option<Pools>, GatewayError> {
+    use v1::asked_chunk::Part;
+    let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
+        return Err(GatewayError::Protocol("pools without a header".to_owned()));
+    };
+    if !header.ready {
+        return Ok(None);
+    }
+    if let Some(pool) = header.pools.iter().find(|pool| pool.size > MAX_SIZE) {
+        return Err(GatewayError::Protocol(format!(
+            "a pool of {} bytes is announced, {MAX_SIZE} are the most",
+            pool.size
+        )));
+    }
+    // What was begun goes on only with the very same pools.
+    let digests: Vec<&str> = header.pools.iter().map(|pool| pool.digest.as_str()).collect();
+    let size = header.pools.iter().map(|pool| pool.size).sum();
+    let mut intake = download.begin(size, &digests.join(" "))?;
+    while let Some(chunk) = chunks.message().await? {
+        match chunk.part {
+            Some(Part::Data(data)) => intake.take(&data)?,
+            _ => return Err(GatewayError::Protocol("a second header".to_owned())),
+        }
+    }
+    let (mut rest, _) = intake.whole()?;
+    let mut pools = Vec::with_capacity(header.pools.len());
+    for pool in &header.pools {
+        let after = rest.split_off(pool.size as usize);
+        stream::is_of(&rest, &pool.digest)?;
+        pools.push((parse("dataset_id", &pool.dataset_id)?, std::mem::replace(&mut rest, after)));
+    }
+    let missing = header.missing.iter().map(|id| parse("missing", id)).collect::<Result<_, _>>()?;
+    Ok(Some(Pools { pools, missing }))
+}
+
+/// The answers of a round; `None` while it is open.
+async fn answers(mut chunks: Streaming<v1::AnswersChunk>) -> Result<Option<Vec<Answered>>, GatewayError> {
+    use v1::answers_chunk::Part;
+    let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
+        return Err(GatewayError::Protocol("answers without a header".to_owned()));
+    };
+    if !header.closed {
+        return Ok(None);
+    }
+    if header.size > MAX_SIZE {
+        return Err(GatewayError::Protocol(format!("{} bytes are announced, {MAX_SIZE} are the most", header.size)));
+    }
+    let download = Download::default();
+    let mut intake = download.begin(header.size, &header.digest)?;
+    while let Some(chunk) = chunks.message().await? {
+        match chunk.part {
+            Some(Part::Data(data)) => intake.take(&data)?,
+            _ => return Err(GatewayError::Protocol("a second header".to_owned())),
+        }
+    }
+    let read = read_answers(&intake.finish()?);
+    Ok(Some(read.map_err(|error| GatewayError::Protocol(error.to_string()))?))
+}

@@ -1,0 +1,128 @@
+//! Vectors and files on their way, both ways; after a break, from where it broke.
+
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use undertone_api::job::dp_sgd::Precision;
+use undertone_api::signed::Signed;
+use undertone_proto::{CHUNK, v1};
+
+use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, stream, within_transfer};
+use crate::run::Average;
+use crate::site::outbox::Parcel;
+
+impl Gateway {
+    /// Sends one vector with its receipts; after an attempt that broke off, from where the server says that it got.
+    ///
+    /// # Errors
+    /// [`GatewayError`] with `round_closed` when it comes too late.
+    pub async fn submit(
+        &self,
+        lease: &str,
+        series: &str,
+        round: u32,
+        parcel: &Parcel,
+        receipts: &[Signed],
+    ) -> Result<Submitted, GatewayError> {
+        let size = parcel.bytes.len();
+        // What goes in one message goes in one attempt, or not at all.
+        let offset = if size > CHUNK { self.received(lease, series, round, parcel).await?.min(size) } else { 0 };
+        if offset > 0 {
+            tracing::info!(series, round, offset, size, "the server has the beginning of this vector");
+        }
+        let header = v1::SubmitHeader {
+            lease: lease.to_owned(),
+            series: series.to_owned(),
+            round,
+            receipts: receipts.iter().cloned().map(Into::into).collect(),
+            length: parcel.length,
+            digest: parcel.digest.clone(),
+            size: size as u64,
+            offset: offset as u64,
+        };
+        let make = || stream::submit(header.clone(), parcel.bytes[offset..].to_vec());
+        let reply =
+            self.call(TRANSFER, make, |mut client, request| async move { client.submit(request).await }).await?;
+        let countersignatures = reply.countersignatures.into_iter().map(Signed::from).collect();
+        Ok(Submitted { repeated: reply.repeated, countersignatures })
+    }
+
+    /// How many bytes of a vector the server has of earlier attempts.
+    async fn received(&self, lease: &str, series: &str, round: u32, parcel: &Parcel) -> Result<usize, GatewayError> {
+        let make = || v1::ReceivedRequest {
+            lease: lease.to_owned(),
+            series: series.to_owned(),
+            round,
+            digest: parcel.digest.clone(),
+        };
+        let reply = self.call(CALL, make, |mut client, request| async move { client.received(request).await }).await?;
+        Ok(usize::try_from(reply.bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Waits up to `wait` for a round to close; its average, which travels in `precision`, or `None` while it is open. What came
+    /// of it before the connection broke stays in `download`, for the next attempt.
+    ///
+    /// # Errors
+    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    pub async fn average(
+        &self,
+        lease: &str,
+        series: &str,
+        round: u32,
+        precision: Precision,
+        wait: Duration,
+        download: &Download,
+    ) -> Result<Option<Average>, GatewayError> {
+        let make = || v1::AverageRequest {
+            lease: lease.to_owned(),
+            series: series.to_owned(),
+            round,
+            wait_seconds: wait.as_secs() as u32,
+            offset: download.offset(),
+        };
+        let streaming =
+            self.call(wait + CALL, make, |mut client, request| async move { client.average(request).await }).await?;
+        within_transfer(stream::average(streaming, precision, download)).await
+    }
+
+    /// Stores a named file of the job.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn put(&self, lease: &str, name: &str, content: &[u8]) -> Result<(), GatewayError> {
+        let header = v1::PutArtifactHeader {
+            lease: lease.to_owned(),
+            name: name.to_owned(),
+            size: content.len() as u64,
+            digest: hex::encode(Sha256::digest(content)),
+        };
+        let make = || stream::put(header.clone(), content.to_vec());
+        self.call(TRANSFER, make, |mut client, request| async move { client.put_artifact(request).await })
+            .await
+            .map(|_| ())
+    }
+
+    /// Waits up to `wait` for a named file of the job; `None` while it is not there. What came of it before the connection
+    /// broke stays in `download`, for the next attempt.
+    ///
+    /// # Errors
+    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    pub async fn get(
+        &self,
+        lease: &str,
+        name: &str,
+        wait: Duration,
+        download: &Download,
+    ) -> Result<Option<Vec<u8>>, GatewayError> {
+        let make = || v1::GetArtifactRequest {
+            lease: lease.to_owned(),
+            name: name.to_owned(),
+            wait_seconds: wait.as_secs() as u32,
+            offset: download.offset(),
+        };
+        let streaming = self
+            .call(wait + CALL, make, |mut client, request| async move { client.get_artifact(request).await })
+            .await?;
+        within_transfer(stream::get(streaming, download)).await
+    }
+}

@@ -1,0 +1,284 @@
+//! What is done to every query before anything else looks at it: which spellings count as the same query.
+//!
+//! The rules are fixed by options in advance, recorded in the dataset's description, and look at one text alone. They must
+//! never learn from the log (a spelling corrected towards a frequent neighbour, say): k-anonymity after sampling is proved
+//! for a map of rows that does not depend on the data. In this order: Unicode's normal form, lower case, punctuation,
+//! digits, blanks, and the normal form again. Done twice they do no more than once. To add a rule: an enum with a default
+//! that changes nothing, a step in [`Normalizer::apply`], an option in `cli/data`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfkc};
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
+
+/// Which of the ways to write the same characters is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// As they came.
+    Keep,
+    /// NFC: a letter and its accent are one character.
+    #[default]
+    Nfc,
+    /// NFKC: also wide, circled and ligated characters become plain ones.
+    Nfkc,
+}
+
+/// Whether capitals count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Case {
+    /// They do.
+    Keep,
+    /// All lower case, by Unicode's table, whatever the language.
+    #[default]
+    Lower,
+}
+
+/// What becomes of punctuation (Unicode's general category P).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Punctuation {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It becomes a blank, but for apostrophes and hyphens between letters or digits; a curly apostrophe becomes a straight
+    /// one.
+    Drop,
+}
+
+/// What becomes of digits (Unicode's decimal digits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Digits {
+    /// They stay.
+    #[default]
+    Keep,
+    /// Each becomes `0`: numbers of as many digits are the same.
+    Zero,
+}
+
+/// What becomes of blanks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blanks {
+    /// They stay.
+    Keep,
+    /// Any run of white space and control characters becomes one space, none at the ends; characters that are only marks
+    /// for formatting (a byte order mark, a change of direction) go, but for joiners.
+    #[default]
+    Single,
+}
+
+/// What is done to a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Normalization {
+    /// Normal form.
+    pub form: Form,
+    /// Capitals.
+    pub case: Case,
+    /// Punctuation.
+    pub punctuation: Punctuation,
+    /// Digits.
+    pub digits: Digits,
+    /// Blanks.
+    pub blanks: Blanks,
+}
+
+impl Normalization {
+    /// Nothing is done.
+    pub const NONE: Self = Self {
+        form: Form::Keep,
+        case: Case::Keep,
+        punctuation: Punctuation::Keep,
+        digits: Digits::Keep,
+        blanks: Blanks::Keep,
+    };
+}
+
+impl fmt::Display for Normalization {
+    /// In words, for reports.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = [
+            match self.form {
+                Form::Keep => "",
+                Form::Nfc => "NFC",
+                Form::Nfkc => "NFKC",
+            },
+            match self.case {
+                Case::Keep => "",
+                Case::Lower => "lower case",
+            },
+            match self.punctuation {
+                Punctuation::Keep => "",
+                Punctuation::Drop => "no punctuation",
+            },
+            match self.digits {
+                Digits::Keep => "",
+                Digits::Zero => "every digit 0",
+            },
+            match self.blanks {
+                Blanks::Keep => "",
+                Blanks::Single => "single blanks",
+            },
+        ];
+        let steps: Vec<&str> = steps.into_iter().filter(|step| !step.is_empty()).collect();
+        f.write_str(if steps.is_empty() { "as they came" } else { "" })?;
+        f.write_str(&steps.join(", "))
+    }
+}
+
+/// The versions of Unicode whose tables do it: of normal forms, of case, and of what is punctuation or a digit.
+pub fn unicode() -> String {
+    let forms = unicode_normalization::UNICODE_VERSION;
+    let case = char::UNICODE_VERSION;
+    let classes = unicode_properties::UNICODE_VERSION;
+    format!(
+        "{}.{}.{} (forms), {}.{}.{} (case), {}.{}.{} (classes)",
+        forms.0, forms.1, forms.2, case.0, case.1, case.2, classes.0, classes.1, classes.2
+    )
+}
+
+/// Does it, and keeps the room for it from text to text.
+#[derive(Debug, Clone, Default)]
+pub struct Normalizer {
+    rules: Normalization,
+    formed: String,
+    mapped: String,
+}
+
+impl Normalizer {
+    /// One that does this.
+    pub fn new(rules: Normalization) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
+    /// The text after it; empty if nothing is left.
+    pub fn apply(&mut self, text: &str) -> &str {
+        self.mapped.clear();
+        if text.is_ascii() {
+            self.ascii(text.as_bytes());
+            return &self.mapped;
+        }
+        self.formed.clear();
+        form(self.rules.form, text, &mut self.formed);
+        if self.rules.case == Case::Lower {
+            self.formed = self.formed.to_lowercase();
+        }
+        self.characters();
+        // What was left out may have stood between characters that are one when they meet.
+        if !is_formed(self.rules.form, &self.mapped) {
+            self.formed.clear();
+            form(self.rules.form, &self.mapped, &mut self.formed);
+            std::mem::swap(&mut self.formed, &mut self.mapped);
+        }
+        &self.mapped
+    }
+
+    /// The same as [`Normalizer::characters`] for what most logs hold most of; every normal form leaves it as it is.
+    fn ascii(&mut self, text: &[u8]) {
+        let Normalization { case, punctuation, digits, blanks, .. } = self.rules;
+        let (mut gap, mut before) = (false, b' ');
+        for (at, byte) in text.iter().copied().enumerate() {
+            let mut byte = byte;
+            if case == Case::Lower {
+                byte.make_ascii_lowercase();
+            }
+            if punctuation == Punctuation::Drop && is_ascii_punctuation(byte) {
+                let after = text.get(at + 1).copied().unwrap_or(b' ');
+                let within = before.is_ascii_alphanumeric() && after.is_ascii_alphanumeric();
+                before = byte;
+                if !(matches!(byte, b'\'' | b'-') && within) {
+                    byte = b' ';
+                }
+            } else {
+                before = byte;
+            }
+            if digits == Digits::Zero && byte.is_ascii_digit() {
+                byte = b'0';
+            }
+            if blanks == Blanks::Single {
+                if byte == b' ' || byte.is_ascii_control() {
+                    gap = true;
+                    continue;
+                }
+                if gap && !self.mapped.is_empty() {
+                    self.mapped.push(' ');
+                }
+                gap = false;
+            }
+            self.mapped.push(char::from(byte));
+        }
+    }
+
+    /// Punctuation, digits and blanks, from `formed` to `mapped`.
+    fn characters(&mut self) {
+        let Normalization { punctuation, digits, blanks, .. } = self.rules;
+        let (mut gap, mut before) = (false, ' ');
+        let mut rest = self.formed.chars();
+        while let Some(original) = rest.next() {
+            let mut character = original;
+            if punctuation == Punctuation::Drop
+                && original.general_category_group() == GeneralCategoryGroup::Punctuation
+            {
+                let within = in_word(before) && rest.clone().next().is_some_and(in_word);
+                character = match original {
+                    '\'' | '\u{2019}' if within => '\'',
+                    '-' | '\u{2010}' | '\u{2011}' if within => '-',
+                    _ => ' ',
+                };
+            }
+            before = original;
+            if digits == Digits::Zero && character.general_category() == GeneralCategory::DecimalNumber {
+                character = '0';
+            }
+            if blanks == Blanks::Single {
+                if character.is_whitespace() || character.is_control() {
+                    gap = true;
+                    continue;
+                }
+                let joiner = matches!(character, '\u{200c}' | '\u{200d}');
+                if character.general_category() == GeneralCategory::Format && !joiner {
+                    continue;
+                }
+                if gap && !self.mapped.is_empty() {
+                    self.mapped.push(' ');
+                }
+                gap = false;
+            }
+            self.mapped.push(character);
+        }
+    }
+}
+
+fn form(form: Form, text: &str, into: &mut String) {
+    match form {
+        Form::Keep => into.push_str(text),
+        Form::Nfc if is_nfc(text) => into.push_str(text),
+        Form::Nfc => into.extend(text.nfc()),
+        Form::Nfkc if is_nfkc(text) => into.push_str(text),
+        Form::Nfkc => into.extend(text.nfkc()),
+    }
+}
+
+fn is_formed(form: Form, text: &str) -> bool {
+    match form {
+        Form::Keep => true,
+        Form::Nfc => is_nfc(text),
+        Form::Nfkc => is_nfkc(text),
+    }
+}
+
+/// Category P below 128: what `is_ascii_punctuation` knows, without the symbols.
+fn is_ascii_punctuation(byte: u8) -> bool {
+    byte.is_ascii_punctuation() && !matches!(byte, b'$' | b'+' | b'<' | b'=' | b'>' | b'^' | b'`' | b'|' | b'~')
+}
+
+/// Letters, digits, and the marks on them.
+fn in_word(character: char) -> bool {
+    character.is_alphanumeric() || character.general_category_group() == GeneralCategoryGroup::Mark
+}
+
+#[cfg(test)]
+mod tests;

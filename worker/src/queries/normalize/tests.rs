@@ -1,0 +1,113 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+
+use super::*;
+
+const STRICT: Normalization = Normalization {
+    form: Form::Nfkc,
+    case: Case::Lower,
+    punctuation: Punctuation::Drop,
+    digits: Digits::Zero,
+    blanks: Blanks::Single,
+};
+
+fn apply(rules: Normalization, text: &str) -> String {
+    Normalizer::new(rules).apply(text).to_owned()
+}
+
+#[test]
+fn by_default_accents_capitals_and_blanks_do_not_tell_queries_apart() {
+    let rules = Normalization::default();
+    for (text, same) in [
+        ("  Call\tthe  Nurse\r\n", "call the nurse"),
+        ("cafe\u{301}", "caf\u{e9}"),
+        ("CAF\u{c9}", "caf\u{e9}"),
+        ("ΟΔΟΣ", "οδο\u{3c2}"),
+        ("\u{feff}İ\u{a0}x\u{202e}", "i\u{307} x"),
+        ("where's Dr. Ito?", "where's dr. ito?"),
+        ("room 12-b", "room 12-b"),
+        ("\u{ff52}oom", "\u{ff52}oom"),
+        (" \u{85}\u{2003}\u{7}", ""),
+        ("\u{5e9}\u{5dc}\u{5d5}\u{5dd}", "\u{5e9}\u{5dc}\u{5d5}\u{5dd}"),
+        ("नम\u{200d}", "नम\u{200d}"),
+    ] {
+        assert_eq!(apply(rules, text), same);
+    }
+    assert_eq!(rules.to_string(), "NFC, lower case, single blanks");
+}
+
+#[test]
+fn each_rule_does_what_it_says_and_no_more() {
+    let only = |change: fn(&mut Normalization)| {
+        let mut rules = Normalization::NONE;
+        change(&mut rules);
+        rules
+    };
+    let drop = only(|rules| rules.punctuation = Punctuation::Drop);
+    let zero = only(|rules| rules.digits = Digits::Zero);
+    let compatible = only(|rules| rules.form = Form::Nfkc);
+    let lower = only(|rules| rules.case = Case::Lower);
+    let single = only(|rules| rules.blanks = Blanks::Single);
+    for (rules, text, same) in [
+        (drop, "don't! (re-check) 'x' $5+1_a", "don't   re-check   x  $5+1 a"),
+        (drop, "don\u{2019}t \u{ab}x\u{bb} e\u{301}'a\u{3001}b", "don't  x  e\u{301}'a b"),
+        (zero, "bed 12, \u{661}\u{662}", "bed 00, 00"),
+        (zero, "a1b22", "a0b00"),
+        (compatible, "\u{fb01}t \u{ff11}\u{2460}", "fit 11"),
+        (lower, "\u{1e9e} \u{130}", "\u{df} i\u{307}"),
+        (single, "\t a \n b ", "a b"),
+        (Normalization::NONE, " A\u{301}\t1! ", " A\u{301}\t1! "),
+    ] {
+        assert_eq!(apply(rules, text), same, "{rules}");
+    }
+    assert_eq!(Normalization::NONE.to_string(), "as they came");
+    assert_eq!(STRICT.to_string(), "NFKC, lower case, no punctuation, every digit 0, single blanks");
+}
+
+#[test]
+fn the_rules_are_recorded_by_name() {
+    let json = serde_json::to_value(Normalization::default()).unwrap();
+    let named = serde_json::json!({"form": "nfc", "case": "lower", "punctuation": "keep", "digits": "keep", "blanks": "single"});
+    assert_eq!(json, named);
+    assert!(unicode().contains("(forms)"));
+}
+
+/// Any rules at all.
+fn rules() -> impl Strategy<Value = Normalization> {
+    (0..3_u8, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(form, lower, drop, zero, single)| Normalization {
+            form: [Form::Keep, Form::Nfc, Form::Nfkc][usize::from(form)],
+            case: if lower { Case::Lower } else { Case::Keep },
+            punctuation: if drop { Punctuation::Drop } else { Punctuation::Keep },
+            digits: if zero { Digits::Zero } else { Digits::Keep },
+            blanks: if single { Blanks::Single } else { Blanks::Keep },
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn done_twice_it_does_no_more_than_once(rules in rules(), text in "\\PC{0,12}|[\\x00-\\x7f]{0,24}|\\p{any}{0,8}") {
+        let once = apply(rules, &text);
+        prop_assert_eq!(apply(rules, &once), once);
+    }
+
+    /// A character that is not ASCII at the end sends the whole text the long way.
+    #[test]
+    fn the_short_way_is_the_long_way(rules in rules(), text in "[\\x00-\\x7f]{0,24}") {
+        let long = apply(rules, &format!("{text} \u{e9}"));
+        let short = apply(rules, &format!("{text} e"));
+        prop_assert_eq!(long.strip_suffix('\u{e9}').unwrap(), short.strip_suffix('e').unwrap());
+    }
+
+    #[test]
+    fn what_it_makes_of_a_text_does_not_depend_on_others(rules in rules(), texts in proptest::collection::vec("\\PC{0,10}", 1..6)) {
+        let mut busy = Normalizer::new(rules);
+        for text in &texts {
+            prop_assert_eq!(busy.apply(text), apply(rules, text));
+        }
+    }
+}

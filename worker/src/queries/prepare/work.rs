@@ -1,0 +1,182 @@
+//! The hidden folder that a preparation grows in, found again after a break.
+//!
+//! Beside the target, `.<name>.preparing/`: `lock`, held while somebody works there; `state.json`, how far it is; `dataset/`,
+//! the dataset in the making; for the moment of its replacement `replaced/`, the one that was there. In this order: rows
+//! become durable, then the state that counts them, at the end the description, and then the folder gets its name.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::PrepareError;
+use super::journal::State;
+use super::report::Report;
+use crate::fault;
+use crate::queries::dataset::part::PartWriter;
+use crate::queries::dataset::user::{self, KEY, folder_error};
+use crate::queries::dataset::{Meta, ROWS_FOLDER};
+use crate::queries::log::Columns;
+use crate::site::folder::{create_private, sync_folder, write_durably};
+use crate::speech::dataset::{DatasetError, META_FILE, REPORT_FILE};
+
+/// The folder of a preparation, locked against others.
+#[derive(Debug)]
+pub(super) struct Work {
+    target: PathBuf,
+    folder: PathBuf,
+    lock: File,
+}
+
+impl Work {
+    /// Opens the folder, or makes it. A dataset that was just making room for another when the machine stopped is put back.
+    pub(super) fn open(target: &Path) -> Result<Self, PrepareError> {
+        let Some(name) = target.file_name() else {
+            let reason = "it has no name to create";
+            return Err(DatasetError::Foreign { path: target.to_path_buf(), reason }.into());
+        };
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(".preparing");
+        let folder = parent(target).join(hidden);
+        create_private(&folder).map_err(folder_error)?;
+        let path = folder.join("lock");
+        let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let lock = open.map_err(DatasetError::io("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(PrepareError::Busy(target.to_path_buf())),
+            Err(TryLockError::Error(source)) => return Err(DatasetError::io("lock", &path)(source).into()),
+        }
+        let work = Self { target: target.to_path_buf(), folder, lock };
+        if work.replaced().is_dir() && target.symlink_metadata().is_err() {
+            fs::rename(work.replaced(), target).map_err(DatasetError::io("create", target))?;
+        }
+        Ok(work)
+    }
+
+    fn dataset(&self) -> PathBuf {
+        self.folder.join("dataset")
+    }
+
+    fn rows(&self) -> PathBuf {
+        self.dataset().join(ROWS_FOLDER)
+    }
+
+    fn replaced(&self) -> PathBuf {
+        self.folder.join("replaced")
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+
+    /// How far the preparation of exactly this is; `None` if it has not begun, or not of this, or was damaged.
+    pub(super) fn state(&self, of: &str) -> Result<Option<State>, DatasetError> {
+        let path = self.state_file();
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(DatasetError::io("read", &path)(error)),
+        };
+        let state = serde_json::from_slice(&text).ok().filter(|state: &State| state.of == of);
+        let Some(state) = state else { return Ok(None) };
+        let there = |path: PathBuf| path.metadata().map(|file| file.len()).ok();
+        let whole = |part: &crate::queries::dataset::Part| there(self.rows().join(&part.name)) == Some(part.bytes);
+        if !self.rows().is_dir() || !state.parts.iter().all(whole) {
+            return Ok(None);
+        }
+        // What was being written when it stopped.
+        for file in fs::read_dir(self.rows()).map_err(DatasetError::io("read", &self.rows()))? {
+            let file = file.map_err(DatasetError::io("read", &self.rows()))?;
+            let name = file.file_name();
+            if !state.parts.iter().any(|part| name.to_str() == Some(part.name.as_str())) {
+                fs::remove_file(file.path()).map_err(DatasetError::io("remove", &file.path()))?;
+            }
+        }
+        Ok(Some(state))
+    }
+
+    /// Begins anew: nothing that lies there counts.
+    pub(super) fn begin(&self, of: &str) -> Result<State, DatasetError> {
+        let path = self.state_file();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(DatasetError::io("remove", &path)(error));
+            }
+            _ => {}
+        }
+        if self.dataset().is_dir() {
+            fs::remove_dir_all(self.dataset()).map_err(DatasetError::io("remove", &self.dataset()))?;
+        }
+        create_private(&self.rows()).map_err(folder_error)?;
+        let state = State::new(of);
+        self.save(&state)?;
+        Ok(state)
+    }
+
+    /// The key of user ids; `fresh` if there is none yet.
+    pub(super) fn key(&self, fresh: [u8; KEY]) -> Result<[u8; KEY], DatasetError> {
+        user::key(&self.dataset(), fresh)
+    }
+
+    /// Begins a part.
+    pub(super) fn part(&self, n: usize, columns: &Columns) -> Result<PartWriter, DatasetError> {
+        PartWriter::create(&self.rows(), n, columns.user.is_some(), columns.label.is_some())
+    }
+
+    /// Makes durable how far it is.
+    pub(super) fn save(&self, state: &State) -> Result<(), DatasetError> {
+        let text = serde_json::to_vec(state).expect("a state is text and whole numbers, with text keys");
+        write_durably(&self.state_file(), &text).map_err(folder_error)
+    }
+
+    /// Describes the dataset, puts it in its place, and forgets the preparation.
+    pub(super) fn publish(self, meta: &Meta, report: &Report, replace: bool) -> Result<(), DatasetError> {
+        let write =
+            |name: &str, text: String| write_durably(&self.dataset().join(name), text.as_bytes()).map_err(folder_error);
+        write(REPORT_FILE, pretty(report))?;
+        write(META_FILE, pretty(meta))?;
+        let io = DatasetError::io;
+        let target = &self.target;
+        if target.symlink_metadata().is_ok() {
+            if !replace {
+                return Err(DatasetError::Exists(target.clone()));
+            }
+            if !target.join(META_FILE).is_file() {
+                return Err(DatasetError::Foreign { path: target.clone(), reason: "it has no meta.json" });
+            }
+            if self.replaced().is_dir() {
+                fs::remove_dir_all(self.replaced()).map_err(io("remove", &self.replaced()))?;
+            }
+            fs::rename(target, self.replaced()).map_err(io("replace", target))?;
+        }
+        fault::disk(fault::BEFORE_SYNC).map_err(io("create", target))?;
+        fs::rename(self.dataset(), target).map_err(io("create", target))?;
+        sync_folder(parent(target)).map_err(folder_error)?;
+        fault::disk(fault::AFTER_SYNC).map_err(io("create", target))?;
+        self.forget()
+    }
+
+    /// Removes the folder and all that is left in it.
+    pub(super) fn forget(self) -> Result<(), DatasetError> {
+        fs::remove_dir_all(&self.folder).map_err(DatasetError::io("remove", &self.folder))
+    }
+}
+
+impl Drop for Work {
+    /// A lock belongs to the open file, which a program started meanwhile holds too until it is on its own: closing alone
+    /// would leave the folder locked that long.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(value).expect("plain text and finite numbers, with text keys");
+    text + "\n"
+}
+
+fn parent(target: &Path) -> &Path {
+    target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

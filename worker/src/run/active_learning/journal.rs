@@ -1,0 +1,114 @@
+//! What the lead knows of each round, on disk: a page for each, written whole or not at all before it has an effect.
+//!
+//! A choice is on its page before the annotators see it, so that a lead that was killed makes the same one again, whatever the
+//! machine it goes on on; answers are there before they are learned from. A page that cannot be read counts for nothing: the
+//! round is worked out again from what the server has.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use undertone_api::id::QuestionId;
+use undertone_api::job::active_learning::{Rehearsed, TestResult};
+
+use super::failed;
+use crate::run::{Answered, RunError};
+use crate::site::folder::write_durably;
+
+/// What is known of one round.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Page {
+    /// What was chosen, with how uncertain it was, the most urgent first; nothing in round 0.
+    pub(super) chosen: Vec<(QuestionId, f64)>,
+    /// How uncertain the classifier was before it: [`undertone_api::job::active_learning::Uncertainty::bins`].
+    pub(super) bins: Vec<u64>,
+    /// The answers, once the round has closed.
+    pub(super) answers: Option<Vec<Answered>>,
+    /// What was measured after it, once that was told.
+    pub(super) tests: Option<Vec<TestResult>>,
+}
+
+/// The journal of a job, in its work folder.
+#[derive(Debug)]
+pub(super) struct Journal(PathBuf);
+
+impl Journal {
+    /// The journal in this folder.
+    pub(super) const fn new(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    /// The page of a round; an empty one before anything is known of it.
+    pub(super) fn page(&self, round: u32) -> Page {
+        self.read(&page(round)).unwrap_or_default()
+    }
+
+    /// Writes the page of a round over the last one; durable when this returns.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the disk refuses.
+    pub(super) fn keep(&self, round: u32, known: &Page) -> Result<(), RunError> {
+        self.write(&page(round), known)
+    }
+
+    /// What a rehearsal found, once it is over.
+    pub(super) fn rehearsed(&self) -> Option<Vec<Rehearsed>> {
+        self.read(REHEARSAL)
+    }
+
+    /// Keeps what a rehearsal found.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the disk refuses.
+    pub(super) fn keep_rehearsed(&self, found: &[Rehearsed]) -> Result<(), RunError> {
+        self.write(REHEARSAL, &found)
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let path = self.0.join(name);
+        let text = std::fs::read(&path).ok()?;
+        let read = serde_json::from_slice(&text);
+        read.inspect_err(|_| tracing::warn!(path = %path.display(), "a page of the job's journal is not readable; it is worked out again")).ok()
+    }
+
+    fn write(&self, name: &str, known: &impl Serialize) -> Result<(), RunError> {
+        let text = serde_json::to_vec(known).map_err(failed)?;
+        write_durably(&self.0.join(name), &text).map_err(failed)
+    }
+}
+
+/// The page of the rehearsal.
+const REHEARSAL: &str = "rehearsal.json";
+
+fn page(round: u32) -> String {
+    format!("round-{round}.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::id::QuestionId;
+    use undertone_api::question::Answer;
+    use uuid::Uuid;
+
+    use super::{Journal, Page};
+    use crate::run::Answered;
+
+    #[test]
+    fn a_page_is_read_back_to_the_bit_and_a_torn_one_counts_for_nothing() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let journal = Journal::new(dir.path().to_owned());
+        let question = QuestionId(Uuid::from_u128(1));
+        let answer = Answer::Label { label: "billing".to_owned() };
+        let page = Page {
+            chosen: vec![(question, 0.1 + 0.2), (QuestionId(Uuid::from_u128(2)), f64::MIN_POSITIVE)],
+            bins: vec![0, 3],
+            answers: Some(vec![Answered { question, annotator: 2, answer }]),
+            tests: None,
+        };
+        journal.keep(3, &page).expect("the folder is writable");
+        assert_eq!(journal.page(3), page);
+        assert_eq!(journal.page(4), Page::default());
+        std::fs::write(dir.path().join("round-3.json"), "{\"chosen\":[").expect("it is there");
+        assert_eq!(journal.page(3), Page::default());
+    }
+}

@@ -1,0 +1,36 @@
+//! Public, labelled logs as the lead reads them: rows by the job's labels.
+
+use std::collections::HashMap;
+
+use undertone_api::job::active_learning::Spec;
+
+use crate::queries::dataset::{Meta, Reader, Subset};
+use crate::speech::dataset::DatasetError;
+
+/// A text, how often it occurs, and the number of its label among the job's, where it has one of them.
+pub(super) type Labelled = (String, u64, Option<u16>);
+
+/// The rows of a subset. A label that the job does not name is none.
+pub(super) fn rows(
+    reader: &Reader,
+    subset: Subset,
+    spec: &Spec,
+) -> impl Iterator<Item = Result<Labelled, DatasetError>> + use<> {
+    let numbers = numbers(spec, reader.meta());
+    reader.rows(subset).map(move |row| {
+        let row = row?;
+        let label = row.label.and_then(|label| numbers.get(usize::from(label)).copied().flatten());
+        Ok((row.text, row.count, label))
+    })
+}
+
+/// What is measured on: what is held out, or all of a log that holds nothing out.
+pub(super) const fn measured(meta: &Meta) -> Subset {
+    if meta.test.rows > 0 { Subset::Test } else { Subset::Train }
+}
+
+/// The job's number of each of a log's labels.
+fn numbers(spec: &Spec, meta: &Meta) -> Vec<Option<u16>> {
+    let known: HashMap<&str, u16> = spec.labels.iter().map(|label| label.name.as_str()).zip(0..).collect();
+    meta.labels.iter().map(|label| known.get(label.as_str()).copied()).collect()
+}

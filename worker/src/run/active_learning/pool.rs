@@ -1,0 +1,80 @@
+//! The pool of one participant: one sample, one payment, one release.
+//!
+//! Counting comes before paying: a crash while the log is read has cost nothing and leaves nothing, and the sample of the next
+//! life is another one. From the payment on, what is on disk decides: a pool that was kept is sent as it is.
+
+use undertone_api::job::active_learning::{Gate as Settings, POOL};
+use undertone_privacy::PrivacyUnit;
+
+use super::go_on;
+use crate::dp::randomness::Purpose;
+use crate::queries::dataset::{Reader, Subset};
+use crate::queries::gate::{Gate, GateError};
+use crate::run::{Exchange, Past, RunError};
+
+/// The one round in which a pool leaves.
+const ROUND: u32 = 1;
+/// Rows between two looks at whether to stop.
+const ROWS: u64 = 65_536;
+
+impl From<GateError> for RunError {
+    fn from(error: GateError) -> Self {
+        match error {
+            GateError::WrongEvent { .. } | GateError::Unsampled => Self::Refused(error.to_string()),
+            other => {
+                // What lies below an error of the engine or the disk is for the site's own log.
+                let cause = std::error::Error::source(&other).map(ToString::to_string).unwrap_or_default();
+                tracing::error!(error = %other, cause, "a pool could not be made");
+                Self::Failed(other.to_string())
+            }
+        }
+    }
+}
+
+/// Sends the participant's pool, from wherever an earlier life stopped.
+///
+/// # Errors
+/// [`RunError`] when the log cannot be counted, the site does not pay, or the exchange says so.
+pub(super) fn send(unit: PrivacyUnit, settings: Settings, exchange: &mut dyn Exchange) -> Result<(), RunError> {
+    match exchange.past(POOL, ROUND)? {
+        Past::Accepted => return Ok(()),
+        Past::Stored => return exchange.ask_again(POOL, ROUND),
+        Past::Untouched => {}
+    }
+    let reader = Reader::open(&exchange.dataset(exchange.own().dataset)?)?;
+    let chance = exchange.chance(Purpose::Rows);
+    let (counting, work) = (exchange.counting(), exchange.folder().to_owned());
+    let seen: &dyn Exchange = exchange;
+    let mut rows = reader.rows(Subset::Train);
+    let mut read = 0_u64;
+    let rows = std::iter::from_fn(|| {
+        read += 1;
+        if read.is_multiple_of(ROWS) && seen.stopped() {
+            return Some(Err("the worker was asked to stop".to_owned()));
+        }
+        Some(rows.next()?.map_err(|error| error.to_string()))
+    });
+    let survivors =
+        Gate::new(settings, unit)?.survivors(rows, reader.meta().train.occurrences, &counting, &work, chance);
+    // A stop in the middle of the log is no failure of it.
+    go_on(exchange)?;
+    let survivors = survivors?;
+    let clearance = exchange.clear(POOL, ROUND)?;
+    let pool = survivors.release(clearance)?;
+    exchange.ask(POOL, ROUND, pool)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GateError;
+    use crate::queries::sample::SampleError;
+    use crate::run::RunError;
+
+    #[test]
+    fn a_payment_for_something_else_is_a_refusal_and_a_broken_disk_a_failure() {
+        assert!(matches!(RunError::from(GateError::Unsampled), RunError::Refused(_)));
+        let disk = GateError::Sample(SampleError::Disk(std::io::Error::other("full")));
+        assert!(matches!(RunError::from(disk), RunError::Failed(said) if !said.contains("full")));
+        assert!(matches!(RunError::from(GateError::NoUsers), RunError::Failed(_)));
+    }
+}

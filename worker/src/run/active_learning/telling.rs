@@ -1,0 +1,110 @@
+//! What the lead tells in the end: files and report. All of it follows from released questions, answers and public data.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use undertone_api::id::{DatasetId, QuestionId};
+use undertone_api::job::active_learning::{Frequency, Gate, PoolResult, Spec};
+use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_privacy::mechanism;
+
+use super::failed;
+use super::learning::Learning;
+use crate::queries::rehearsal::frequencies;
+use crate::queries::released::Released;
+use crate::run::RunError;
+
+/// The trained classifier.
+pub(super) const CLASSIFIER_FILE: &str = "classifier.safetensors";
+/// Every question that has a label, with it.
+pub(super) const LABELS_FILE: &str = "labels.jsonl";
+/// Every released question.
+pub(super) const POOL_FILE: &str = "pool.jsonl";
+
+/// A line of the file of labels.
+#[derive(Serialize)]
+struct LabelLine<'a> {
+    question: QuestionId,
+    text: &'a str,
+    label: &'a str,
+}
+
+/// A line of the file of questions.
+#[derive(Serialize)]
+struct PoolLine<'a> {
+    question: QuestionId,
+    dataset: DatasetId,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+}
+
+/// The labels as JSON Lines, in the order in which they were asked.
+///
+/// # Errors
+/// [`RunError::Failed`] when a line has no JSON form.
+pub(super) fn labels(learning: &Learning<'_>) -> Result<Vec<u8>, RunError> {
+    lines(learning.labelled().map(|(question, label)| LabelLine {
+        question: question.id(),
+        text: question.text(),
+        label: learning.name(label),
+    }))
+}
+
+/// The questions as JSON Lines, in the order of the pools.
+///
+/// # Errors
+/// [`RunError::Failed`] when a line has no JSON form.
+pub(super) fn pool(released: &[Released]) -> Result<Vec<u8>, RunError> {
+    lines(released.iter().map(|question| PoolLine {
+        question: question.id(),
+        dataset: question.dataset(),
+        text: question.text(),
+        count: question.count(),
+    }))
+}
+
+fn lines(items: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>, RunError> {
+    let mut all = Vec::new();
+    for item in items {
+        serde_json::to_writer(&mut all, &item).map_err(failed)?;
+        all.push(b'\n');
+    }
+    Ok(all)
+}
+
+/// The pools of all who ask, in the order of the participants. What each cost is worked out from what the manifest charges; of
+/// public data it is nothing.
+///
+/// # Errors
+/// [`RunError::Failed`] when a charge has no price.
+pub(super) fn pools(spec: &Spec, manifest: &Manifest, released: &[Released]) -> Result<Vec<PoolResult>, RunError> {
+    let mut queries: BTreeMap<DatasetId, u64> = BTreeMap::new();
+    for question in released {
+        *queries.entry(question.dataset()).or_default() += 1;
+    }
+    let asking = spec.participants.iter().filter_map(|party| Some((party.dataset, party.gate?)));
+    let told = |(dataset, gate): (DatasetId, Gate)| -> Result<PoolResult, RunError> {
+        let named = |party: &&ManifestParticipant| party.dataset == dataset;
+        let charge = manifest.participants.iter().find(named).and_then(|party| party.charge.as_ref());
+        let cost = charge.map(|charge| mechanism::guarantee(&charge.event, charge.adjacency)).transpose();
+        let cost = cost.map_err(failed)?;
+        Ok(PoolResult {
+            dataset,
+            sampling_rate: gate.sampling_rate.get(),
+            threshold: gate.threshold.get(),
+            unit: spec.unit,
+            epsilon: cost.map(|(epsilon, _)| epsilon.get()),
+            delta: cost.map(|(_, delta)| delta.get()),
+            queries: queries.get(&dataset).copied().unwrap_or(0),
+        })
+    };
+    asking.map(told).collect()
+}
+
+/// How many queries are asked how often: of the counts that were released where there are any, else of the lead's public log.
+pub(super) fn frequency(released: &[Released], public: impl Iterator<Item = u64>) -> Vec<Frequency> {
+    let shown: Vec<u64> = released.iter().filter_map(Released::count).collect();
+    let bins = if shown.is_empty() { frequencies(public) } else { frequencies(shown.into_iter()) };
+    bins.into_iter().map(|(occurrences, queries)| Frequency { occurrences, queries }).collect()
+}

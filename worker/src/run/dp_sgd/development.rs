@@ -1,0 +1,190 @@
+//! Development data: public utterances by which the runs of a private selection are scored.
+//!
+//! The lead sets them aside from its public training data, by a rule that looks at nothing but the seed of the warm start and
+//! the order of the dataset; it trains on none of them, and publishes them with the warm start. A score is made of a run's
+//! update and of these: it is no release of its own. Whoever chose them badly would make sites choose badly, and no more.
+
+use std::collections::HashMap;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use undertone_api::job::dp_sgd::Spec;
+
+use crate::run::RunError;
+use crate::speech::dataset::{Dataset, Split};
+use crate::speech::model::gradient::{Engine, Example};
+use crate::speech::model::{Model, Shape};
+
+/// The artifact that holds them.
+pub(super) const NAME: &str = "development.safetensors";
+/// Most frames in it: what a site is ready to score some hundred times.
+const MAX_FRAMES: usize = 1 << 22;
+
+/// Public utterances, one after another.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Development {
+    inputs: usize,
+    features: Vec<f32>,
+    labels: Vec<u16>,
+    /// Frames of each, positive.
+    lengths: Vec<u32>,
+}
+
+/// The training utterances of the lead's data that a spec sets aside, ascending; none without a selection.
+///
+/// # Errors
+/// [`RunError::Failed`] when the lead would have none left to train on.
+pub(super) fn set_aside(spec: &Spec, dataset: &Dataset) -> Result<Vec<usize>, RunError> {
+    let Some(selection) = &spec.selection else { return Ok(Vec::new()) };
+    let mut all = dataset.split(Split::Train);
+    let count = selection.development as usize;
+    if count >= all.len() {
+        return Err(RunError::Failed(format!(
+            "`{}` has {} utterances to train on, and {count} are to be set aside: propose the job with a smaller \
+             `selection.development`",
+            dataset.meta().name,
+            all.len()
+        )));
+    }
+    let mut rng = ChaCha20Rng::seed_from_u64(spec.warm_start.seed);
+    // Stream 0 and those from 1 on are the warm start's.
+    rng.set_stream(u64::MAX);
+    for first in 0..count {
+        let left = (all.len() - first) as u64;
+        all.swap(first, first + (rng.next_u64() % left) as usize);
+    }
+    all.truncate(count);
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn damaged(why: impl std::fmt::Display) -> RunError {
+    RunError::Failed(format!("the lead's development data cannot be used: {why}"))
+}
+
+impl Development {
+    /// Some utterances of public data.
+    pub(super) fn of(dataset: &Dataset, utterances: &[usize]) -> Self {
+        let mut development =
+            Self { inputs: dataset.meta().inputs, features: Vec::new(), labels: Vec::new(), lengths: Vec::new() };
+        for utterance in utterances.iter().map(|index| dataset.utterance(*index)) {
+            development.features.extend_from_slice(utterance.features);
+            development.labels.extend_from_slice(utterance.labels);
+            development.lengths.push(utterance.frames() as u32);
+        }
+        development
+    }
+
+    /// As a file.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when it cannot be written.
+    pub(super) fn to_file(&self) -> Result<Vec<u8>, RunError> {
+        let features: Vec<u8> = self.features.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let labels: Vec<u8> = self.labels.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let lengths: Vec<u8> = self.lengths.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let frames = self.labels.len();
+        let view = |kind, shape, data| TensorView::new(kind, shape, data).map_err(damaged);
+        let views = [
+            ("features", view(Dtype::F32, vec![frames, self.inputs], &features)?),
+            ("labels", view(Dtype::U16, vec![frames], &labels)?),
+            ("lengths", view(Dtype::U32, vec![self.lengths.len()], &lengths)?),
+        ];
+        safetensors::serialize(views, None::<HashMap<String, String>>).map_err(damaged)
+    }
+
+    /// Reads a file, for a model of such a shape.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when it is none, or does not fit the model.
+    pub(super) fn from_file(file: &[u8], shape: &Shape) -> Result<Self, RunError> {
+        let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
+        let tensor = |name: &str, kind| {
+            let tensor = tensors.tensor(name).map_err(damaged)?;
+            if tensor.dtype() == kind { Ok(tensor) } else { Err(damaged(format!("`{name}` is of another type"))) }
+        };
+        let (features, labels) = (tensor("features", Dtype::F32)?, tensor("labels", Dtype::U16)?);
+        let lengths = tensor("lengths", Dtype::U32)?;
+        let read = Self {
+            inputs: features.shape().get(1).copied().unwrap_or(0),
+            features: features.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+            labels: labels.data().as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect(),
+            lengths: lengths.data().as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
+        };
+        let frames = read.labels.len();
+        let whole = read.lengths.iter().map(|length| u64::from(*length)).sum::<u64>() == frames as u64;
+        let sound = (1..=MAX_FRAMES).contains(&frames)
+            && whole
+            && !read.lengths.contains(&0)
+            && read.features.len() == frames * read.inputs
+            && read.features.iter().all(|value| value.is_finite());
+        if !sound {
+            return Err(damaged("its parts contradict each other"));
+        }
+        let classes = read.labels.iter().max().map_or(0, |label| usize::from(*label) + 1);
+        if read.inputs != shape.inputs || classes > shape.classes {
+            return Err(damaged("they are not of the model's inputs and classes"));
+        }
+        Ok(read)
+    }
+
+    /// Mean cross-entropy of a model on them, nats: the less the better.
+    pub(super) fn loss(&self, model: &Model, engine: &mut Engine) -> f64 {
+        let mut start = 0;
+        let examples: Vec<Example<'_>> = self
+            .lengths
+            .iter()
+            .map(|length| {
+                let frames = start..start + *length as usize;
+                start = frames.end;
+                let features = &self.features[frames.start * self.inputs..frames.end * self.inputs];
+                Example { features, labels: &self.labels[frames] }
+            })
+            .collect();
+        engine.score(model, &examples).mean_loss()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Development;
+    use crate::speech::model::Shape;
+
+    const fn shape() -> Shape {
+        Shape::plain(2, 3, 4)
+    }
+
+    fn development() -> Development {
+        Development {
+            inputs: 2,
+            features: (0..10).map(|value| value as f32).collect(),
+            labels: vec![0, 1, 2, 3, 0],
+            lengths: vec![2, 3],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let file = development().to_file().expect("it can be written");
+        assert_eq!(Development::from_file(&file, &shape()).expect("it is whole"), development());
+    }
+
+    #[test]
+    fn a_file_that_contradicts_itself_or_the_model_is_refused() {
+        let wrong: [fn(&mut Development); 5] = [
+            |data| data.lengths[0] = 3,
+            |data| data.lengths = vec![5, 0],
+            |data| data.labels[1] = 4,
+            |data| data.features[3] = f32::NAN,
+            |data| (data.inputs, data.lengths) = (1, vec![5]),
+        ];
+        for (number, change) in wrong.into_iter().enumerate() {
+            let mut data = development();
+            change(&mut data);
+            let read = data.to_file().and_then(|file| Development::from_file(&file, &shape()));
+            assert!(read.is_err(), "{number}");
+        }
+        assert!(Development::from_file(b"nothing", &shape()).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! Steps of a participant by itself, between two averages (federated averaging by local DP-SGD; `privacy.md`, 5).
+//!
+//! From the shared model, s times: a fresh Poisson batch, its clipped sum, fresh noise, one step of the participant's own
+//! optimizer along the noisy gradient. What leaves is how far that led. It is post-processing of s releases, all of which are
+//! paid, at once, after the first batch is summed and before the first noise is drawn: a crash before the payment costs
+//! nothing, one after it loses the payment and has released nothing, and no part of a round is ever taken up again.
+//!
+//! The optimizer begins each round without memory: what a participant does in a round depends on the model that all share
+//! and on nothing that only it remembers, so one that comes back after a crash or an absence is where the others are.
+
+use std::num::NonZeroU32;
+
+use undertone_api::job::dp_sgd::Optimizer as Rule;
+
+use crate::dp::clip::ClippedSum;
+use crate::dp::optimizer::{Direction, Optimizer};
+use crate::dp::randomness::Randomness;
+use crate::dp::release::{Step, Update};
+use crate::run::RunError;
+use crate::site::clearance::Permits;
+use crate::speech::model::Model;
+use crate::speech::model::subset::Subset;
+
+/// The public terms of a round's local steps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// s.
+    pub(super) steps: NonZeroU32,
+    /// How a gradient becomes a step.
+    pub(super) rule: Rule,
+    /// The part of the rule's learning rate that all steps of the round take: 0 to 1.
+    pub(super) pace: f64,
+    /// q n: what every sum is divided by.
+    pub(super) expected_batch: f64,
+}
+
+/// What private steps are taken on.
+pub(super) trait Ground {
+    /// Draws a fresh batch and gives its clipped sum at a model.
+    ///
+    /// # Errors
+    /// [`RunError`] when the run is to stop.
+    fn sum(&mut self, model: &Model) -> Result<ClippedSum, RunError>;
+
+    /// Pays for all steps of the round; asked once, after the first sum and before the first noise.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when ledger or policy say no.
+    fn pay(&mut self) -> Result<Permits, RunError>;
+
+    /// Fresh randomness for one step's noise.
+    fn noise(&mut self) -> Randomness;
+
+    /// Is shown every release.
+    fn seen(&mut self, step: &Step) {
+        let _ = step;
+    }
+}
+
+/// Takes the private steps of a round from `start`; only the coordinates of `trained` move. What comes back may leave by the
+/// ticket of the payment; [`advance`] makes the model of it.
+///
+/// # Errors
+/// Whatever the ground says, and [`RunError::Refused`] when what was paid is not what is made.
+pub(super) fn walk(
+    start: &Model,
+    trained: &Subset,
+    terms: &Terms,
+    ground: &mut impl Ground,
+) -> Result<Update, RunError> {
+    let mut update = Update::begin(terms.rule, terms.pace, trained.len());
+    let mut first = Some(ground.sum(start)?);
+    let mut permits = ground.pay()?;
+    let mut model = start.clone();
+    for _ in 0..terms.steps.get() {
+        let sum = if let Some(sum) = first.take() {
+            sum
+        } else {
+            advance(start, trained, update.moved(), &mut model);
+            ground.sum(&model)?
+        };
+        let permit = permits.take().ok_or_else(|| {
+            RunError::Refused(format!("the site paid for fewer steps than the {} of a round", terms.steps))
+        })?;
+        let step = sum.step(terms.expected_batch, permit, &ground.noise())?;
+        ground.seen(&step);
+        update.take(step)?;
+    }
+    Ok(update)
+}
+
+/// Takes the same steps along exact gradients, for data that are public or opened by their owner; gives how far they led.
+///
+/// # Errors
+/// Whatever `gradient` says.
+pub(super) fn walk_exactly(
+    start: &Model,
+    trained: &Subset,
+    terms: &Terms,
+    mut gradient: impl FnMut(&Model) -> Result<Vec<f32>, RunError>,
+) -> Result<Vec<f32>, RunError> {
+    let mut optimizer = Optimizer::new(terms.rule, trained.len());
+    let mut moved = vec![0.0; trained.len()];
+    let mut model = start.clone();
+    for _ in 0..terms.steps.get() {
+        let gradient = gradient(&model)?;
+        optimizer.step(&mut moved, Direction::exact(&gradient), terms.pace);
+        advance(start, trained, &moved, &mut model);
+    }
+    Ok(moved)
+}
+
+/// Makes `model` the one that is `moved` from `start`.
+///
+/// # Panics
+/// If the lengths differ.
+pub(super) fn advance(start: &Model, trained: &Subset, moved: &[f32], model: &mut Model) {
+    let mut coordinates = trained.gather(start.parameters());
+    coordinates.iter_mut().zip(moved).for_each(|(coordinate, moved)| *coordinate += moved);
+    trained.scatter(&coordinates, model.parameters_mut());
+}

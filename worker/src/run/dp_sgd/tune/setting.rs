@@ -1,0 +1,208 @@
+//! What is tried: points of a grid around a spec, and a spec with one of them in it.
+
+use std::fmt;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+use undertone_api::job::dp_sgd::{Ema, Optimizer, Parts, Rounds, Spec};
+use undertone_privacy::SamplingRate;
+
+use super::TuneError;
+
+/// What the grid varies. Clip, rate, batch and rounds are factors of what the spec says; an empty list leaves the spec's.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Grid {
+    /// Of every party's clip.
+    pub clip: Vec<f64>,
+    /// Of the learning rate.
+    pub rate: Vec<f64>,
+    /// Of every party's q, and so of the batch it expects.
+    pub batch: Vec<f64>,
+    /// Of the number of rounds.
+    pub rounds: Vec<f64>,
+    /// Other optimizers, each with a learning rate of its own that the factors then apply to; beside the spec's.
+    pub optimizers: Vec<Optimizer>,
+    /// Trained parts, `None` for all; in place of the spec's.
+    pub parts: Vec<Option<Parts>>,
+    /// Decays of the mean of the iterates, `None` for none; in place of the spec's.
+    pub averaging: Vec<Option<f64>>,
+}
+
+/// One point of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Factor of every party's clip.
+    pub clip: f64,
+    /// Factor of every party's q.
+    pub batch: f64,
+    /// The step, with its learning rate.
+    #[serde(flatten)]
+    pub optimizer: Optimizer,
+    /// Rounds.
+    pub rounds: u32,
+    /// The trained parts; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<Parts>,
+    /// Averaging of iterates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub averaging: Option<Ema>,
+}
+
+impl Setting {
+    /// What the spec itself says.
+    pub const fn of(rounds: &Rounds) -> Self {
+        let Rounds { rounds, optimizer, train, averaging, .. } = *rounds;
+        Self { clip: 1.0, batch: 1.0, optimizer, rounds, train, averaging }
+    }
+
+    /// Puts it into a spec. The noise is left as it is; what a goal asks for is worked out after it.
+    pub fn apply(&self, spec: &mut Spec) {
+        let Some(rounds) = spec.private.as_mut() else { return };
+        rounds.optimizer = self.optimizer;
+        rounds.rounds = self.rounds;
+        rounds.train = self.train;
+        rounds.averaging = self.averaging;
+        for party in &mut spec.participants {
+            if let Some(noise) = party.noise.as_mut() {
+                noise.clip *= self.clip;
+            }
+            let wanted = (party.sampling_rate.get() * self.batch).min(1.0);
+            // A product of two positive numbers, at most 1: a rate. Where nothing is changed, nothing is rounded again.
+            if self.batch.to_bits() != 1.0_f64.to_bits()
+                && let Ok(rate) = SamplingRate::new(wanted)
+            {
+                party.sampling_rate = rate;
+            }
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.optimizer {
+            Optimizer::Sgd { .. } => "sgd",
+            Optimizer::Adam { .. } => "adam",
+            Optimizer::DpAdam { .. } => "dp_adam",
+        };
+        let Self { clip, batch, rounds, .. } = self;
+        write!(f, "{name} {:.3e}, clip x{clip}, batch x{batch}, {rounds} rounds", self.optimizer.learning_rate())?;
+        if let Some(parts) = self.train {
+            let names: Vec<_> = parts.iter().map(undertone_api::job::dp_sgd::Part::name).collect();
+            write!(f, ", trains {}", names.join("+"))?;
+        }
+        if let Some(Ema { decay }) = self.averaging {
+            write!(f, ", ema {decay}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Grid {
+    /// Every point of the grid around the private arm of `spec`, and the spec's own; in an order that `seed` decides with the
+    /// spec's own first, at most `most` of them.
+    ///
+    /// # Errors
+    /// [`TuneError::Spec`] when a factor is none.
+    pub fn settings(&self, rounds: &Rounds, most: usize, seed: u64) -> Result<Vec<Setting>, TuneError> {
+        let own = Setting::of(rounds);
+        let factors = |list: &[f64], name: &str| {
+            if list.iter().any(|factor| !(factor.is_finite() && *factor > 0.0)) {
+                return Err(TuneError::Spec(format!("a factor of the {name} must be a finite number greater than 0")));
+            }
+            Ok(if list.is_empty() { vec![1.0] } else { list.to_vec() })
+        };
+        let (clips, rates) = (factors(&self.clip, "clip")?, factors(&self.rate, "learning rate")?);
+        let (batches, lengths) = (factors(&self.batch, "batch")?, factors(&self.rounds, "number of rounds")?);
+        let optimizers: Vec<Optimizer> =
+            std::iter::once(own.optimizer).chain(self.optimizers.iter().copied()).collect();
+        let parts = if self.parts.is_empty() { vec![own.train] } else { self.parts.clone() };
+        let averaging: Vec<Option<Ema>> = if self.averaging.is_empty() {
+            vec![own.averaging]
+        } else {
+            self.averaging.iter().map(|decay| decay.map(|decay| Ema { decay })).collect()
+        };
+        let mut all = Vec::new();
+        for optimizer in optimizers {
+            for (rate, clip) in pairs(&rates, &clips) {
+                for (batch, length) in pairs(&batches, &lengths) {
+                    let optimizer = optimizer.at(optimizer.learning_rate() * rate);
+                    let rounds = (f64::from(own.rounds) * length).round().max(1.0) as u32;
+                    all.extend(parts.iter().flat_map(|train| {
+                        averaging.iter().map(move |averaging| Setting {
+                            clip,
+                            batch,
+                            optimizer,
+                            rounds,
+                            train: *train,
+                            averaging: *averaging,
+                        })
+                    }));
+                }
+            }
+        }
+        all.retain(|setting| *setting != own);
+        shuffle(&mut all, seed);
+        all.insert(0, own);
+        all.truncate(most.max(1));
+        Ok(all)
+    }
+}
+
+fn pairs<'a>(first: &'a [f64], second: &'a [f64]) -> impl Iterator<Item = (f64, f64)> {
+    first.iter().flat_map(move |one| second.iter().map(move |other| (*one, *other)))
+}
+
+/// Fisher and Yates; a bias of 2⁻⁴⁰ in the order of a search harms nobody.
+pub(super) fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    for last in (1..items.len()).rev() {
+        items.swap(last, (rng.next_u64() % (last as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+    use undertone_api::job::dp_sgd::{Optimizer, Rounds};
+
+    use super::{Grid, Setting};
+
+    const RULE: Optimizer = Optimizer::Sgd { learning_rate: 0.5, momentum: 0.9 };
+
+    fn grid() -> Grid {
+        let optimizers = vec![Optimizer::DpAdam { learning_rate: 0.01 }];
+        Grid { clip: vec![0.5, 1.0, 2.0], rate: vec![0.1, 1.0], rounds: vec![1.0, 2.5], optimizers, ..Grid::default() }
+    }
+
+    #[test]
+    fn the_specs_own_setting_comes_first_and_every_point_once() {
+        let rounds = Rounds::new(10, RULE);
+        let all = grid().settings(&rounds, 100, 7).unwrap();
+        assert_eq!(all[0], Setting::of(&rounds));
+        assert_eq!(all.len(), 3 * 2 * 2 * 2, "its own is one of the points");
+        for (index, setting) in all.iter().enumerate() {
+            assert!(!all[..index].contains(setting), "{setting}");
+        }
+        assert!(all.iter().any(|setting| setting.rounds == 25));
+        assert!(all.iter().any(|setting| setting.optimizer == Optimizer::DpAdam { learning_rate: 0.001 }));
+    }
+
+    #[test]
+    fn a_seed_decides_the_order_and_a_limit_keeps_the_first() {
+        let rounds = Rounds::new(10, RULE);
+        let order = |most, seed| grid().settings(&rounds, most, seed).unwrap();
+        assert_eq!(order(100, 1), order(100, 1));
+        assert_ne!(order(100, 1), order(100, 2));
+        assert_eq!(order(5, 1), order(100, 1)[..5]);
+    }
+
+    #[test]
+    fn a_factor_that_is_none_is_refused() {
+        for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let grid = Grid { rate: vec![factor], ..Grid::default() };
+            assert!(grid.settings(&Rounds::new(10, RULE), 9, 1).is_err(), "{factor}");
+        }
+    }
+}

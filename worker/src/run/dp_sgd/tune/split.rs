@@ -1,0 +1,167 @@
+//! Public data taken apart by speaker: who plays the lead, who plays which party, and who is only measured on. No speaker is in
+//! two of the parts, as no speaker of the real parties is in the lead's data.
+
+use std::path::{Path, PathBuf};
+
+use undertone_privacy::PrivacyUnit;
+
+use super::TuneError;
+use super::setting::shuffle;
+use crate::speech::dataset::{Dataset, Description, Split, Writer};
+
+/// How the public data are taken apart.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shares {
+    /// Part of the speakers that is only measured on.
+    pub(super) development: f64,
+    /// Part of the other units that the lead has at least.
+    pub(super) warm: f64,
+    /// Units of each other participant, as the real ones have them.
+    pub(super) parties: Vec<u64>,
+}
+
+/// The parts, as datasets on disk.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// The lead's, then each other participant's: where it lies, and how many units it holds.
+    pub(super) participants: Vec<(PathBuf, u64)>,
+    /// What is measured on.
+    pub(super) development: PathBuf,
+}
+
+/// A speaker: its training utterances, and its units.
+struct Speaker {
+    utterances: Vec<usize>,
+    units: u64,
+}
+
+/// Takes the training data of `dataset` apart, and writes the parts into `folder` unless they are there. The same for the
+/// same seed.
+///
+/// # Errors
+/// [`TuneError::TooFew`] when there are not enough speakers, or what the disk says.
+pub(super) fn split(
+    dataset: &Dataset,
+    unit: PrivacyUnit,
+    shares: &Shares,
+    seed: u64,
+    folder: &Path,
+) -> Result<Parts, TuneError> {
+    let mut speakers = speakers(dataset, unit);
+    let needed = shares.parties.len() + 2;
+    if speakers.len() < needed {
+        return Err(TuneError::TooFew { speakers: speakers.len(), needed });
+    }
+    shuffle(&mut speakers, seed);
+    let most = speakers.len() - shares.parties.len() - 1;
+    let held_out = ((speakers.len() as f64 * shares.development).round() as usize).clamp(1, most);
+    let development = speakers.split_off(speakers.len() - held_out);
+    let parts = assign(&speakers, shares);
+
+    let place = |name: String| folder.join(name);
+    let mut participants = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let target = place(format!("part-{index}"));
+        write(dataset, part, Split::Train, &target)?;
+        participants.push((target, part.iter().map(|speaker| speaker.units).sum()));
+    }
+    let target = place("development".to_owned());
+    write(dataset, &development.iter().collect::<Vec<_>>(), Split::Test, &target)?;
+    Ok(Parts { participants, development: target })
+}
+
+/// The speakers of the training data, in the dataset's order.
+fn speakers(dataset: &Dataset, unit: PrivacyUnit) -> Vec<Speaker> {
+    let of = |utterances: Vec<usize>| {
+        let units = if unit == PrivacyUnit::Record { utterances.len() as u64 } else { 1 };
+        Speaker { utterances, units }
+    };
+    dataset.groups(PrivacyUnit::Speaker, Split::Train).into_iter().map(of).collect()
+}
+
+/// Gives each speaker to the participant that lacks most of what it shall have: the lead its least share, the others what
+/// they have in truth, or as much of it as the rest of the data allows, all shrunk alike. What is left is the lead's.
+fn assign<'a>(speakers: &'a [Speaker], shares: &Shares) -> Vec<Vec<&'a Speaker>> {
+    let all: u64 = speakers.iter().map(|speaker| speaker.units).sum();
+    let stated: u64 = shares.parties.iter().sum();
+    let rest = all as f64 * (1.0 - shares.warm);
+    let shrink = (rest / stated.max(1) as f64).min(1.0);
+    let mut targets = vec![all as f64 - stated as f64 * shrink];
+    targets.extend(shares.parties.iter().map(|units| *units as f64 * shrink));
+    let mut parts: Vec<Vec<&Speaker>> = vec![Vec::new(); targets.len()];
+    let mut held = vec![0.0; targets.len()];
+    for (index, speaker) in speakers.iter().enumerate() {
+        let left = speakers.len() - index;
+        let empty = parts.iter().filter(|part| part.is_empty()).count();
+        let lack = |part: usize| {
+            // Nobody stays without a speaker.
+            if left <= empty && !parts[part].is_empty() { f64::NEG_INFINITY } else { 1.0 - held[part] / targets[part] }
+        };
+        let most = (0..targets.len()).max_by(|a, b| lack(*a).total_cmp(&lack(*b))).unwrap_or(0);
+        held[most] += speaker.units as f64;
+        parts[most].push(speaker);
+    }
+    parts
+}
+
+/// Writes some speakers as a dataset of its own.
+fn write(dataset: &Dataset, speakers: &[&Speaker], split: Split, target: &Path) -> Result<(), TuneError> {
+    if target.exists() {
+        return Ok(());
+    }
+    let meta = dataset.meta();
+    let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut writer = Writer::create(
+        target,
+        Description {
+            name,
+            inputs: meta.inputs,
+            classes: meta.classes,
+            sample_rate: meta.sample_rate,
+            features: meta.features.clone(),
+            treatment: meta.treatment.unwrap_or_default(),
+            unit_column: None,
+            labels: meta.labels.clone(),
+            created: meta.created.clone(),
+        },
+    )?;
+    for speaker in speakers {
+        for index in &speaker.utterances {
+            let utterance = dataset.utterance(*index);
+            let speaker = dataset.speaker_name(utterance.speaker).unwrap_or_default();
+            writer.push(utterance.id, speaker, split, utterance.features, utterance.labels)?;
+        }
+    }
+    writer.finish(|_| serde_json::Value::Null)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Shares, Speaker, assign};
+
+    fn speakers(units: &[u64]) -> Vec<Speaker> {
+        units.iter().map(|units| Speaker { utterances: Vec::new(), units: *units }).collect()
+    }
+
+    fn sizes(speakers: &[Speaker], parties: Vec<u64>) -> Vec<u64> {
+        let parts = assign(speakers, &Shares { development: 0.1, warm: 0.5, parties });
+        parts.iter().map(|part| part.iter().map(|speaker| speaker.units).sum()).collect()
+    }
+
+    #[test]
+    fn where_there_is_enough_every_party_has_what_it_has_in_truth() {
+        assert_eq!(sizes(&speakers(&[1; 100]), vec![10, 20]), [70, 10, 20]);
+    }
+
+    #[test]
+    fn where_there_is_too_little_all_shrink_alike_and_the_lead_keeps_its_share() {
+        assert_eq!(sizes(&speakers(&[1; 40]), vec![1000, 3000]), [20, 5, 15]);
+    }
+
+    #[test]
+    fn nobody_stays_without_a_speaker() {
+        let sizes = sizes(&speakers(&[50, 3, 4]), vec![1, 1000]);
+        assert!(sizes.iter().all(|units| *units > 0), "{sizes:?}");
+    }
+}

@@ -1,0 +1,295 @@
+//! One payment for several releases, of which what is made of them leaves as one vector: `privacy.md`, 4.5 and 5.
+//!
+//! [`Clearance::split`] cuts a payment for `Repeated { count, of }` into exactly `count` [`Permit`]s for `of` and one [`Ticket`].
+//! A permit is used up by one noisy release that stays at the site; the ticket by the one vector that is made of these
+//! releases and of nothing else. Neither can be copied:
+//!
+//! ```compile_fail,E0382
+//! use undertone_worker::dp::{clip::ClippedSum, randomness::Randomness};
+//! use undertone_worker::site::clearance::Permit;
+//! fn twice(one: ClippedSum, two: ClippedSum, permit: Permit, randomness: &Randomness) {
+//!     let _ = one.step(1.0, permit, randomness);
+//!     let _ = two.step(1.0, permit, randomness);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! use undertone_worker::site::clearance::Permits;
+//! fn twice_as_many(permits: Permits) -> (Permits, Permits) {
+//!     (permits.clone(), permits)
+//! }
+//! ```
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use undertone_api::signed::Signed;
+use undertone_privacy::Event;
+use undertone_privacy::selection::Runs;
+
+use super::Clearance;
+
+/// Why a payment is not cut.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("the site paid for {paid:?}, which is not a payment for {count} equal steps: spec and manifest disagree")]
+pub struct SplitError {
+    /// What was paid.
+    pub paid: Box<Event>,
+    /// Steps that were asked for.
+    pub count: NonZeroU32,
+}
+
+/// Which payment, for the time of one process: permits and ticket of one payment belong together. `None` for public data,
+/// which need none.
+#[derive(Debug, Clone)]
+struct Payment(Option<Arc<Signed>>);
+
+impl Payment {
+    fn is(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// Permission for one release that stays at the site, as a step on the way to a vector that leaves.
+#[derive(Debug)]
+#[must_use = "a step that was paid and is not made is budget thrown away"]
+pub struct Permit {
+    event: Option<Event>,
+    payment: Payment,
+}
+
+impl Permit {
+    /// The release that was paid for; `None` for public data.
+    pub const fn event(&self) -> Option<&Event> {
+        self.event.as_ref()
+    }
+
+    /// What shows, once the permit is used up, by which payment.
+    pub(crate) fn into_stub(self) -> Stub {
+        Stub(self.payment)
+    }
+}
+
+/// A used permit: it says by which payment a release was made, and permits nothing.
+#[derive(Debug)]
+pub(crate) struct Stub(Payment);
+
+impl Stub {
+    /// Whether both are of one payment.
+    pub(crate) fn goes_with(&self, other: &Self) -> bool {
+        self.0.is(&other.0)
+    }
+}
+
+/// All permits of one payment, to be taken one by one.
+#[derive(Debug)]
+#[must_use = "steps that were paid and are not made are budget thrown away"]
+pub struct Permits {
+    of: Option<Event>,
+    payment: Payment,
+    left: u32,
+}
+
+impl Permits {
+    /// The next; `None` when all are taken.
+    pub fn take(&mut self) -> Option<Permit> {
+        self.left = self.left.checked_sub(1)?;
+        Some(Permit { event: self.of.clone(), payment: self.payment.clone() })
+    }
+
+    /// How many are left.
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+}
+
+/// Permission for the one vector that is made of a payment's releases.
+#[derive(Debug)]
+#[must_use = "it was paid for"]
+pub struct Ticket {
+    payment: Payment,
+    steps: NonZeroU32,
+}
+
+impl Ticket {
+    /// Of how many releases the vector must be made.
+    pub const fn steps(&self) -> NonZeroU32 {
+        self.steps
+    }
+
+    /// Whether releases with such permits may leave by it.
+    pub(crate) fn admits(&self, stub: &Stub) -> bool {
+        self.payment.is(&stub.0)
+    }
+
+    /// The receipt that goes with the vector; none for public data.
+    pub(crate) fn into_receipt(self) -> Option<Signed> {
+        self.payment.0.map(Arc::unwrap_or_clone)
+    }
+}
+
+/// Permission for the one update that wins among the runs of a selection. It is no [`Ticket`], so that no run leaves by itself:
+/// only a [`Contest`](crate::dp::contest::Contest) takes it.
+#[derive(Debug)]
+#[must_use = "it was paid for"]
+pub struct Prize {
+    ticket: Ticket,
+    runs: Runs,
+}
+
+impl Prize {
+    /// How the number of runs that count is drawn, by what was paid.
+    pub const fn runs(&self) -> Runs {
+        self.runs
+    }
+
+    pub(crate) fn into_ticket(self) -> Ticket {
+        self.ticket
+    }
+}
+
+/// The release of which `paid` is `count`; nothing when it is none.
+fn step_of(paid: Event, count: NonZeroU32) -> Result<Event, Event> {
+    match paid {
+        Event::Repeated { count: times, of } if times == u64::from(count.get()) => Ok(*of),
+        once if count.get() == 1 && !matches!(once, Event::Repeated { .. }) => Ok(once),
+        other => Err(other),
+    }
+}
+
+impl Clearance {
+    /// Cuts the permission for one vector into permits for the `count` releases of which it is made, and the ticket with which
+    /// it leaves. What must have been paid is the release `count` times; for one step, the release itself will do.
+    ///
+    /// # Errors
+    /// [`SplitError`] when something else was paid; the payment is lost then, as it would be by a crash.
+    pub fn split(self, count: NonZeroU32) -> Result<(Permits, Ticket), SplitError> {
+        let (of, payment) = match self {
+            Self::Public(_) => (None, Payment(None)),
+            Self::Paid(spent) => {
+                let (event, receipt) = spent.into_parts();
+                let of = step_of(event, count).map_err(|paid| SplitError { paid: Box::new(paid), count })?;
+                (Some(of), Payment(Some(Arc::new(receipt))))
+            }
+        };
+        Ok((Permits { of, payment: payment.clone(), left: count.get() }, Ticket { payment, steps: count }))
+    }
+
+    /// As [`Clearance::split`], for the best of several runs of `count` releases each: permits for every run that is made, and
+    /// one prize, for which they are entered and with which one run's vector leaves. What must have been paid is the selection among them
+    /// ([`Event::Selected`], with a bound on the number of runs).
+    ///
+    /// # Errors
+    /// [`SplitError`] when something else was paid, or nothing: public data are not selected from.
+    pub fn split_runs(self, count: NonZeroU32) -> Result<(Vec<Permits>, Prize), SplitError> {
+        let refuse = |paid| SplitError { paid: Box::new(paid), count };
+        let Self::Paid(spent) = self else { return Err(refuse(Event::NonPrivate)) };
+        let (event, receipt) = spent.into_parts();
+        let (of, runs, most) = match event {
+            Event::Selected { of, runs: runs @ Runs::CappedNegativeBinomial { most, .. } } => (*of, runs, most),
+            other => return Err(refuse(other)),
+        };
+        let of = step_of(of, count).map_err(refuse)?;
+        let payment = Payment(Some(Arc::new(receipt)));
+        let permits = || Permits { of: Some(of.clone()), payment: payment.clone(), left: count.get() };
+        let all = std::iter::repeat_with(permits).take(usize::from(most.get())).collect();
+        Ok((all, Prize { ticket: Ticket { payment, steps: count }, runs }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+    use std::num::{NonZeroU16, NonZeroU32};
+
+    use undertone_privacy::selection::Runs;
+    use undertone_privacy::unit::{RunShape, StoppingRate};
+    use undertone_privacy::{Event, NoiseMultiplier};
+
+    use super::super::{Clearance, Published, Spent};
+
+    fn once(z: f64) -> Event {
+        Event::Gaussian { noise_multiplier: NoiseMultiplier::new(z).unwrap() }
+    }
+
+    fn times(count: u64, of: Event) -> Event {
+        Event::Repeated { count, of: Box::new(of) }
+    }
+
+    fn count(count: u32) -> NonZeroU32 {
+        NonZeroU32::new(count).unwrap()
+    }
+
+    fn paid(event: Event) -> Clearance {
+        Clearance::Paid(Spent::in_test(event))
+    }
+
+    #[test]
+    fn a_payment_for_three_steps_gives_three_permits_and_no_fourth() {
+        let (mut permits, ticket) = paid(times(3, once(1.0))).split(count(3)).unwrap();
+        assert_eq!((permits.left(), ticket.steps().get()), (3, 3));
+        for _ in 0..3 {
+            assert_eq!(permits.take().unwrap().event(), Some(&once(1.0)));
+        }
+        assert!(permits.take().is_none() && permits.take().is_none());
+    }
+
+    #[test]
+    fn a_payment_for_other_steps_gives_none() {
+        for event in [times(2, once(1.0)), times(4, once(1.0)), once(1.0), Event::NonPrivate] {
+            let error = paid(event.clone()).split(count(3)).unwrap_err();
+            assert_eq!((*error.paid, error.count.get()), (event, 3));
+        }
+        assert!(paid(times(2, once(1.0))).split(count(1)).is_err());
+    }
+
+    #[test]
+    fn one_step_may_be_paid_by_itself() {
+        for event in [once(2.0), times(1, once(2.0))] {
+            let (mut permits, _ticket) = paid(event).split(count(1)).unwrap();
+            assert_eq!(permits.take().unwrap().event(), Some(&once(2.0)));
+            assert!(permits.take().is_none());
+        }
+    }
+
+    #[test]
+    fn a_selection_gives_permits_for_every_run_and_one_prize() {
+        let runs = Runs::CappedNegativeBinomial {
+            shape: RunShape::new(0.0).unwrap(),
+            stopping: StoppingRate::new(0.25).unwrap(),
+            most: NonZeroU16::new(5).unwrap(),
+        };
+        let selected = |of| Event::Selected { of: Box::new(of), runs };
+        let (mut permits, prize) = paid(selected(times(2, once(1.0)))).split_runs(count(2)).unwrap();
+        assert_eq!(prize.runs(), runs);
+        let ticket = prize.into_ticket();
+        assert_eq!((permits.len(), ticket.steps().get()), (5, 2));
+        for run in &mut permits {
+            let permit = run.take().unwrap();
+            assert_eq!(permit.event(), Some(&once(1.0)));
+            assert!(ticket.admits(&permit.into_stub()) && run.left() == 1);
+        }
+        assert!(paid(selected(times(3, once(1.0)))).split_runs(count(2)).is_err(), "of other runs");
+        assert!(paid(times(2, once(1.0))).split_runs(count(2)).is_err(), "of one run");
+        assert!(paid(selected(times(2, once(1.0)))).split(count(2)).is_err(), "a selection is not a run");
+    }
+
+    #[test]
+    fn permits_of_two_payments_do_not_go_together() {
+        let stub = |clearance: Clearance| {
+            let (mut permits, ticket) = clearance.split(count(2)).unwrap();
+            (permits.take().unwrap().into_stub(), permits.take().unwrap().into_stub(), ticket)
+        };
+        let (one, again, ticket) = stub(paid(times(2, once(1.0))));
+        let (other, ..) = stub(paid(times(2, once(1.0))));
+        let (public, ..) = stub(Clearance::Public(Published::in_test()));
+        assert!(one.goes_with(&again) && ticket.admits(&one));
+        assert!(!one.goes_with(&other) && !ticket.admits(&other), "an equal payment is another one");
+        assert!(!one.goes_with(&public) && !ticket.admits(&public));
+    }
+}

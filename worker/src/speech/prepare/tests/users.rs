@@ -1,0 +1,83 @@
+use super::*;
+
+/// Two patients: one of anna and ben, one of cleo and dora's first; dora's others are a third's.
+fn table(corpus: &Corpus, rows: impl Fn(&str) -> Option<&'static str>) -> UnitTable {
+    let mut text = "utterance,ward,patient\n".to_owned();
+    for speaker in ["anna", "ben", "cleo", "dora"] {
+        for u in 0..3 {
+            let id = format!("{speaker}-{u}");
+            if let Some(patient) = rows(&id) {
+                text.extend([&id, ",7,", patient, "\n"]);
+            }
+        }
+    }
+    let path = corpus.path("patients.csv");
+    fs::write(&path, text + "nobody-0,7,P9\n").unwrap();
+    UnitTable { path, column: "patient".to_owned() }
+}
+
+fn patient(id: &str) -> &'static str {
+    match id {
+        "dora-1" | "dora-2" => "P3",
+        _ if id.starts_with("anna") || id.starts_with("ben") => "P1",
+        _ => "P2",
+    }
+}
+
+#[test]
+fn a_table_of_units_becomes_the_column_of_users() {
+    let corpus = Corpus::of_four();
+    let options = Options { units: Some(table(&corpus, |id| Some(patient(id)))), ..corpus.options("all") };
+    let report = quietly(&options).unwrap();
+    assert!(report.to_string().contains("3 to learn from, 0 held out (column patient)"), "{report}");
+    let dataset = Dataset::open(&corpus.path("all")).unwrap();
+    let meta = dataset.meta();
+    assert_eq!((meta.unit_column.as_deref(), meta.train.users), (Some("patient"), 3));
+    assert_eq!(meta.units, [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User]);
+    let units = dataset.units(PrivacyUnit::User, Split::Train).unwrap();
+    assert_eq!(units, [(0..6).collect::<Vec<_>>(), (6..10).collect(), vec![10, 11]]);
+    let name = |i: usize| dataset.user_name(dataset.utterance(i).user.unwrap()).unwrap();
+    assert_eq!((name(0), name(9), name(11)), ("P1", "P2", "P3"));
+}
+
+#[test]
+fn an_utterance_without_a_unit_stops_everything() {
+    let corpus = Corpus::of_four();
+    let missing = table(&corpus, |id| (id != "cleo-2").then(|| patient(id)));
+    let options = Options { units: Some(missing), ..corpus.options("all") };
+    let refused = quietly(&options).unwrap_err().to_string();
+    assert!(refused.contains("1 of the 12") && refused.contains("cleo-2"), "{refused}");
+    assert!(!corpus.path("all").exists());
+    // Not asked for, it need not be there.
+    let others = Options { speakers: Speakers::Named(vec!["anna".to_owned()]), ..options };
+    assert_eq!(quietly(&others).unwrap().kept, 3);
+}
+
+#[test]
+fn a_line_of_versions_keeps_its_users() {
+    let corpus = Corpus::of_four();
+    let patients = table(&corpus, |id| Some(patient(id)));
+    let options = Options { replace: true, units: Some(patients.clone()), ..corpus.options("all") };
+    quietly(&options).unwrap();
+    quietly(&options).unwrap();
+    let wards = Options { units: Some(UnitTable { column: "ward".to_owned(), ..patients }), ..options.clone() };
+    let refused = quietly(&wards).unwrap_err().to_string();
+    assert!(refused.contains("keep --unit-column patient"), "{refused}");
+    let elsewhere = Options { output: corpus.path("other"), ..wards };
+    assert_eq!(quietly(&elsewhere).unwrap().unit_column.as_deref(), Some("ward"));
+}
+
+#[test]
+fn by_speaker_users_are_apart_only_if_none_shares_a_speaker() {
+    let corpus = Corpus::of_four();
+    let treatment = plain(Normalization::Speaker);
+    let shared = Options { treatment, units: Some(table(&corpus, |id| Some(patient(id)))), ..corpus.options("shared") };
+    quietly(&shared).unwrap();
+    assert_eq!(Dataset::open(&corpus.path("shared")).unwrap().meta().units, [PrivacyUnit::Speaker]);
+    let whole = |id: &str| Some(if id.starts_with("dora") { "P2" } else { patient(id) });
+    let own = Options { treatment, units: Some(table(&corpus, whole)), ..corpus.options("own") };
+    quietly(&own).unwrap();
+    let dataset = Dataset::open(&corpus.path("own")).unwrap();
+    assert_eq!(dataset.meta().units, [PrivacyUnit::Speaker, PrivacyUnit::User]);
+    assert_eq!(dataset.units(PrivacyUnit::User, Split::Train).unwrap().len(), 2);
+}

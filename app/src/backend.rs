@@ -24,7 +24,7 @@ use undertone_api::budget::{Account, Entry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
-use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, QuestionId};
 use undertone_api::job::audit::AuditView;
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::member::{Member, NewMember};
@@ -33,6 +33,8 @@ use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, 
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::plan::Plan;
 use undertone_api::problem::{Code, Problem};
+use undertone_api::question::{Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Queue};
+use undertone_api::report::ReportFile;
 use undertone_api::session::SignIn;
 use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
@@ -146,6 +148,37 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The address from which the caller's browser can fetch a job's certificate with its evidence: the REST address.
     fn certificate_file(&self, job: JobId) -> String;
+
+    /// All that is known of a job.
+    async fn report(&self, job: JobId) -> Answer<ReportFile>;
+
+    /// The address from which the caller's browser can fetch a job's report for programs: the REST address.
+    fn report_file(&self, job: JobId) -> String;
+
+    /// The address from which the caller's browser can fetch a job's report as a page that needs nothing else.
+    fn report_document(&self, job: JobId) -> String;
+
+    /// Proposes a job of the consortium again, exactly as it was signed.
+    async fn propose_again(&self, consortium: ConsortiumId, job: JobId) -> Answer<Job>;
+
+    /// The jobs of a consortium that ask people, newest first, with how far each is.
+    async fn asking(&self, consortium: ConsortiumId) -> Answer<Vec<AskingJob>>;
+
+    /// What the caller has to answer in a job.
+    async fn queue(&self, job: JobId) -> Answer<Queue>;
+
+    /// Records the caller's answer to a question.
+    async fn annotate(&self, question: QuestionId, annotation: NewAnnotation) -> Answer<Annotation>;
+
+    /// Takes the caller's answer to a question back.
+    async fn take_back(&self, question: QuestionId) -> Answer<Annotation>;
+
+    /// Records labels that were given elsewhere: JSON Lines, or what Label Studio exports. They are one person's answers, of
+    /// whoever has the `name`; the caller's without one.
+    async fn import_labels(&self, job: JobId, name: Option<&str>, labels: &str) -> Answer<Imported>;
+
+    /// The address from which the caller's browser can fetch a job's questions with their answers: the REST address.
+    fn questions_file(&self, job: JobId, format: ExportFormat) -> String;
 
     /// The address from which the caller's browser can fetch a file with its cookies: the REST address.
     fn download(&self, artifact: &Artifact) -> String;

@@ -5,7 +5,6 @@
 //! decides.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
-#![cfg_attr(feature = "ssr", expect(clippy::fn_params_excessive_bools, reason = "each is a box on a form"))]
 #![cfg_attr(feature = "ssr", expect(clippy::unused_async, reason = "server functions are asynchronous"))]
 
 pub(crate) mod ask;
@@ -15,7 +14,8 @@ pub(crate) mod native;
 use leptos::prelude::*;
 use leptos::server_fn::codec::{GetUrl, JsonEncoding};
 use serde::{Deserialize, Serialize};
-use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, QuestionId};
+use undertone_api::member::Role;
 use undertone_api::problem::{Code, Problem};
 
 /// A problem on its way to the browser.
@@ -145,6 +145,18 @@ pub async fn invite_organization(consortium: ConsortiumId, label: String) -> Res
     native::land(answer.map(native::show_link), |()| crate::path::organizations(consortium), None)
 }
 
+/// Makes a link by which somebody comes to answer questions, and nothing else.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "invite-annotator")]
+pub async fn invite_annotator(consortium: ConsortiumId, label: String) -> Result<(), Fault> {
+    let purpose = undertone_api::organization::Purpose::Annotator { consortium };
+    let invitation = undertone_api::organization::NewInvitation { purpose, label };
+    let answer = crate::backend::backend()?.invite(invitation).await;
+    native::land(answer.map(native::show_link), |()| crate::path::questions(consortium), None)
+}
+
 /// Makes a link by which a person joins an organization.
 ///
 /// # Errors
@@ -154,19 +166,8 @@ pub async fn invite_member(
     consortium: ConsortiumId,
     organization: OrganizationId,
     label: String,
-    #[server(default)] admin: bool,
-    #[server(default)] steward: bool,
-    #[server(default)] researcher: bool,
-    #[server(default)] auditor: bool,
+    #[server(default)] roles: Vec<Role>,
 ) -> Result<(), Fault> {
-    use undertone_api::member::Role;
-    let chosen = [
-        (admin, Role::OrganizationAdmin),
-        (steward, Role::DataSteward),
-        (researcher, Role::Researcher),
-        (auditor, Role::Auditor),
-    ];
-    let roles = chosen.into_iter().filter_map(|(wanted, role)| wanted.then_some(role)).collect();
     let purpose = undertone_api::organization::Purpose::Member { organization, roles };
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
     let answer = crate::backend::backend()?.invite(invitation).await;
@@ -250,6 +251,64 @@ pub async fn refuse(consortium: ConsortiumId, job: JobId, dataset: DatasetId, re
 pub async fn cancel(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.cancel(job).await;
     native::land(answer, |_| crate::path::job(consortium, job), Some("The job is cancelled.".to_owned()))
+}
+
+/// Proposes a job again, exactly as it was signed.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "propose-again")]
+pub async fn propose_again(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.propose_again(consortium, job).await;
+    let said = "The same job is proposed again; its owners are asked.".to_owned();
+    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(said))
+}
+
+/// Answers a question of a job, or takes the last answer back, and gives the next [`Turn`](crate::answer::Turn) as JSON.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "annotate")]
+pub async fn annotate(
+    consortium: ConsortiumId,
+    job: JobId,
+    question: Option<QuestionId>,
+    #[server(default)] trail: String,
+    #[server(default)] typed: String,
+    answer: String,
+) -> Result<String, Fault> {
+    let backend = crate::backend::backend()?;
+    let at = crate::answer::part::At::new(consortium, job, &trail, question);
+    native::answered(native::annotate(backend.as_ref(), at, &answer, &typed).await).await
+}
+
+/// What there is to answer in a job now: a [`Turn`](crate::answer::Turn) as JSON.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "turn", input = GetUrl)]
+pub async fn turn(consortium: ConsortiumId, job: JobId, #[server(default)] trail: String) -> Result<String, Fault> {
+    let backend = crate::backend::backend()?;
+    let at = crate::answer::part::At::new(consortium, job, &trail, None);
+    let queue = backend.queue(job).await?;
+    Ok(native::text(&native::turn(backend.as_ref(), &queue, &at, "").await?)?)
+}
+
+/// Brings labels that were given elsewhere.
+///
+/// # Errors
+/// The backend's [`Problem`].
+#[server(prefix = "/ui", endpoint = "import-labels")]
+pub async fn import_labels(
+    consortium: ConsortiumId,
+    job: JobId,
+    #[server(default)] name: String,
+    labels: String,
+) -> Result<(), Fault> {
+    let name = Some(name.trim()).filter(|name| !name.is_empty());
+    let answer = crate::backend::backend()?.import_labels(job, name, &labels).await;
+    let said = answer.as_ref().ok().map(native::imported);
+    native::land(answer, |_| crate::path::annotate(consortium, job), said)
 }
 
 /// Chooses light, dark, or what the system says.

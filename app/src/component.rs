@@ -5,6 +5,10 @@ pub mod gauge;
 pub mod said;
 
 #[cfg(feature = "ssr")]
+pub(crate) mod drawing;
+#[cfg(feature = "ssr")]
+pub(crate) mod files;
+#[cfg(feature = "ssr")]
 pub mod form;
 #[cfg(feature = "ssr")]
 pub mod frame;

@@ -4,8 +4,11 @@
 mod audit;
 mod certificate;
 mod consortium;
+mod learning;
+mod logs;
 mod memory;
 mod render;
+mod report;
 
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -23,7 +26,9 @@ use crate::component::gauge::Reading;
 use crate::kind::dp_sgd::Plan;
 use crate::standing::Standing;
 
-pub(crate) use memory::Memory;
+pub(crate) use learning::{ASKED, ASKING, question};
+pub(crate) use logs::logs;
+pub(crate) use memory::{Memory, report_of};
 pub(crate) use render::{render, send};
 
 /// The moment at which everything here is seen.
@@ -122,11 +127,14 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             worker: WorkerId(Uuid::from_u128(0x0700 + owner)),
             name: name.to_owned(),
             visibility,
+            content: undertone_api::dataset::Content::Speech,
             inputs: 13,
             classes: 2000,
             records: SizeClass(records),
             speakers: SizeClass(speakers),
             test_records: tests,
+            users: None,
+            units: undertone_api::dataset::usual_units(),
             accounts: standings
                 .iter()
                 .filter(|(id, _)| *id == dataset(index))

@@ -1,17 +1,19 @@
 //! The third face of a job kind: how it looks.
 //!
-//! `kind/<kind>.rs` implements [`Card`] for the kind's spec: the form in which it is planned, the facts of a proposed job,
-//! the charts of a running one, the result of a finished one. The functions below match every kind, so a kind without a
+//! `kind/<kind>.rs` implements [`Card`] for the kind's spec: the form in which it is planned, the facts of a proposed job, what
+//! an owner consents to, the charts of a running one, the result of a finished one. The functions below match every kind, so a kind without a
 //! face does not compile.
 
+pub mod active_learning;
 pub mod dp_sgd;
 
 use leptos::prelude::*;
 #[cfg(feature = "ssr")]
 use undertone_api::dataset::Dataset;
 #[cfg(feature = "ssr")]
-use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::{Kind, Measurement, Participant, Report, Spec};
+use undertone_api::id::ConsortiumId;
+use undertone_api::id::DatasetId;
+use undertone_api::job::{Charge, Kind, Measurement, Participant, Report, Spec};
 
 pub use crate::component::chart::Figure;
 #[cfg(feature = "ssr")]
@@ -48,6 +50,9 @@ pub trait Card: Kind {
     /// What the job will do, as pairs of a term and what holds for it.
     fn facts(&self) -> Vec<(&'static str, String)>;
 
+    /// What the owner of a dataset that is charged lets happen by approving, sentence by sentence.
+    fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String>;
+
     /// The charts of its measurements: always as many, whatever was measured so far.
     fn figures(&self, measurements: &[Measurement]) -> Vec<Figure>;
 
@@ -59,20 +64,45 @@ pub trait Card: Kind {
 pub const fn title(spec: &Spec) -> &'static str {
     match spec {
         Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TITLE,
+        Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TITLE,
     }
 }
 
-/// The forms of every kind, with their titles.
+/// The forms of the kinds for which there are data, with their titles; each is given the data that it works on.
 #[cfg(feature = "ssr")]
 pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
-    use undertone_api::job::dp_sgd;
-    vec![(dp_sgd::Spec::TITLE, dp_sgd::Spec::form(ground).await)]
+    use undertone_api::dataset::{Content, Visibility};
+    use undertone_api::job::{active_learning, dp_sgd};
+    let of = |content| {
+        let mut own = ground.clone();
+        own.datasets.retain(|dataset| dataset.content == content);
+        own.standings.retain(|(id, _)| own.datasets.iter().any(|dataset| dataset.id == *id));
+        own
+    };
+    let (speech, queries) = (of(Content::Speech), of(Content::Queries));
+    let mut forms = Vec::new();
+    if speech.datasets.iter().any(|dataset| dataset.visibility == Visibility::Public) {
+        forms.push((dp_sgd::Spec::TITLE, dp_sgd::Spec::form(speech).await));
+    }
+    if !queries.datasets.is_empty() {
+        forms.push((active_learning::Spec::TITLE, active_learning::Spec::form(queries).await));
+    }
+    forms
 }
 
 /// See [`Card::facts`].
 pub fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
     match spec {
         Spec::DpSgd(spec) => spec.facts(),
+        Spec::ActiveLearning(spec) => spec.facts(),
+    }
+}
+
+/// See [`Card::consent`].
+pub fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+    match spec {
+        Spec::DpSgd(spec) => spec.consent(dataset, charge),
+        Spec::ActiveLearning(spec) => spec.consent(dataset, charge),
     }
 }
 
@@ -80,6 +110,7 @@ pub fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
 pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
     match spec {
         Spec::DpSgd(spec) => spec.figures(measurements),
+        Spec::ActiveLearning(spec) => spec.figures(measurements),
     }
 }
 
@@ -87,5 +118,7 @@ pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
 pub fn result(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
     match (spec, report) {
         (Spec::DpSgd(spec), Report::DpSgd(result)) => spec.result(result, participants),
+        (Spec::ActiveLearning(spec), Report::ActiveLearning(result)) => spec.result(result, participants),
+        (Spec::DpSgd(_) | Spec::ActiveLearning(_), _) => ().into_any(),
     }
 }

@@ -11,6 +11,7 @@
 // Views are deep types.
 #![recursion_limit = "256"]
 
+pub mod answer;
 #[cfg(feature = "ssr")]
 pub mod asset;
 #[cfg(feature = "ssr")]
@@ -39,6 +40,8 @@ pub mod words;
 pub use asset::{Asset, assets};
 #[cfg(feature = "ssr")]
 pub use backend::{Answer, Backend, Cookies};
+#[cfg(feature = "ssr")]
+pub use page::report_document;
 #[cfg(feature = "ssr")]
 pub use shell::{App, shell};
 pub use standing::Standing;

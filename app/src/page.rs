@@ -15,6 +15,9 @@ mod organizations;
 mod overlap;
 mod overview;
 mod plan;
+mod questions;
+mod report;
+mod thresholds;
 
 use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
@@ -32,6 +35,10 @@ pub(crate) use organization::organization;
 pub(crate) use organizations::organizations;
 pub(crate) use overview::overview;
 pub(crate) use plan::plan;
+pub(crate) use questions::{annotate, questions};
+pub use report::document as report_document;
+pub(crate) use report::report;
+pub(crate) use thresholds::thresholds;
 
 use crate::screen::{Place, Sheet, on_screen};
 

@@ -8,6 +8,8 @@ pub const SIGN_IN: &str = "/sign-in";
 pub const FOUND: &str = "/found";
 /// The member's own settings.
 pub const SETTINGS: &str = "/settings";
+/// Which thresholds keep which promise.
+pub const THRESHOLDS: &str = "/thresholds";
 
 /// Where the bearer of a one-time link accepts it.
 pub fn accept(secret: &str) -> String {
@@ -37,6 +39,21 @@ pub fn job(consortium: ConsortiumId, job: JobId) -> String {
 /// What a job cost.
 pub fn certificate(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/jobs/{job}/certificate")
+}
+
+/// What came of a job, in full.
+pub fn report(consortium: ConsortiumId, job: JobId) -> String {
+    format!("/c/{consortium}/jobs/{job}/report")
+}
+
+/// The jobs of a consortium that ask people.
+pub fn questions(consortium: ConsortiumId) -> String {
+    format!("/c/{consortium}/questions")
+}
+
+/// Where the questions of a job are answered.
+pub fn annotate(consortium: ConsortiumId, job: JobId) -> String {
+    format!("/c/{consortium}/questions/{job}")
 }
 
 /// A consortium's datasets.

@@ -35,6 +35,8 @@ pub(crate) enum Place {
     Datasets,
     /// Organizations.
     Organizations,
+    /// Questions.
+    Questions,
     /// Models.
     Models,
     /// Ledger.
@@ -84,11 +86,18 @@ fn missing() -> Problem {
 pub(crate) struct Sheet {
     pub(crate) title: String,
     pub(crate) body: AnyView,
+    /// Keys that only this page has, with what they do.
+    pub(crate) keys: Vec<(String, String)>,
 }
 
 impl Sheet {
     pub(crate) fn new(title: impl Into<String>, body: impl IntoAny) -> Self {
-        Self { title: title.into(), body: body.into_any() }
+        Self { title: title.into(), body: body.into_any(), keys: Vec::new() }
+    }
+
+    /// With keys of its own, for the list of keys.
+    pub(crate) fn with_keys(self, keys: &[(&str, &str)]) -> Self {
+        Self { keys: keys.iter().map(|(key, what)| ((*key).to_owned(), (*what).to_owned())).collect(), ..self }
     }
 }
 

@@ -57,11 +57,15 @@ pub fn App() -> impl IntoView {
                 <Route path=path!("/accept/:secret") view=page::accept ssr=SsrMode::Async/>
                 <Route path=path!("/found") view=page::found ssr=SsrMode::Async/>
                 <Route path=path!("/settings") view=page::settings ssr=SsrMode::Async/>
+                <Route path=path!("/thresholds") view=page::thresholds ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium") view=page::overview ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs") view=page::jobs ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/plan") view=page::plan ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs/:job") view=page::job ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs/:job/certificate") view=page::certificate ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/jobs/:job/report") view=page::report ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/questions") view=page::questions ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/questions/:job") view=page::annotate ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/datasets") view=page::datasets ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/datasets/:dataset") view=page::dataset ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/organizations") view=page::organizations ssr=SsrMode::Async/>

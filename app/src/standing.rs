@@ -7,7 +7,7 @@ use undertone_api::job::Charge;
 use undertone_api::plan::{After, Purse, epsilon_alone};
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::PriceError;
-use undertone_privacy::{Adjacency, PrivacyUnit};
+use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use crate::component::gauge::{Ghost, Reading};
 
@@ -41,6 +41,8 @@ pub struct Payment {
     pub left: Option<f64>,
     /// The part of the filter's budget that would be left, rounded down; 0 when it does not fit.
     pub left_fraction: f64,
+    /// What one release is.
+    pub event: Event,
     /// Releases it would reserve.
     pub releases: u64,
     /// Most releases of the kind that fit into what is left.
@@ -85,6 +87,7 @@ impl Standing {
             own: epsilon_alone(charge, budget.delta()).unwrap_or(f64::INFINITY),
             left: purse.left(),
             left_fraction: purse.left_fraction(),
+            event: charge.event.clone(),
             releases: charge.releases,
             releases_that_fit: purse.releases_that_fit(),
             further: purse.further(),

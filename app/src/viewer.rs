@@ -27,6 +27,28 @@ pub(crate) fn attests(member: &Member, consortium: ConsortiumId) -> bool {
     holds(member, Scope::Consortium(consortium), Role::ConsortiumAdmin)
 }
 
+/// Answers questions, and does nothing else here.
+pub(crate) fn only_annotates(member: &Member) -> bool {
+    !member.operator && !member.grants.is_empty() && member.grants.iter().all(|grant| grant.role == Role::Annotator)
+}
+
+/// May answer the questions of jobs.
+pub(crate) fn answers(member: &Member) -> bool {
+    let roles = [Role::ConsortiumAdmin, Role::DataSteward, Role::Researcher, Role::Annotator];
+    member.grants.iter().any(|grant| roles.contains(&grant.role))
+}
+
+/// May take questions away with everybody's answers.
+pub(crate) fn reads_questions(member: &Member) -> bool {
+    let roles = [Role::ConsortiumAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
+    member.grants.iter().any(|grant| roles.contains(&grant.role))
+}
+
+/// May bring answers that were given elsewhere.
+pub(crate) fn imports(member: &Member) -> bool {
+    member.grants.iter().any(|grant| matches!(grant.role, Role::ConsortiumAdmin | Role::Researcher))
+}
+
 /// May plan and propose jobs somewhere.
 pub(crate) fn researches(member: &Member) -> bool {
     member.grants.iter().any(|grant| grant.role == Role::Researcher)

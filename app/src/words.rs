@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::member::Role;
-use undertone_privacy::{Adjacency, PrivacyUnit};
+use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 /// What ε means, for the hover of its first mention on a page.
 pub const EPSILON: &str =
@@ -120,6 +120,30 @@ pub fn plural(value: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// So many payments of an event, by what each of them is: `44 releases`, `44 rounds of 20 releases each`.
+pub fn releases(paid: u64, event: &Event) -> String {
+    let each = |event: &Event| match event {
+        Event::Repeated { count, .. } => plural(*count, "release"),
+        _ => "1 release".to_owned(),
+    };
+    match event {
+        Event::Repeated { .. } => format!("{} of {} each", plural(paid, "round"), each(event)),
+        Event::Selected { of, .. } => {
+            format!("{}, each the best of several runs of {}", plural(paid, "round"), each(of))
+        }
+        _ => plural(paid, "release"),
+    }
+}
+
+/// Names as people list them, in their order: `a, b and c`.
+pub fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
 /// A part of a whole, one decimal: `41.2 %`.
 pub fn percent(value: f64) -> String {
     format!("{:.1} %", value * 100.0)
@@ -201,7 +225,7 @@ pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "Protects each recording by itself. Nothing is promised about a person with several.",
         PrivacyUnit::Speaker => "Protects everything that one person said, all recordings together.",
-        PrivacyUnit::User => "Protects everything that one person asked, all queries together.",
+        PrivacyUnit::User => "Protects everything of one person, by the owner's own column of people.",
     }
 }
 
@@ -240,15 +264,18 @@ pub const fn role(role: Role) -> &'static str {
         Role::DataSteward => "data steward",
         Role::Researcher => "researcher",
         Role::Auditor => "auditor",
+        Role::Annotator => "annotator",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use time::macros::datetime;
+    use undertone_privacy::{Event, NoiseMultiplier};
 
     use super::{
-        bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, number, percent, plural, relative, share,
+        bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, listed, number, percent, plural, relative,
+        releases, share,
     };
 
     #[test]
@@ -316,6 +343,14 @@ mod tests {
         assert_eq!(relative(datetime!(2026-11-20 18:03:10 UTC), now), "just now");
         assert_eq!(relative(datetime!(2026-11-20 20:03:12 UTC), now), "in 2 hours");
         assert_eq!(exact(now), "20 November 2026, 18:03:12 UTC");
+    }
+
+    #[test]
+    fn payments_are_said_by_what_each_of_them_is() {
+        let step = Event::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0).expect("a noise") };
+        assert_eq!(releases(1, &step), "1 release");
+        assert_eq!(releases(44, &step.clone().times(20)), "44 rounds of 20 releases each");
+        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
     }
 
     #[test]

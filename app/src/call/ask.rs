@@ -22,8 +22,20 @@ pub(crate) async fn get(address: &str) -> Option<String> {
 /// Posts a form's fields as the browser itself would, to a server function; nothing when the server cannot be reached. The
 /// text is what the function gave, out of its JSON.
 pub(crate) async fn post(address: &str, form: &HtmlFormElement) -> Option<Answered> {
+    post_pressed(address, form, None).await
+}
+
+/// As [`post`], with the name and value of the button that was pressed.
+pub(crate) async fn post_pressed(
+    address: &str,
+    form: &HtmlFormElement,
+    pressed: Option<(&str, &str)>,
+) -> Option<Answered> {
     let fields = FormData::new_with_form(form).ok()?;
     let fields = UrlSearchParams::new_with_str_sequence_sequence(fields.as_ref()).ok()?;
+    if let Some((name, value)) = pressed {
+        fields.append(name, value);
+    }
     let request = RequestInit::new();
     request.set_method("POST");
     request.set_body(&fields);

@@ -20,11 +20,14 @@ use undertone_api::job::{Job, State};
 use undertone_api::model::Artifact;
 use undertone_api::organization::Invitation;
 use undertone_api::problem::{Problem, Violation};
+use undertone_api::question::{Imported, NewAnnotation, Queue};
 use undertone_api::worker::Enrolment;
 use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::Fault;
+use crate::answer::Turn;
+use crate::answer::part::{At, TYPED, meant, turn as turn_of};
 use crate::backend::{Answer, Backend, Cookies, backend};
 use crate::component::said::ProblemBox;
 use crate::live::Live;
@@ -227,11 +230,76 @@ pub(crate) fn ordered(mut files: Vec<Artifact>) -> Vec<Artifact> {
     files
 }
 
-/// A job's moment as islands read it.
-pub(crate) fn text(live: &Live) -> Answer<String> {
+/// The turn that comes next: how the job is is only asked for when there is no question.
+pub(crate) async fn turn(backend: &dyn Backend, queue: &Queue, at: &At, said: &str) -> Answer<Turn> {
+    if !queue.questions.is_empty() {
+        return Ok(turn_of(queue, at, None, said));
+    }
+    let asking = backend.asking(at.consortium).await?;
+    let job = asking.iter().find(|job| job.summary.id == at.job);
+    Ok(turn_of(queue, at, job.map(|job| (job.summary.state, &job.asking)), said))
+}
+
+/// Records what was pressed or typed, or takes the last answer back; gives where that leaves the caller.
+pub(crate) async fn annotate(backend: &dyn Backend, at: At, answer: &str, typed: &str) -> Answer<(At, &'static str)> {
     use undertone_api::problem::Code;
-    serde_json::to_string(live)
-        .map_err(|error| Problem::new(Code::Internal, format!("a job has no JSON form: {error}")))
+    if answer == "undo" {
+        let last = at.trail.first().copied();
+        let last = last.ok_or_else(|| Problem::new(Code::WrongState, "There is no answer to take back."))?;
+        backend.take_back(last).await?;
+        return Ok((at.undone(), "Taken back."));
+    }
+    let question = at.first.ok_or_else(|| Problem::new(Code::WrongState, "There is no question to answer."))?;
+    let labels = if answer == TYPED { backend.queue(at.job).await?.labels } else { Vec::new() };
+    let answer = meant(answer, typed, &labels)?;
+    backend.annotate(question, NewAnnotation { answer }).await?;
+    Ok((at.answered(question), ""))
+}
+
+/// What became of labels that were brought.
+pub(crate) fn imported(imported: &Imported) -> String {
+    let mut left = Vec::new();
+    for (count, why) in [
+        (imported.unknown_texts, "of texts that are not asked"),
+        (imported.unknown_labels, "with labels that the job does not have"),
+        (imported.too_late, "of questions that you have answered or that are closed"),
+    ] {
+        if count > 0 {
+            left.push(format!("{} {why}", crate::words::count(count)));
+        }
+    }
+    let taken = format!("{} taken.", crate::words::plural(imported.taken, "label"));
+    if left.is_empty() { taken } else { format!("{taken} Left out: {}.", left.join(", ")) }
+}
+
+/// Ends an answer: a browser that follows a form goes to the page with the next question, an island gets the next turn.
+pub(crate) async fn answered(answer: Answer<(At, &'static str)>) -> Result<String, Fault> {
+    let (at, said) = match answer {
+        Ok(answered) => answered,
+        Err(problem) if wants_html() => {
+            leave(&Word::Problem(problem));
+            leptos_axum::redirect(&came_from());
+            return Ok(String::new());
+        }
+        Err(problem) => return Ok(told(problem)),
+    };
+    if wants_html() {
+        leptos_axum::redirect(&at.page());
+        return Ok(String::new());
+    }
+    let backend = backend()?;
+    let queue = match backend.queue(at.job).await {
+        Ok(queue) => queue,
+        Err(problem) => return Ok(told(problem)),
+    };
+    Ok(text(&turn(backend.as_ref(), &queue, &at, said).await?)?)
+}
+
+/// What an island reads, as JSON.
+pub(crate) fn text<T: Serialize>(value: &T) -> Answer<String> {
+    use undertone_api::problem::Code;
+    serde_json::to_string(value)
+        .map_err(|error| Problem::new(Code::Internal, format!("a part of the page has no JSON form: {error}")))
 }
 
 /// A problem in words, as HTML, with its status on the answer: for islands, which put it where it belongs.

@@ -3,12 +3,20 @@
 
 mod plot;
 mod scale;
+#[cfg(feature = "ssr")]
+mod still;
 
 use leptos::ev::{KeyboardEvent, PointerEvent};
 use leptos::prelude::*;
 
+#[cfg(feature = "ssr")]
+pub(crate) use plot::percent_encoded;
 pub use plot::{Figure, Line, Stroke};
 use plot::{HEIGHT, Plot, WIDTH};
+#[cfg(feature = "ssr")]
+pub(crate) use scale::{Scale, apart};
+#[cfg(feature = "ssr")]
+pub(crate) use still::still;
 
 /// A chart of a figure that may change.
 #[component]

@@ -11,7 +11,7 @@ use super::said::ProblemBox;
 use crate::asset;
 use crate::call::native::Word;
 use crate::screen::{Desk, Place, Sheet};
-use crate::{path, words};
+use crate::{path, viewer, words};
 
 /// A page without a rail: signing in, accepting a link.
 pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView {
@@ -30,17 +30,22 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
 
 /// A page in its frame: where it is, who is looking, the consortia to choose from and the one it is about.
 pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, word: Option<Word>) -> AnyView {
-    let Sheet { title, body } = sheet;
+    let Sheet { title, body, keys: own } = sheet;
     let consortia = &desk.consortia;
     let consortium = desk.consortium().ok();
     let home = consortium.or(if consortia.len() == 1 { consortia.first() } else { None }).cloned();
     let places = home.as_ref().map(|home| {
+        let questions = (Place::Questions, "q", "Questions", path::questions(home.id));
+        if viewer::only_annotates(member) {
+            return vec![questions];
+        }
         vec![
             (Place::Overview, "o", "Overview", path::overview(home.id)),
             (Place::Jobs, "j", "Jobs", path::jobs(home.id)),
             (Place::Datasets, "d", "Datasets", path::datasets(home.id)),
             (Place::Organizations, "r", "Organizations", path::organizations(home.id)),
             (Place::Models, "m", "Models", path::models(home.id)),
+            questions,
             (Place::Ledger, "l", "Ledger", path::ledger(home.id)),
         ]
     });
@@ -80,7 +85,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
                 {body}
             </main>
         </div>
-        <Keys places=keys/>
+        <Keys places=keys own/>
     }
     .into_any()
 }

@@ -1,26 +1,38 @@
-//! The keyboard: `?` lists the keys, `g` and a letter go to a page. Everything is reachable with Tab without it.
+//! The keyboard: `?` lists the keys, `g` and a letter go to a page, and a key that something on the page names as its own
+//! (`aria-keyshortcuts`) presses it. Everything is reachable with Tab without it.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 
 use leptos::ev::KeyboardEvent;
 use leptos::prelude::*;
+use leptos::wasm_bindgen::JsCast as _;
+use leptos::web_sys::HtmlElement;
 
 /// The list of keys and what they do. `places` are (letter, name, address).
 #[island]
 pub fn Keys(
     /// Where `g` and a letter lead.
     places: Vec<(String, String, String)>,
+    /// Keys that only this page has, with what they do.
+    own: Vec<(String, String)>,
 ) -> impl IntoView {
     let open = RwSignal::new(false);
     let going = StoredValue::new(false);
     let destinations = StoredValue::new(places.clone());
     let press = move |event: KeyboardEvent| {
-        if event.ctrl_key() || event.meta_key() || event.alt_key() || typing(&event) {
+        if event.ctrl_key() || event.meta_key() || event.alt_key() || event.repeat() {
             return;
         }
         let key = event.key();
+        if let Some(field) = typing(&event) {
+            if key == "Escape" {
+                // Leaving a field fails only where it is gone already.
+                let _ = field.blur();
+            }
+            return;
+        }
         let was_going = going.get_value();
-        going.set_value(key == "g");
+        going.set_value(false);
         match key.as_str() {
             "?" => open.update(|open| *open = !*open),
             "Escape" => open.set(false),
@@ -31,7 +43,8 @@ pub fn Keys(
                     let _ = window().location().assign(address);
                 }
             }
-            _ => {}
+            key if press_own(key) => event.prevent_default(),
+            key => going.set_value(key == "g"),
         }
     };
     Effect::new(move |_| {
@@ -42,6 +55,9 @@ pub fn Keys(
         <div class="keys" role="dialog" aria-modal="false" aria-label="Keys" hidden=move || !open.get()>
             <h2>"Keys"</h2>
             <dl>
+                {own.into_iter().map(|(key, what)| view! {
+                    <div><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
+                }).collect_view()}
                 {places.into_iter().map(|(letter, name, _)| view! {
                     <div><dt><kbd>"g"</kbd>" "<kbd>{letter}</kbd></dt><dd>{name}</dd></div>
                 }).collect_view()}
@@ -53,11 +69,26 @@ pub fn Keys(
     }
 }
 
-/// Whether the key belongs to a field that is being filled in.
-fn typing(event: &KeyboardEvent) -> bool {
-    use leptos::wasm_bindgen::JsCast;
-    event
-        .target()
-        .and_then(|target| target.dyn_into::<leptos::web_sys::Element>().ok())
-        .is_some_and(|element| matches!(element.tag_name().as_str(), "INPUT" | "TEXTAREA" | "SELECT"))
+/// The field that is being filled in, to which the key belongs.
+fn typing(event: &KeyboardEvent) -> Option<HtmlElement> {
+    let element = event.target()?.dyn_into::<HtmlElement>().ok()?;
+    matches!(element.tag_name().as_str(), "INPUT" | "TEXTAREA" | "SELECT").then_some(element)
+}
+
+/// Presses what has the key, or begins to fill it in; whether anything that can be seen has it.
+fn press_own(key: &str) -> bool {
+    let mut characters = key.chars();
+    let (Some(one), None) = (characters.next(), characters.next()) else { return false };
+    // As CSS escapes it, whatever it is.
+    let having = format!("[aria-keyshortcuts=\"\\{:x} \"]", u32::from(one.to_ascii_lowercase()));
+    let Ok(Some(found)) = document().query_selector(&having) else { return false };
+    let Ok(found) = found.dyn_into::<HtmlElement>() else { return false };
+    if found.offset_parent().is_none() {
+        return false;
+    }
+    if found.tag_name() == "INPUT" {
+        return found.focus().is_ok();
+    }
+    found.click();
+    true
 }

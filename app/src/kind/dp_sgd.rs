@@ -4,10 +4,12 @@ mod plan;
 mod planner;
 mod price;
 mod result;
+mod said;
 
 use leptos::prelude::*;
-use undertone_api::job::dp_sgd::{Arm, Optimizer, Report, Spec};
-use undertone_api::job::{Measurement, Participant};
+use undertone_api::id::DatasetId;
+use undertone_api::job::dp_sgd::{Arm, Report, Spec};
+use undertone_api::job::{Charge, Measurement, Participant};
 
 use super::Card;
 #[cfg(feature = "ssr")]
@@ -15,7 +17,7 @@ use super::Ground;
 use crate::component::chart::Figure;
 use crate::words;
 
-pub use plan::Plan;
+pub use plan::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
 pub use planner::{Planner, propose};
 pub use price::{Prices, Verdict, prices};
 
@@ -37,17 +39,7 @@ impl Card for Spec {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![
             ("Protects", format!("each {} in every private dataset", words::unit(self.unit))),
-            (
-                "Model",
-                match self.model.classes {
-                    Some(classes) => format!(
-                        "LSTM with {} hidden units, {} classes",
-                        self.model.hidden,
-                        words::count(classes.into())
-                    ),
-                    None => format!("LSTM with {} hidden units, as many classes as the data have", self.model.hidden),
-                },
-            ),
+            ("Model", said::model(&self.model)),
             (
                 "Warm start",
                 format!(
@@ -59,30 +51,10 @@ impl Card for Spec {
             ),
         ];
         for (arm, term) in [(Arm::Open, "Open arm"), (Arm::Private, "Private arm")] {
-            if let Some(rounds) = self.rounds(arm) {
-                let step = match rounds.optimizer {
-                    Optimizer::Sgd { learning_rate, momentum } => {
-                        format!(
-                            "SGD, learning rate {}, momentum {}",
-                            words::number(learning_rate),
-                            words::number(momentum)
-                        )
-                    }
-                    Optimizer::Adam { learning_rate } => {
-                        format!("Adam, learning rate {}", words::number(learning_rate))
-                    }
-                };
-                facts.push((
-                    term,
-                    format!(
-                        "{}, {step}; a round waits {} and goes on with {}",
-                        words::plural(rounds.rounds.into(), "round"),
-                        words::duration(f64::from(rounds.deadline_seconds)),
-                        words::plural(rounds.quorum.into(), "submission")
-                    ),
-                ));
-            }
+            facts.extend(self.rounds(arm).map(|rounds| (term, said::rounds(rounds))));
         }
+        facts.extend(said::clipping(self).map(|clipping| ("Clipping", clipping)));
+        facts.extend(self.selection.as_ref().map(|selection| ("Selection", said::selection(selection))));
         if let Some(audit) = self.audit {
             facts.push((
                 "Audit",
@@ -97,11 +69,15 @@ impl Card for Spec {
         facts.push((
             "In reserve",
             format!(
-                "{} for rounds that must be paid again after a crash",
-                words::plural(self.spare_releases.into(), "release")
+                "{} for those that must be paid again after a crash",
+                words::plural(self.spare_releases.into(), "round")
             ),
         ));
         facts
+    }
+
+    fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+        said::consent(self, dataset, charge)
     }
 
     fn figures(&self, measurements: &[Measurement]) -> Vec<Figure> {

@@ -148,7 +148,7 @@ fn one(party: Participant, exact: u64, state: State) -> AnyView {
     let reserved = party.epsilon_reserved.unwrap_or_default();
     let reading = Reading::of_participant(&party, over);
     let releases = party.charge.as_ref().map(|charge| {
-        let of = words::plural(charge.releases, "release");
+        let of = words::releases(charge.releases, &charge.event);
         if proposed { of } else { format!("{} of {of} paid", words::count(party.releases)) }
     });
     let reserved = words::epsilon(reserved);

@@ -35,7 +35,7 @@ pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now
         }
         _ => "Every audit is here; the files are withheld until the job is over.".to_owned(),
     };
-    let table = (!audits.is_empty()).then(|| table(audits, now));
+    let table = (!audits.is_empty()).then(|| table(audits, true, now));
     view! {
         <section class="panel"><h2>"Audit"</h2>
             <p class="headline" class:danger=disproved>{headline}</p>
@@ -50,26 +50,28 @@ pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now
     .into_any()
 }
 
-fn table(audits: &[AuditView], now: time::OffsetDateTime) -> AnyView {
+/// What each party's audit found, with the attacks on finished models or without.
+pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetDateTime) -> AnyView {
     let rows = audits.iter().map(|view| {
         let ours = &view.assessment;
+        let attacks = view.statement.finding.attacks.iter().filter(|_| with_attacks);
         view! {
             <tr>
                 <th scope="row">{view.dataset_name.clone()}<br/><small>{view.organization_name.clone()}</small></th>
                 <td data-label="claimed" class="number">
-                    {format!("at most ε {}", words::epsilon(ours.claim))}<br/>
-                    <small>{format!("tight {} at δ {}", words::epsilon(ours.tight), words::delta(ours.delta.get()))}</small>
+                    <span>{format!("at most ε {}", words::epsilon(ours.claim))}<br/>
+                        <small>{format!("tight {} at δ {}", words::epsilon(ours.tight), words::delta(ours.delta.get()))}</small></span>
                 </td>
                 <td data-label="measured" class="number">
-                    {format!("at least ε {}", words::epsilon_left(ours.shown))}<br/>
-                    <small>{format!("{} for certain of 999 in 1,000", words::epsilon_left(ours.blocking))}</small>
+                    <span>{format!("at least ε {}", words::epsilon_left(ours.shown))}<br/>
+                        <small>{format!("{} for certain of 999 in 1,000", words::epsilon_left(ours.blocking))}</small></span>
                 </td>
                 <td data-label="says">{said(view)}</td>
-                <td data-label="from">
+                <td data-label="from"><div>
                     {view.statement.finding.trials.iter().map(|guessed| view! { <div>{counts(guessed)}</div> }).collect_view()}
-                    {view.statement.finding.attacks.iter().map(|attack| view! { <div><small>{attack_said(attack)}</small></div> }).collect_view()}
-                </td>
-                <td data-label="signed"><Digest digest=view.signed.digest()/><br/><small><When at=view.received_at now/></small></td>
+                    {attacks.map(|attack| view! { <div><small>{attack_said(attack)}</small></div> }).collect_view()}
+                </div></td>
+                <td data-label="signed"><span><Digest digest=view.signed.digest()/><br/><small><When at=view.received_at now/></small></span></td>
             </tr>
         }
     });
@@ -128,7 +130,8 @@ fn attack_said(attack: &Attack) -> String {
             )
         })
         .collect();
-    format!("{method}: AUC {:.2}; {}", attack.auc, points.join("; "))
+    let on = attack.series.as_ref().map_or_else(String::new, |series| format!(" on the {series} model"));
+    format!("{method}{on}: AUC {:.2}; {}", attack.auc, points.join("; "))
 }
 
 /// A frozen dataset: why, since when, and the way out for its steward. Nothing when it is not frozen and never was.
@@ -183,10 +186,12 @@ mod tests {
             Guessed { trial: Trial { family: Family::Direction, canaries: 1000, guesses: 500 }, correct: 260 };
         assert_eq!(counts(&guessed), "260 of 500 guesses right about 1,000 gradients");
         let attack = Attack {
+            series: None,
             method: Method::LossThreshold,
             members: 100,
             nonmembers: 100,
             auc: 0.512,
+            auc_interval: None,
             points: vec![OperatingPoint { aimed: 0.01, true_positives: 2, false_positives: 1 }],
         };
         let said = attack_said(&attack);

@@ -10,6 +10,7 @@ use undertone_api::signed::certificate::Together;
 use undertone_api::signed::{Certificate, Head};
 
 use super::overlap;
+use crate::component::files::files;
 use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
@@ -48,7 +49,7 @@ fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> Any
                 <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
             </section>
             {parties}
-            {files(certificate)}
+            {files("For these files", &certificate.artifacts)}
             {signatures(certificate)}
             {check(certificate)}
         </div>
@@ -90,30 +91,6 @@ fn sum(certificate: &Certificate, together: &Together) -> AnyView {
                 words::plural(together.in_the_clear, "exact release")
             )}</p>
         })}
-    }
-    .into_any()
-}
-
-fn files(certificate: &Certificate) -> AnyView {
-    if certificate.artifacts.is_empty() {
-        return ().into_any();
-    }
-    let rows = certificate.artifacts.iter().map(|file| {
-        view! {
-            <tr>
-                <th scope="row">{file.name.clone()}</th>
-                <td data-label="size" class="number">{words::bytes(file.size)}</td>
-                <td data-label="SHA-256"><code>{file.digest.clone()}</code></td>
-            </tr>
-        }
-    });
-    view! {
-        <section class="panel"><h2>"For these files"</h2>
-            <table class="cards">
-                <thead><tr><th scope="col">"File"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th></tr></thead>
-                <tbody>{rows.collect_view()}</tbody>
-            </table>
-        </section>
     }
     .into_any()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use undertone_api::budget::{Account, Entry, EntryKind};
-use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
@@ -109,14 +109,24 @@ async fn entries(desk: &Desk, id: DatasetId) -> Result<(Vec<Entry>, bool), Probl
 
 fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
     let rough = |count: u64| if count == 0 { "none".to_owned() } else { format!("about {}", words::count(count)) };
+    let speech = dataset.content == Content::Speech;
+    let records = if speech { "Recordings" } else { "Rows of the query log" };
+    let classes = words::count(dataset.classes.into());
+    let made = match (dataset.content, dataset.classes) {
+        (Content::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
+        // Of a private log nobody is told whether it has labels.
+        (Content::Queries, 0) => None,
+        (Content::Queries, _) => Some(("Labels", classes)),
+    };
     view! {
         <dl class="facts">
             <div><dt>"Owner"</dt><dd>{dataset.organization_name.clone()}</dd></div>
             <div><dt>"Visibility"</dt><dd>{words::visibility(dataset.visibility)}". "{words::visibility_meaning(dataset.visibility)}</dd></div>
-            <div><dt>"Speakers"</dt><dd>{rough(dataset.speakers.0)}</dd></div>
-            <div><dt>"Recordings to train on"</dt><dd>{rough(dataset.records.0)}</dd></div>
-            <div><dt>"Recordings held out"</dt><dd>{rough(dataset.test_records)}</dd></div>
-            <div><dt>"Frames"</dt><dd>{format!("{} coefficients, {} classes", dataset.inputs, words::count(dataset.classes.into()))}</dd></div>
+            {speech.then(|| view! { <div><dt>"Speakers"</dt><dd>{rough(dataset.speakers.0)}</dd></div> })}
+            {dataset.users.map(|users| view! { <div><dt>"Users, by its owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
+            <div><dt>{format!("{records} to train on")}</dt><dd>{rough(dataset.records.0)}</dd></div>
+            <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div>
+            {made.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
             <div><dt>"Registered"</dt><dd><When at=dataset.created_at now/></dd></div>
         </dl>
         <p class="hint">"Sizes are told only roughly: 1, 2 or 5 times a power of ten. Exact ones would be a release."</p>

@@ -7,13 +7,15 @@ use undertone_api::organization::Purpose;
 use super::nothing;
 use crate::component::form::{Field, post};
 use crate::screen::{Place, Sheet, screen};
-use crate::{path, words};
+use crate::{path, viewer, words};
 
 /// Leads to where the member most likely wants to be.
 pub(crate) fn home() -> AnyView {
     screen(Place::Nowhere, async |desk| {
         if let [only] = desk.consortia.as_slice() {
-            leptos_axum::redirect(&path::overview(only.id));
+            let to =
+                if viewer::only_annotates(desk.member()?) { path::questions(only.id) } else { path::overview(only.id) };
+            leptos_axum::redirect(&to);
         }
         let operator = desk.member()?.operator;
         let begin =
@@ -79,6 +81,11 @@ pub(crate) fn accept() -> AnyView {
                 format!("Join {from}"),
                 "You bring a new organization into the consortium, as its first admin, data steward and researcher. Its data stay with it.".to_owned(),
                 true,
+            ),
+            Purpose::Annotator { .. } => (
+                format!("Answer questions for {from}"),
+                "You will be shown short texts and asked what they are about. You see nothing else of the consortium; it knows you by a number in each job.".to_owned(),
+                false,
             ),
             Purpose::Member { roles, .. } => {
                 let roles: Vec<_> = roles.iter().map(|role| words::role(*role)).collect();

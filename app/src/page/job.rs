@@ -38,6 +38,7 @@ pub(crate) fn job() -> AnyView {
         let audits = desk.backend.audits(id).await?;
         let audit = super::audit::section(&job, &datasets, &audits, desk.now);
         let facts = kind::facts(&job.spec);
+        let asks = job.spec.questions().is_some() && viewer::answers(member);
         let certified = certified(consortium, &job);
         let summary = job.summary.clone();
         Ok(Sheet::new(
@@ -52,6 +53,8 @@ pub(crate) fn job() -> AnyView {
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
                         <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<When at=summary.created_at now=desk.now/></dd></div>
+                        {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer them, or take them away"</a></dd></div> })}
+                        <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"What came of it, in full"</a></dd></div>
                         <div><dt>"Certificate"</dt><dd>{certified}</dd></div>
                         <div><dt>"Signed manifest"</dt><dd><Digest digest=job.manifest.clone()/></dd></div>
                     </dl>
@@ -139,11 +142,13 @@ async fn approval(
         (Some(charge), _) if charge.event == Event::NonPrivate => {
             (Vec::new(), ().into_any(), "Approve exact gradients".to_owned())
         }
-        (Some(_), Some(Ok(payment))) => {
+        (Some(charge), Some(Ok(payment))) => {
             let and = if exact > 0 { ", and exact gradients" } else { "" };
             let label = format!("Approve and reserve ε {}{and}", words::epsilon(payment.own));
             let Payment { reading, ghost, .. } = payment;
-            (spelled(&payment, party, speakers), view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
+            let mut lines = spelled(&payment, party, speakers, job.spec.questions().is_some());
+            lines.extend(kind::consent(&job.spec, party.dataset, Some(charge)));
+            (lines, view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
         }
         (Some(_), Some(Err(why))) => {
             (vec![format!("It cannot be approved as it is: {why}.")], ().into_any(), "Approve".to_owned())
@@ -163,13 +168,18 @@ async fn approval(
     }
     let seen =
         if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
+    // Annotators need not be of any organization.
+    let (seen, stays) = match job.spec.questions() {
+        Some(_) => (format!("{seen}, and by everybody who answers questions"), "The log itself never leaves"),
+        None => (seen, "The recordings never leave"),
+    };
     Ok(view! {
         <section class="panel decide" aria-label=format!("Decision for {}", party.dataset_name)>
             <h2>{format!("Decide for {}", party.dataset_name)}</h2>
             {gauge}
             <ul class="consequences">
                 {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
-                <li>{format!("What is released is seen by {seen}. The recordings never leave {}.", party.organization_name)}</li>
+                <li>{format!("What is released is seen by {seen}. {stays} {}.", party.organization_name)}</li>
                 <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
             </ul>
             <div class="actions">{post("approve", hidden(), view! { <button type="submit" class="primary">{label}</button> })}</div>
@@ -186,12 +196,12 @@ async fn approval(
 }
 
 /// What approving will do, sentence by sentence.
-fn spelled(payment: &Payment, party: &Participant, speakers: u64) -> Vec<String> {
+fn spelled(payment: &Payment, party: &Participant, speakers: u64, asks: bool) -> Vec<String> {
     let unit = words::unit(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
     let mut lines = vec![format!(
         "Sets aside {} of {}, at worst ε {} at δ {delta} for each {unit} by this job alone.",
-        words::plural(payment.releases, "release"),
+        words::releases(payment.releases, &payment.event),
         party.dataset_name,
         words::epsilon(payment.own)
     )];
@@ -204,14 +214,15 @@ fn spelled(payment: &Payment, party: &Participant, speakers: u64) -> Vec<String>
         ));
     } else {
         lines.push(format!(
-            "It does not fit: the budget would be at ε {} of {}. {} of this kind would fit. The reservation will be refused, and nothing charged.",
+            "It does not fit: the budget would be at ε {} of {}. {} would fit. The reservation will be refused, and nothing charged.",
             words::epsilon(payment.ghost.committed),
             words::limit(payment.reading.limit),
-            words::plural(payment.releases_that_fit, "release")
+            words::releases(payment.releases_that_fit, &payment.event)
         ));
     }
     if speakers > 0 && payment.reading.unit == undertone_privacy::PrivacyUnit::Record {
-        lines.push("The promise is for single recordings. Nothing is promised about a person with several.".to_owned());
+        let records = if asks { "rows of the log" } else { "recordings" };
+        lines.push(format!("The promise is for single {records}. Nothing is promised about a person with several."));
     }
     lines.push(
         "It can be cancelled while it runs: what was released by then stays spent, the rest comes back.".to_owned(),
@@ -250,16 +261,12 @@ fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
     view! { <details class="more"><summary>"Cancel this job"</summary>{form}</details> }.into_any()
 }
 
-/// Names as people list them.
+/// Names as people list them, each once.
 fn listed(names: &[String]) -> String {
     let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
     unique.sort_unstable();
     unique.dedup();
-    match unique.as_slice() {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [head @ .., last] => format!("{} and {last}", head.join(", ")),
-    }
+    words::listed(&unique)
 }
 
 #[cfg(test)]

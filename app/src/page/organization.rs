@@ -42,10 +42,11 @@ pub(crate) fn organization() -> AnyView {
         let invite = runs.then(|| post("invite-member", hidden(), view! {
             <Field name="label" label="For whom"/>
             <fieldset class="choices"><legend>"Roles"</legend>
-                <label class="check"><input type="checkbox" name="steward" value="true"/>"data steward: sets budgets, approves or refuses jobs"</label>
-                <label class="check"><input type="checkbox" name="researcher" value="true"/>"researcher: plans and proposes jobs"</label>
-                <label class="check"><input type="checkbox" name="admin" value="true"/>"organization admin: invites members, enrols workers"</label>
-                <label class="check"><input type="checkbox" name="auditor" value="true"/>"auditor: reads ledgers and receipts"</label>
+                <label class="check"><input type="checkbox" name="roles[]" value="data_steward"/>"data steward: sets budgets, approves or refuses jobs"</label>
+                <label class="check"><input type="checkbox" name="roles[]" value="researcher"/>"researcher: plans and proposes jobs"</label>
+                <label class="check"><input type="checkbox" name="roles[]" value="organization_admin"/>"organization admin: invites members, enrols workers"</label>
+                <label class="check"><input type="checkbox" name="roles[]" value="auditor"/>"auditor: reads ledgers and receipts"</label>
+                <label class="check"><input type="checkbox" name="roles[]" value="annotator"/>"annotator: answers the questions of jobs"</label>
             </fieldset>
             <p class="hint">"Whoever opens the link first joins with these roles. It works once and is shown once."</p>
             <button type="submit" class="primary">"Make a link"</button>

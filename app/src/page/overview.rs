@@ -16,6 +16,10 @@ use crate::{path, standing, viewer, words};
 pub(crate) fn overview() -> AnyView {
     screen(Place::Overview, async |desk| {
         let (consortium, member) = (desk.consortium()?, desk.member()?);
+        if viewer::only_annotates(member) {
+            leptos_axum::redirect(&path::questions(consortium.id));
+            return Ok(Sheet::new(consortium.name.clone(), ()));
+        }
         let datasets = desk.backend.datasets(consortium.id).await?;
         let jobs = desk.backend.jobs(consortium.id, PageQuery::default()).await?.items;
         let organizations = desk.backend.organizations(consortium.id).await?;

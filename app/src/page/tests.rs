@@ -1,6 +1,6 @@
 //! The pages as a browser without wasm sees them.
 
-use crate::fixture::{CONSORTIUM, FINISHED, OWN, PROPOSED, RUNNING, dataset, render, send};
+use crate::fixture::{ASKED, ASKING, CONSORTIUM, FINISHED, OWN, PROPOSED, RUNNING, dataset, question, render, send};
 use crate::path;
 
 /// Every page a member can open.
@@ -9,6 +9,7 @@ fn addresses() -> Vec<(&'static str, String)> {
     vec![
         ("settings", path::SETTINGS.to_owned()),
         ("found", path::FOUND.to_owned()),
+        ("thresholds", path::THRESHOLDS.to_owned()),
         ("overview", path::overview(c)),
         ("jobs", path::jobs(c)),
         ("plan", path::plan(c)),
@@ -22,7 +23,16 @@ fn addresses() -> Vec<(&'static str, String)> {
         ("organization", path::organization(c, OWN)),
         ("models", path::models(c)),
         ("certificate", path::certificate(c, FINISHED)),
+        ("report", path::report(c, FINISHED)),
+        ("report-running", path::report(c, RUNNING)),
         ("ledger", path::ledger(c)),
+        ("questions", path::questions(c)),
+        ("annotate", format!("{}?trail={}", path::annotate(c, ASKING), question(3))),
+        ("annotate-over", path::annotate(c, ASKED)),
+        ("job-asking", path::job(c, ASKING)),
+        ("job-asked", path::job(c, ASKED)),
+        ("report-asking", path::report(c, ASKING)),
+        ("report-asked", path::report(c, ASKED)),
     ]
 }
 
@@ -167,6 +177,27 @@ async fn an_enrolment_token_is_shown_once_with_the_command_that_uses_it() {
     let page = render(came.location(), true, word).await;
     assert!(page.body.contains("undertone-worker enroll ute1.eyJzZXJ2ZXIi"), "{}", page.body);
     keep("organization-token", &page.body);
+}
+
+#[tokio::test]
+async fn a_link_for_a_member_holds_the_roles_that_were_chosen() {
+    let page = render(&path::organization(CONSORTIUM, OWN), true, "").await.body;
+    for role in ["data_steward", "researcher", "organization_admin", "auditor", "annotator"] {
+        assert!(page.contains(&format!("name=\"roles[]\" value=\"{role}\"")), "{role}: {page}");
+    }
+    let body =
+        format!("consortium={CONSORTIUM}&organization={OWN}&label=ward+7&roles%5B%5D=annotator&roles%5B%5D=auditor");
+    for body in [body.clone(), body.replace("&roles%5B%5D=annotator&roles%5B%5D=auditor", "")] {
+        let came = send("invite-member", &body, true).await;
+        assert_eq!(
+            (came.status.as_u16(), came.location()),
+            (302, path::organization(CONSORTIUM, OWN).as_str()),
+            "{}",
+            came.body
+        );
+    }
+    let annotator = send("invite-annotator", &format!("consortium={CONSORTIUM}&label=ward+7"), true).await;
+    assert_eq!(annotator.location(), path::questions(CONSORTIUM), "{}", annotator.body);
 }
 
 #[tokio::test]

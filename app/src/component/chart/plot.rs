@@ -106,6 +106,15 @@ impl Figure {
 
     /// The figure in one sentence: each line's last number.
     pub(super) fn sentence(&self) -> String {
+        let latest = self.latest();
+        if self.lines.iter().all(|line| line.level.is_none() && line.points.is_empty()) {
+            return latest;
+        }
+        latest + " Arrow keys read it."
+    }
+
+    /// The same, of a drawing that nobody moves.
+    pub(super) fn latest(&self) -> String {
         let parts: Vec<String> = self
             .lines
             .iter()
@@ -117,9 +126,9 @@ impl Figure {
         if parts.is_empty() {
             format!("{}: nothing measured yet", self.title)
         } else if let Some((x, what)) = &self.mark {
-            format!("{}; {what}, {}. Arrow keys read it.", self.title, self.reading(*x))
+            format!("{}; {what}, {}.", self.title, self.reading(*x))
         } else {
-            format!("{}, latest: {}. Arrow keys read it.", self.title, parts.join(", "))
+            format!("{}, latest: {}.", self.title, parts.join(", "))
         }
     }
 
@@ -167,7 +176,7 @@ impl Figure {
 }
 
 /// Everything but unreserved characters, percent-encoded, so that any label may stand in an address.
-fn percent_encoded(text: &str) -> String {
+pub(crate) fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -2,18 +2,18 @@
 
 /// A linear scale from numbers to places.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     low: f64,
     high: f64,
     from: f64,
     to: f64,
     /// The numbers that get a tick, in order.
-    pub(super) ticks: Vec<f64>,
+    pub(crate) ticks: Vec<f64>,
 }
 
 impl Scale {
     /// A scale that covers `low..high`, widened to round numbers, with about `wanted` ticks; it maps onto `from..to`.
-    pub(super) fn new(low: f64, high: f64, wanted: usize, from: f64, to: f64) -> Self {
+    pub(crate) fn new(low: f64, high: f64, wanted: usize, from: f64, to: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         let step = step((high - low) / wanted.max(1) as f64);
         let (first, last) = ((low / step + 1e-9).floor() as i64, (high / step - 1e-9).ceil() as i64);
@@ -22,14 +22,14 @@ impl Scale {
     }
 
     /// A scale from 0 to exactly `high`, with about `wanted` ticks at round numbers.
-    pub(super) fn up_to(high: f64, wanted: usize, from: f64, to: f64) -> Self {
+    pub(crate) fn up_to(high: f64, wanted: usize, from: f64, to: f64) -> Self {
         let step = step(high / wanted.max(1) as f64);
         let last = (high / step + 1e-9).floor() as i64;
         Self { low: 0.0, high, from, to, ticks: (0..=last).map(|index| index as f64 * step).collect() }
     }
 
     /// Where `value` lies.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let part = (value - self.low) / (self.high - self.low);
         ((self.from + part * (self.to - self.from)) * 100.0).round() / 100.0
     }
@@ -52,7 +52,7 @@ fn step(rough: f64) -> f64 {
 
 /// Moves places apart until neighbours are at least `gap` from each other, inside `low..high` where there is room; the
 /// order stays as it is.
-pub(super) fn apart(places: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn apart(places: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));
     let mut moved = places.to_vec();

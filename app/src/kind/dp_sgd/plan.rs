@@ -1,24 +1,22 @@
 //! A plan: the planner's form as numbers, before they are a spec. It is what the form posts and what its address holds, so
 //! a plan can be kept as a link.
 
+mod layers;
+mod steps;
+mod trials;
+
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::dp_sgd::{Audit, Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
+use undertone_api::job::dp_sgd::{Arm, Audit, Model, Noise, Party, Rounds, Spec, TestSet, WarmStart, Weights};
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
 use crate::standing::Standing;
 
-/// How the averaged gradient becomes a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Stochastic gradient descent.
-    Sgd,
-    /// Adam.
-    Adam,
-}
+pub use layers::{Frozen, Layers};
+pub use steps::{Shape, Step, Steps};
+pub use trials::Trials;
 
 /// One dataset in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,6 +79,18 @@ pub struct Plan {
     pub warm_rate: f64,
     /// Releases in reserve.
     pub spare: u32,
+    /// The model's layers.
+    #[serde(default)]
+    pub layers: Layers,
+    /// The parts that the rounds leave as the warm start made them.
+    #[serde(default)]
+    pub frozen: Frozen,
+    /// What of the steps is out of the ordinary.
+    #[serde(default)]
+    pub steps: Steps,
+    /// What is tried in secret at every private party.
+    #[serde(default)]
+    pub trials: Trials,
 }
 
 impl Plan {
@@ -101,7 +111,7 @@ impl Plan {
         let parts = datasets
             .iter()
             .map(|dataset| {
-                let n = if unit == PrivacyUnit::Speaker { dataset.speakers.0 } else { dataset.records.0 };
+                let n = dataset.count(unit).0;
                 let rate = if n <= 20 { 0.5 } else { (10.0 / n as f64).clamp(0.001, 0.5) };
                 Part {
                     dataset: dataset.id,
@@ -136,6 +146,10 @@ impl Plan {
             batch: 16,
             warm_rate: 0.003,
             spare,
+            layers: Layers::default(),
+            frozen: Frozen::default(),
+            steps: Steps::default(),
+            trials: Trials::default(),
         })
     }
 
@@ -178,26 +192,30 @@ impl Plan {
                 Ok(None)
             } else {
                 NoiseMultiplier::new(part.noise)
-                    .map(|noise_multiplier| Some(Noise { noise_multiplier, clip: part.clip }))
+                    .map(|noise_multiplier| {
+                        Some(Noise { clipping: self.steps.clipping, ..Noise::flat(noise_multiplier, part.clip) })
+                    })
                     .map_err(|error| say("noise.noise_multiplier", error.to_string()))
             };
             if let (Ok(sampling_rate), Ok(noise)) = (rate, noise) {
                 participants.push(Party { dataset: part.dataset, sampling_rate, noise });
             }
         }
-        if !violations.is_empty() {
-            return Err(violations);
-        }
+        // What is selected is the private arm's.
+        let selection = self.trials.selection().map_err(|wrong| violations.extend(wrong));
+        let (Ok(selection), true) = (selection, violations.is_empty()) else { return Err(violations) };
         let contributors = u32::try_from(participants.len()).unwrap_or(u32::MAX);
-        let rounds = Rounds {
-            rounds: self.rounds,
-            optimizer: match self.step {
-                Step::Sgd => Optimizer::Sgd { learning_rate: self.learning_rate, momentum: 0.0 },
-                Step::Adam => Optimizer::Adam { learning_rate: self.learning_rate },
-            },
+        let model = self.layers.model(self.hidden);
+        let rounds = |arm| Rounds {
             evaluate_every: self.evaluate_every,
             deadline_seconds: self.deadline,
             quorum: contributors.saturating_sub(self.may_miss).max(1),
+            schedule: self.steps.schedule(),
+            averaging: self.steps.averaging(),
+            train: self.frozen.trained(&model),
+            local_steps: self.steps.local,
+            exchange: self.steps.exchange(),
+            ..Rounds::new(self.rounds, self.steps.optimizer(arm, self.step, self.learning_rate))
         };
         let tests = self
             .parts
@@ -208,13 +226,14 @@ impl Plan {
             .collect();
         Ok(Spec {
             unit: self.unit,
-            model: Model { hidden: self.hidden, classes: None },
+            open: self.open.then(|| rounds(Arm::Open)),
+            private: self.private.then(|| rounds(Arm::Private)),
+            audit: (self.audit && self.private).then(|| audit(&model, self.frozen)),
+            model,
             participants,
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },
-            open: self.open.then_some(rounds),
-            private: self.private.then_some(rounds),
-            audit: (self.audit && self.private).then(|| audit(self.hidden)),
+            selection: selection.filter(|_| self.private),
             weights: Weights::ExpectedBatch,
             spare_releases: self.spare,
             checkpoint_every: 10,
@@ -222,9 +241,10 @@ impl Plan {
     }
 }
 
-/// An audit that suits most plans: a thousand canaries, or as many as the parameters of the recurrent layer at least are.
-fn audit(hidden: u32) -> Audit {
-    let canaries = hidden.saturating_mul(hidden.saturating_add(2)).saturating_mul(4).clamp(20, 1000);
+/// An audit that suits most plans: a thousand canaries, or as many as the trained parameters at least are, whatever the data.
+fn audit(model: &Model, frozen: Frozen) -> Audit {
+    let trained = frozen.trained(model).unwrap_or_else(|| model.parts());
+    let canaries = u32::try_from(model.parameters(trained, 1, 1)).unwrap_or(u32::MAX).clamp(20, 1000);
     Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 }
 }
 
@@ -250,9 +270,12 @@ pub(super) fn account(
 
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
+    use undertone_api::dataset::Visibility;
     use undertone_api::job::Kind;
 
-    use super::Plan;
+    use undertone_api::job::dp_sgd::{Arm, Cell, Clipping, Optimizer, Part, Precision, Schedule};
+
+    use super::{Frozen, Layers, Plan, Shape, Step, Steps};
     use crate::fixture;
 
     #[test]
@@ -300,6 +323,65 @@ mod tests {
         }
         plan.private = false;
         assert_eq!(plan.spec(&datasets).expect("every number is in range").audit, None, "there is nothing to audit");
+    }
+
+    /// A plan with everything out of the ordinary.
+    fn elaborate() -> Plan {
+        let mut plan = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        plan.layers = Layers { cell: Cell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
+        plan.frozen = Frozen { context: true, layer1: true, layer4: true, ..Frozen::default() };
+        plan.step = Step::DpAdam;
+        plan.steps = Steps {
+            local: 20,
+            momentum: 0.9,
+            shape: Shape::Cosine,
+            warmup: 3,
+            last: 0.1,
+            averaging: 0.99,
+            precision: Precision::Int8,
+            clipping: Clipping::PerLayer,
+        };
+        plan.trials.on = true;
+        plan.open = true;
+        plan
+    }
+
+    #[test]
+    fn everything_that_can_be_planned_is_in_the_spec_and_can_be_proposed() {
+        let mut datasets = fixture::datasets();
+        for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
+            dataset.visibility = Visibility::Open;
+        }
+        let spec = elaborate().spec(&datasets).expect("every number is in range");
+        assert_eq!(spec.check(&datasets), Vec::new());
+        let (open, private) = (spec.open.expect("both arms run"), spec.private.expect("both arms run"));
+        assert_eq!((private.local_steps, private.schedule), (20, Schedule::Cosine { warmup: 3, r#final: 0.1 }));
+        assert_eq!(private.optimizer, Optimizer::DpAdam { learning_rate: 0.002 });
+        assert_eq!(
+            open.optimizer,
+            Optimizer::Adam { learning_rate: 0.002 },
+            "without noise there is nothing to correct"
+        );
+        let trained: Vec<Part> = private.train.expect("some are frozen").into();
+        assert_eq!(trained, [Part::Layer2, Part::Normalize, Part::Output]);
+        assert_eq!((spec.model.cell, spec.model.context), (Cell::Gru, Some(5)));
+        assert!(spec.participants.iter().filter_map(|party| party.noise).all(|n| n.clipping == Clipping::PerLayer));
+        assert_eq!(spec.selection.as_ref().expect("it was asked for").candidates.len(), 3);
+        assert_eq!(spec.rounds(Arm::Private).expect("it runs").exchange.precision, Precision::Int8);
+    }
+
+    #[test]
+    fn an_elaborate_plan_survives_a_plain_form_and_a_link_of_before_is_a_plain_plan() {
+        let text = |plan: &Plan| {
+            serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).expect("a plan has a query")
+        };
+        let plan = elaborate();
+        assert_eq!(Plan::from_query(&text(&plan)), Some(plan));
+        let plain = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        let news = ["plan[layers]", "plan[frozen]", "plan[steps]", "plan[trials]"];
+        let old: Vec<_> =
+            text(&plain).split('&').filter(|f| !news.iter().any(|n| f.starts_with(n))).map(str::to_owned).collect();
+        assert_eq!(Plan::from_query(&old.join("&")), Some(plain));
     }
 
     #[test]

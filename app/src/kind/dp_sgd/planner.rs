@@ -3,10 +3,12 @@
 
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
+mod advanced;
 mod cost;
 mod curve;
 mod field;
 mod offer;
+mod party;
 pub(super) mod tight;
 
 use std::time::Duration;
@@ -20,21 +22,29 @@ use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::Kind;
 use undertone_privacy::PrivacyUnit;
 
-use super::plan::{Part, Plan, Step, account, least_noise};
+use super::plan::Plan;
 use super::price::prices;
+use super::said;
 use crate::call::Fault;
 use crate::call::ask::{self, Answered};
-use crate::component::said::VisibilityMark;
+use crate::path;
 use crate::standing::Standing;
-use crate::{path, words};
 use cost::Costs;
-use field::{Choice, Number, Slider};
+use field::{Field, Slider, Table, Wrong, meant, options, setter, word};
+use party::party;
 
 /// Where a plan is proposed.
 const PROPOSE: &str = "/ui/propose-dp-sgd";
 /// What is said when nobody answers.
 const UNREACHED: &str =
     "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+
+/// Who can be protected.
+const UNITS: &Table<PrivacyUnit> = &[
+    (PrivacyUnit::Speaker, "speaker", "speaker: all that one person said"),
+    (PrivacyUnit::Record, "record", "record: one utterance by itself"),
+    (PrivacyUnit::User, "user", "user: all that the owner's own id column keeps together"),
+];
 
 /// How long a plan is left alone before the server is asked about it.
 const STILL: Duration = Duration::from_millis(600);
@@ -101,6 +111,7 @@ pub fn Planner(
         Ok(spec) => datasets.with_value(|datasets| spec.check(datasets)),
         Err(violations) => violations.clone(),
     });
+    provide_context(Wrong(violations));
     let prices = Memo::new(move |_| {
         let spec = spec.read();
         let price = |datasets: &Vec<Dataset>| {
@@ -143,11 +154,16 @@ pub fn Planner(
     let rows = datasets.with_value(|all| {
         let row = |(index, dataset): (usize, &Dataset)| {
             let part = shown.part(dataset.id)?;
-            Some(party(index, dataset, part, plan, standings))
+            Some(party(index, dataset, part, plan, prices))
         };
         all.iter().enumerate().map(row).collect::<Vec<_>>()
     });
 
+    // What a round is, in words: the price beside it follows.
+    let leaves = move || {
+        let plan = plan.read();
+        said::leaves(plan.steps.local, plan.trials.on && plan.private)
+    };
     let curves = datasets.with_value(|all| {
         let charged = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);
         charged.map(|dataset| curve::curve(dataset, prices)).collect_view()
@@ -164,9 +180,8 @@ pub fn Planner(
                             placeholder="What the consortium will know it by" value=shown.title.clone()
                             on:input=move |event| plan.update(|plan| plan.title = event_target_value(&event))/>
                     </label>
-                    <Choice name="plan[unit]" label="Protect each" chosen=words::unit(shown.unit)
-                        options=vec![("speaker".into(), "speaker: all that one person said".into()), ("record".into(), "record: one utterance by itself".into())]
-                        set=Callback::new(move |value: String| plan.update(|plan| plan.unit = if value == "record" { PrivacyUnit::Record } else { PrivacyUnit::Speaker }))/>
+                    {Field { name: "plan[unit]", at: "unit", label: "Protect each" }
+                        .choice(word(UNITS, &shown.unit), options(UNITS), setter(plan, |plan, text: String| plan.unit = meant(UNITS, &text).unwrap_or(plan.unit)))}
                     <div class="field">
                         <span>"Arms of the comparison"</span>
                         <label class="check"><input type="checkbox" checked disabled/>"Public data only: the warm start"</label>
@@ -190,39 +205,25 @@ pub fn Planner(
                 </fieldset>
                 <fieldset>
                     <legend>"Who takes part"</legend>
-                    <Choice name="plan[lead]" label="Leads, trains the warm start and measures" chosen=shown.lead.to_string() options=leads
-                        set=Callback::new(move |value: String| if let Ok(lead) = value.parse() { plan.update(|plan| plan.lead = lead) })/>
+                    {Field { name: "plan[lead]", at: "participants.0.dataset", label: "Leads, trains the warm start and measures" }
+                        .choice(&shown.lead.to_string(), leads, setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
                     <div class="parties">{rows}</div>
                 </fieldset>
                 <fieldset>
                     <legend>"Rounds"</legend>
-                    <Slider name="plan[rounds]" label="Rounds" help="Each pays one release at every private party" value=f64::from(shown.rounds) low=1.0 high=1000.0 whole=true
-                        get=Signal::derive(move || f64::from(plan.read().rounds)) set=Callback::new(move |v: f64| plan.update(|p| p.rounds = v as u32))/>
-                    <Number name="plan[may_miss]" label="Contributors a round may miss" value=f64::from(shown.may_miss) low=0.0 high=99.0 step="1"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.may_miss = v as u32))/>
-                    <Number name="plan[deadline]" label="Seconds a round waits for all" value=f64::from(shown.deadline) low=1.0 high=86400.0 step="1"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.deadline = v as u32))/>
-                    <Number name="plan[spare]" label="Releases in reserve, for rounds paid again after a crash" value=f64::from(shown.spare) low=0.0 high=1000.0 step="1"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.spare = v as u32))/>
+                    <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is paid once at every private party" value=f64::from(shown.rounds) low=1.0 high=1000.0 whole=true
+                        get=Signal::derive(move || f64::from(plan.read().rounds)) set=setter(plan, |plan, value| plan.rounds = value as u32)/>
+                    <Slider name="plan[steps][local]" at="local_steps" label="Local steps in each" help="Steps that each party takes between two averages" value=f64::from(shown.steps.local) low=1.0 high=10_000.0 whole=true
+                        get=Signal::derive(move || f64::from(plan.read().steps.local)) set=setter(plan, |plan, value| plan.steps.local = value as u32)/>
+                    <p class="hint">{leaves}</p>
+                    {Field { name: "plan[may_miss]", at: "quorum", label: "Contributors a round may miss" }
+                        .number(f64::from(shown.may_miss), (0.0, 99.0), true, setter(plan, |plan, value| plan.may_miss = value as u32))}
+                    {Field { name: "plan[deadline]", at: "deadline_seconds", label: "Seconds a round waits for all" }
+                        .number(f64::from(shown.deadline), (1.0, 86_400.0), true, setter(plan, |plan, value| plan.deadline = value as u32))}
+                    {Field { name: "plan[spare]", at: "spare_releases", label: "Rounds in reserve, for those paid again after a crash" }
+                        .number(f64::from(shown.spare), (0.0, 1000.0), true, setter(plan, |plan, value| plan.spare = value as u32))}
                 </fieldset>
-                <details class="more">
-                    <summary>"Model and training"</summary>
-                    <Number name="plan[hidden]" label="Hidden units of the LSTM" value=f64::from(shown.hidden) low=1.0 high=2048.0 step="1"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.hidden = v as u32))/>
-                    <Number name="plan[epochs]" label="Passes of the warm start" value=f64::from(shown.epochs) low=0.0 high=1000.0 step="1"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.epochs = v as u32))/>
-                    <Number name="plan[batch]" label="Utterances in a warm-start batch" value=f64::from(shown.batch) low=1.0 high=1024.0 step="1"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.batch = v as u32))/>
-                    <Number name="plan[warm_rate]" label="Learning rate of the warm start" value=shown.warm_rate low=0.0 high=1.0 step="any"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.warm_rate = v))/>
-                    <Choice name="plan[step]" label="Step of the rounds" chosen=if shown.step == Step::Sgd { "sgd" } else { "adam" }
-                        options=vec![("adam".into(), "Adam".into()), ("sgd".into(), "SGD".into())]
-                        set=Callback::new(move |value: String| plan.update(|p| p.step = if value == "sgd" { Step::Sgd } else { Step::Adam }))/>
-                    <Number name="plan[learning_rate]" label="Learning rate of the rounds" value=shown.learning_rate low=0.0 high=1000.0 step="any"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.learning_rate = v))/>
-                    <Number name="plan[evaluate_every]" label="Measure every so many rounds" value=f64::from(shown.evaluate_every) low=1.0 high=10000.0 step="1"
-                        set=Callback::new(move |v: f64| plan.update(|p| p.evaluate_every = v as u32))/>
-                </details>
+                {advanced::advanced(plan, &shown)}
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">
                 <h2 id="cost-title">"What it would cost"</h2>
@@ -261,85 +262,4 @@ fn weigh_when_still(plan: RwSignal<Plan>, form: NodeRef<Form>, tight: RwSignal<S
         });
     };
     set_timeout(ask, STILL);
-}
-
-/// One dataset's row of the form.
-fn party(
-    index: usize,
-    dataset: &Dataset,
-    part: &Part,
-    plan: RwSignal<Plan>,
-    standings: StoredValue<Vec<(DatasetId, Vec<Standing>)>>,
-) -> impl IntoView + use<> {
-    let name = |field: &str| format!("plan[parts][{index}][{field}]");
-    let change =
-        move |change: &dyn Fn(&mut Part)| plan.update(|plan| plan.parts.get_mut(index).into_iter().for_each(change));
-    let get = move |get: fn(&Part) -> f64| Signal::derive(move || plan.read().parts.get(index).map_or(0.0, get));
-    let id = dataset.id;
-    let public = dataset.visibility == Visibility::Public;
-    let leads = move || plan.read().lead == id;
-    let joins = move || leads() || plan.read().parts.get(index).is_some_and(|part| part.joins);
-    let (records, speakers) = (dataset.records.0, dataset.speakers.0);
-    let batch = move || {
-        let plan = plan.read();
-        let n = if plan.unit == PrivacyUnit::Record { records } else { speakers };
-        let expected = plan.parts.get(index).map_or(0.0, |part| part.rate) * n as f64;
-        format!(
-            "about {} of {} in a round",
-            words::number((expected * 10.0).round() / 10.0),
-            words::plural(n, words::unit(plan.unit))
-        )
-    };
-    let fit = move |_| {
-        let (unit, rate, releases) = plan.with_untracked(|plan| {
-            let rate = plan.parts.get(index).map_or(1.0, |part| part.rate);
-            (plan.unit, rate, u64::from(plan.rounds) + u64::from(plan.spare))
-        });
-        let least = |all: &Vec<_>| least_noise(account(id, all, unit)?, rate, releases);
-        if let Some(noise) = standings.with_value(least) {
-            change(&|part| part.noise = noise);
-        }
-    };
-    let fields = if public {
-        view! {
-            <input type="hidden" name=name("noise") value=part.noise.to_string()/>
-            <input type="hidden" name=name("clip") value=part.clip.to_string()/>
-        }
-        .into_any()
-    } else {
-        view! {
-            <Slider name=name("noise") label="Noise z" help="Standard deviation of the noise, in clips" value=part.noise low=0.1 high=100.0 whole=false
-                get=get(|part| part.noise) set=Callback::new(move |v: f64| change(&|part| part.noise = v))/>
-            <Slider name=name("clip") label="Clip C" help="Norm to which each gradient is cut; costs nothing" value=part.clip low=0.01 high=100.0 whole=false
-                get=get(|part| part.clip) set=Callback::new(move |v: f64| change(&|part| part.clip = v))/>
-            <button type="button" class="quiet live-only" on:click=fit>"Use the least noise that fits"</button>
-        }
-        .into_any()
-    };
-    view! {
-        <div class="party" class:out=move || !joins()>
-            <input type="hidden" name=name("dataset") value=id.to_string()/>
-            <div class="party-head">
-                <label class="check">
-                    <input type="checkbox" name=name("joins") value="true" checked=part.joins disabled=leads
-                        on:change=move |event| { let joins = event_target_checked(&event); change(&|part| part.joins = joins); }/>
-                    <strong>{dataset.name.clone()}</strong>
-                </label>
-                <span class="party-owner">{dataset.organization_name.clone()}" "<VisibilityMark visibility=dataset.visibility/></span>
-                {public.then(|| view! {
-                    <label class="check">
-                        <input type="checkbox" name=name("tests") value="true" checked=part.tests
-                            on:change=move |event| { let tests = event_target_checked(&event); change(&|part| part.tests = tests); }/>
-                        "Measure on it"
-                    </label>
-                })}
-            </div>
-            <div class="party-fields">
-                <Slider name=name("rate") label="Sampling rate q" help="Chance of each unit to be in a round" value=part.rate low=0.001 high=1.0 whole=false
-                    get=get(|part| part.rate) set=Callback::new(move |v: f64| change(&|part| part.rate = v))/>
-                <p class="hint">{batch}</p>
-                {fields}
-            </div>
-        </div>
-    }
 }

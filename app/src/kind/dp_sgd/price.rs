@@ -4,10 +4,9 @@ use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::Kind;
 use undertone_api::job::dp_sgd::{Arm, Spec};
-use undertone_api::plan::{Books, Buys, EpsilonCurve, Key, Knob, Offered, Priced, Rounded as _, epochs, offers};
+use undertone_api::plan::{Books, Buys, EpsilonCurve, Key, Knob, Offered, Priced, Rounded as _, least_noise, offers};
 use undertone_privacy::Event;
 
-use super::plan::least_noise;
 use crate::standing::{NoPayment, Payment, Standing};
 
 /// What a plan means for one dataset.
@@ -68,6 +67,11 @@ pub fn prices(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<St
     Prices { verdicts, buys, offers: offers(spec, datasets, &books) }
 }
 
+/// Noise rounded up to thousandths, as people enter it.
+pub(super) fn thousandths(noise: f64) -> f64 {
+    (noise * 1000.0).ceil() / 1000.0
+}
+
 /// The balances by account: two versions of a dataset have one.
 fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
@@ -100,8 +104,8 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<
     match standing.share(purse, &charge) {
         Ok(payment) => Verdict::Pays {
             rounds_that_fit,
-            epochs: (epochs(priced.rounds, rate), epochs(rounds_that_fit, rate)),
-            least_noise: least_noise(standing, rate, payment.releases),
+            epochs: (priced.epochs(priced.rounds, rate), priced.epochs(rounds_that_fit, rate)),
+            least_noise: least_noise(&standing.balance, &charge).map(thousandths),
             payment: Box::new(payment),
             curve: priced.curve(purse),
             exact,

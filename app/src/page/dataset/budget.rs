@@ -8,11 +8,12 @@ use undertone_privacy::PrivacyUnit;
 use crate::component::form::post;
 use crate::{standing, words};
 
-/// The forms: one for each unit, to set or to raise.
+/// The forms: one for each unit that the data keep apart, to set or to raise.
 pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
-    let units = [PrivacyUnit::Speaker, PrivacyUnit::Record].map(|unit| one(consortium, dataset, unit));
-    view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{units.into_iter().collect_view()}</section> }
-        .into_any()
+    let units = [PrivacyUnit::Speaker, PrivacyUnit::Record, PrivacyUnit::User];
+    let apart = units.into_iter().filter(|unit| dataset.keeps_apart(*unit));
+    let forms = apart.map(|unit| one(consortium, dataset, unit)).collect_view();
+    view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{forms}</section> }.into_any()
 }
 
 fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {

@@ -93,7 +93,7 @@ fn asked(payment: &Payment, epochs: f64) -> String {
     format!(
         "ε {} by itself for {}, {} over the data. ",
         words::epsilon(payment.own),
-        words::plural(payment.releases, "release"),
+        words::releases(payment.releases, &payment.event),
         passes(epochs),
     )
 }

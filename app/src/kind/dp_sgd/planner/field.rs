@@ -4,7 +4,9 @@
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
 use leptos::prelude::*;
+use undertone_api::problem::Violation;
 
+use crate::kind::dp_sgd::Plan;
 use crate::words;
 
 /// Positions of a slider.
@@ -25,10 +27,55 @@ fn position_of(value: f64, low: f64, high: f64) -> f64 {
     ((value.clamp(low, high) / low).ln() / (high / low).ln() * STEPS).round()
 }
 
+/// What is wrong with the plan, for the fields to say beside themselves.
+#[derive(Clone, Copy)]
+pub(super) struct Wrong(pub(super) Memo<Vec<Violation>>);
+
+impl Wrong {
+    /// The sentence about a place that has no field of its own.
+    pub(super) fn at(at: &'static str) -> AnyView {
+        said(wrong_at(at.into()))
+    }
+}
+
+/// The place of a violation as fields name it: both arms have the same rounds.
+fn place(violation: &Violation) -> &str {
+    let inside = violation.field.trim_start_matches("spec.");
+    inside.strip_prefix("private.").or_else(|| inside.strip_prefix("open.")).unwrap_or(inside)
+}
+
+/// Whether a place is the one a field names, or an entry of the list that it names.
+fn stands_at(place: &str, at: &str) -> bool {
+    let entry = |rest: &str| rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    place.strip_prefix(at).is_some_and(|rest| rest.is_empty() || entry(rest))
+}
+
+/// How many violations are at a place that begins with one of these.
+pub(super) fn wrong_in(violations: &[Violation], places: &[&str]) -> usize {
+    violations.iter().filter(|violation| places.iter().any(|within| place(violation).starts_with(within))).count()
+}
+
+/// What is wrong at a place, when anything is.
+fn wrong_at(at: Signal<String>) -> Memo<Option<String>> {
+    let Wrong(all) = expect_context();
+    Memo::new(move |_| {
+        let at = at.read();
+        let all = all.read();
+        let here = |violation: &&Violation| !at.is_empty() && stands_at(place(violation), &at);
+        all.iter().find(here).map(|violation| violation.message.clone())
+    })
+}
+
+/// The sentence under a field with something wrong.
+fn said(wrong: Memo<Option<String>>) -> AnyView {
+    (move || wrong.get().map(|message| view! { <small class="fault">{message}</small> })).into_any()
+}
+
 /// A number with a slider.
 #[component]
 pub(super) fn Slider(
     #[prop(into)] name: String,
+    #[prop(into)] at: Signal<String>,
     label: &'static str,
     help: &'static str,
     value: f64,
@@ -38,6 +85,7 @@ pub(super) fn Slider(
     get: Signal<f64>,
     set: Callback<f64>,
 ) -> impl IntoView {
+    let wrong = wrong_at(at);
     let slide = move |event| {
         if let Ok(position) = event_target_value(&event).parse() {
             set.run(value_at(position, low, high, whole));
@@ -53,63 +101,130 @@ pub(super) fn Slider(
         <div class="field slider">
             <label><span title=help>{label}</span>
                 <input type="number" name=name required min=low.to_string() max=high.to_string() step=step
+                    aria-invalid=move || wrong.read().is_some().then_some("true")
                     value=value.to_string() prop:value=move || get.get().to_string() on:change=enter/>
             </label>
             <input class="live-only" type="range" min="0" max=STEPS.to_string() step="1" aria-label=format!("{label}, slider")
                 aria-valuetext=move || words::number(get.get())
                 value=position_of(value, low, high).to_string()
                 prop:value=move || position_of(get.get(), low, high).to_string() on:input=slide/>
+            {said(wrong)}
         </div>
     }
 }
 
-/// A number.
-#[component]
-pub(super) fn Number(
-    #[prop(into)] name: String,
-    #[prop(into)] label: String,
-    value: f64,
-    low: f64,
-    high: f64,
-    #[prop(into)] step: String,
-    set: Callback<f64>,
-) -> impl IntoView {
-    let enter = move |event| {
-        if let Ok(value) = event_target_value(&event).parse() {
-            set.run(value);
+/// What a field does with what was entered: one kind of closure for all fields, because each kind is code in the bundle.
+pub(super) fn setter<T: 'static>(plan: RwSignal<Plan>, set: fn(&mut Plan, T)) -> Callback<T> {
+    Callback::new(move |value| plan.update(|plan| set(plan, value)))
+}
+
+/// A field of the form: its name there, its place in the spec, what it says. Plain functions with one type of view, for the
+/// bundle's sake.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    /// Name in the form.
+    pub(super) name: &'static str,
+    /// Place in the spec, within either arm; empty where nothing can be wrong.
+    pub(super) at: &'static str,
+    /// What it is.
+    pub(super) label: &'static str,
+}
+
+impl Field {
+    /// A number of a range.
+    pub(super) fn number(self, value: f64, range: (f64, f64), whole: bool, set: Callback<f64>) -> AnyView {
+        let wrong = wrong_at(self.at.into());
+        let enter = move |event| {
+            if let Ok(value) = event_target_value(&event).parse() {
+                set.run(value);
+            }
+        };
+        let step = if whole { "1" } else { "any" };
+        view! {
+            <label class="field inline"><span>{self.label}</span>
+                <input type="number" name=self.name required min=range.0.to_string() max=range.1.to_string() step=step value=value.to_string()
+                    aria-invalid=move || wrong.read().is_some().then_some("true") on:change=enter/>
+                {said(wrong)}
+            </label>
         }
-    };
-    view! {
-        <label class="field inline"><span>{label}</span>
-            <input type="number" name=name required min=low.to_string() max=high.to_string() step=step value=value.to_string() on:change=enter/>
-        </label>
+        .into_any()
+    }
+
+    /// A line of text.
+    pub(super) fn words(self, value: String, set: Callback<String>) -> AnyView {
+        let wrong = wrong_at(self.at.into());
+        view! {
+            <label class="field"><span>{self.label}</span>
+                <input type="text" name=self.name required maxlength="400" autocomplete="off" value=value
+                    aria-invalid=move || wrong.read().is_some().then_some("true")
+                    on:change=move |event| set.run(event_target_value(&event))/>
+                {said(wrong)}
+            </label>
+        }
+        .into_any()
+    }
+
+    /// One of several, each a word in the form and what is shown.
+    pub(super) fn choice(self, chosen: &str, options: Vec<(String, String)>, set: Callback<String>) -> AnyView {
+        let wrong = wrong_at(self.at.into());
+        let option = |(value, text): (String, String)| {
+            let selected = value == chosen;
+            view! { <option value=value selected=selected>{text}</option> }
+        };
+        let options = options.into_iter().map(option).collect_view();
+        view! {
+            <label class="field choice"><span>{self.label}</span>
+                <select name=self.name aria-invalid=move || wrong.read().is_some().then_some("true")
+                    on:change=move |event| set.run(event_target_value(&event))>{options}</select>
+                {said(wrong)}
+            </label>
+        }
+        .into_any()
     }
 }
 
-/// One of several.
-#[component]
-pub(super) fn Choice(
-    #[prop(into)] name: String,
-    #[prop(into)] label: String,
-    #[prop(into)] chosen: String,
-    options: Vec<(String, String)>,
-    set: Callback<String>,
-) -> impl IntoView {
+/// Yes or no.
+pub(super) fn tick(name: String, label: &'static str, value: bool, set: Callback<bool>) -> AnyView {
     view! {
-        <label class="field"><span>{label}</span>
-            <select name=name on:change=move |event| set.run(event_target_value(&event))>
-                {options.into_iter().map(move |(value, text)| {
-                    let selected = value == chosen;
-                    view! { <option value=value selected=selected>{text}</option> }
-                }).collect_view()}
-            </select>
-        </label>
+        <label class="check"><input type="checkbox" name=name value="true" checked=value
+            on:change=move |event| set.run(event_target_checked(&event))/>{label}</label>
     }
+    .into_any()
+}
+
+/// What can be chosen: the choice, its word in the form and in the spec, what is shown.
+pub(super) type Table<T> = [(T, &'static str, &'static str)];
+
+/// A table as the options of a choice.
+pub(super) fn options<T>(table: &Table<T>) -> Vec<(String, String)> {
+    table.iter().map(|(_, word, text)| ((*word).to_owned(), (*text).to_owned())).collect()
+}
+
+/// The word of a choice.
+pub(super) fn word<T: PartialEq>(table: &Table<T>, choice: &T) -> &'static str {
+    table.iter().find(|(known, ..)| known == choice).map_or("", |(_, word, _)| word)
+}
+
+/// The choice that a word stands for; nothing for a word that stands for none.
+pub(super) fn meant<T: Copy>(table: &Table<T>, text: &str) -> Option<T> {
+    table.iter().find(|(_, word, _)| *word == text).map(|(choice, ..)| *choice)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{STEPS, position_of, value_at};
+    use undertone_api::problem::Violation;
+
+    use super::{STEPS, place, position_of, stands_at, value_at, wrong_in};
+
+    #[test]
+    fn a_violation_of_either_arm_stands_beside_the_field_that_both_share() {
+        let at = |field: &str| Violation::new(field, "");
+        let all = ["spec.private.schedule.warmup", "spec.open.schedule.warmup", "spec.model.context"].map(at);
+        assert_eq!(all.each_ref().map(place), ["schedule.warmup", "schedule.warmup", "model.context"]);
+        assert!(stands_at("selection.candidates.1.clip", "selection.candidates") && stands_at("unit", "unit"));
+        assert!(!stands_at("selection.candidates", "selection") && !stands_at("units", "unit"));
+        assert_eq!((wrong_in(&all, &["model."]), wrong_in(&all, &["schedule", "selection"])), (1, 2));
+    }
 
     #[test]
     fn a_slider_spans_its_range_and_finds_its_place_again() {

@@ -16,6 +16,8 @@ pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: Con
             Knob::Rounds => "Fewer rounds",
             Knob::Noise => "More noise",
             Knob::SamplingRate => "Smaller samples",
+            // No plan of training has these.
+            Knob::Threshold | Knob::Epsilon => "Other numbers",
         };
         let sentence = offered.sentence.clone();
         let label = format!("Use this: {sentence}");

@@ -1,0 +1,169 @@
+//! Axes: where a number lies, linear or logarithmic, and the lines and words along them.
+
+use leptos::prelude::*;
+
+use super::place;
+use crate::component::chart::Scale;
+use crate::words;
+
+/// Width of a drawing in its own units.
+pub(super) const WIDTH: f64 = 480.0;
+/// Height of a drawing with axes.
+pub(super) const HEIGHT: f64 = 250.0;
+/// Where the plot begins and ends, from the left.
+pub(super) const LEFT: f64 = 62.0;
+/// The right end of a plot without labels beside it.
+pub(super) const RIGHT: f64 = 468.0;
+/// Its upper edge.
+pub(super) const TOP: f64 = 12.0;
+/// Its lower edge.
+pub(super) const BOTTOM: f64 = 208.0;
+
+/// A scale with the words at its ticks.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Axis {
+    /// Equal steps for equal differences.
+    Linear(Scale, Said),
+    /// Equal steps for equal ratios.
+    Log(Log),
+}
+
+/// How the numbers of an axis are said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// As they are.
+    Plain,
+    /// In percent.
+    Percent,
+    /// As counts: only whole ones.
+    Count,
+}
+
+/// A logarithmic scale between powers of ten.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Log {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Log {
+    /// From `low` to `high`, both above 0, onto `from..to`.
+    pub(super) fn new(low: f64, high: f64, from: f64, to: f64) -> Self {
+        let low = low.max(f64::MIN_POSITIVE).log10();
+        Self { low, high: high.log10().max(low + 1.0), from, to }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let part = (value.max(f64::MIN_POSITIVE).log10() - self.low) / (self.high - self.low);
+        place(self.from + part.clamp(0.0, 1.0) * (self.to - self.from))
+    }
+
+    /// Every power of ten, or every second or third where there are many.
+    fn ticks(&self) -> Vec<f64> {
+        let (first, last) = ((self.low - 1e-9).ceil() as i32, (self.high + 1e-9).floor() as i32);
+        let step = ((last - first) / 6 + 1).max(1) as usize;
+        (first..=last).step_by(step).map(|power| 10_f64.powi(power)).collect()
+    }
+}
+
+impl Axis {
+    /// Where `value` lies.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        match self {
+            Self::Linear(scale, _) => scale.at(value),
+            Self::Log(log) => log.at(value),
+        }
+    }
+
+    /// The places of the ticks, with their words.
+    fn ticks(&self) -> Vec<(f64, String)> {
+        match self {
+            Self::Linear(scale, said) => {
+                let whole = |tick: &&f64| *said != Said::Count || tick.fract() == 0.0;
+                let say = |tick: f64| match said {
+                    Said::Plain => words::number(tick),
+                    Said::Percent => words::number((tick * 1e6).round() / 1e4),
+                    Said::Count => words::count(tick.max(0.0) as u64),
+                };
+                scale.ticks.iter().filter(whole).map(|tick| (scale.at(*tick), say(*tick))).collect()
+            }
+            Self::Log(log) => log.ticks().into_iter().map(|tick| (log.at(tick), power(tick))).collect(),
+        }
+    }
+}
+
+/// A power of ten: in digits while they are few.
+fn power(tick: f64) -> String {
+    if (1.0..=10_000.0).contains(&tick) { words::count(tick as u64) } else { words::delta(tick) }
+}
+
+/// The grid and the words of both axes, with what each is.
+pub(super) fn grid(x: &Axis, y: &Axis, (x_name, y_name): (&str, &str), right: f64) -> AnyView {
+    let rows = y.ticks().into_iter().map(|(at, said)| {
+        view! {
+            <line class="grid" x1=LEFT x2=right y1=at y2=at></line>
+            <text class="tick" x=LEFT - 6.0 y=at + 4.0 text-anchor="end">{said}</text>
+        }
+    });
+    let columns = x.ticks().into_iter().map(|(at, said)| {
+        view! {
+            <line class="grid" x1=at x2=at y1=BOTTOM y2=BOTTOM + 4.0></line>
+            <text class="tick" x=at y=BOTTOM + 18.0 text-anchor="middle">{said}</text>
+        }
+    });
+    let middle = f64::midpoint(TOP, BOTTOM);
+    view! {
+        {rows.collect_view()}
+        {columns.collect_view()}
+        <text class="axis" x=f64::midpoint(LEFT, right) y=HEIGHT - 6.0 text-anchor="middle">{x_name.to_owned()}</text>
+        <text class="axis" x="12" y=middle text-anchor="middle" transform=format!("rotate(-90 12 {middle})")>{y_name.to_owned()}</text>
+    }
+    .into_any()
+}
+
+/// A number on the x axis that stands out, with what it is; on the side where there is more room.
+pub(super) fn mark(x: &Axis, value: f64, what: &str, line: usize) -> AnyView {
+    let at = x.at(value);
+    let (anchor, shift) = if at > f64::midpoint(LEFT, RIGHT) { ("end", -5.0) } else { ("start", 5.0) };
+    view! {
+        <line class="mark" x1=at x2=at y1=TOP y2=BOTTOM></line>
+        <text class="label" x=at + shift y=TOP + 10.0 + 15.0 * line as f64 text-anchor=anchor>{what.to_owned()}</text>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, Log, Said, power};
+    use crate::component::chart::Scale;
+
+    #[test]
+    fn a_logarithmic_axis_has_its_powers_at_equal_distances() {
+        let log = Log::new(1.0, 1000.0, 0.0, 300.0);
+        let places: Vec<_> = [1.0, 10.0, 100.0, 1000.0].map(|value| log.at(value).to_string()).into();
+        assert_eq!(places, ["0", "100", "200", "300"]);
+        assert_eq!(log.ticks().iter().map(ToString::to_string).collect::<Vec<_>>(), ["1", "10", "100", "1000"]);
+        assert!(log.at(0.0) >= 0.0, "nothing lies outside");
+    }
+
+    #[test]
+    fn one_number_still_has_an_axis() {
+        let log = Log::new(1.0, 1.0, 0.0, 100.0);
+        assert!(log.at(1.0).is_finite() && !log.ticks().is_empty());
+    }
+
+    #[test]
+    fn many_powers_are_not_all_written() {
+        assert!(Log::new(1.0, 1e15, 0.0, 100.0).ticks().len() <= 8);
+        assert_eq!((power(1000.0), power(1e7)), ("1,000".to_owned(), "10⁷".to_owned()));
+    }
+
+    #[test]
+    fn a_count_has_no_half() {
+        let axis = Axis::Linear(Scale::new(0.0, 2.0, 4, 0.0, 100.0), Said::Count);
+        let said: Vec<_> = axis.ticks().into_iter().map(|(_, said)| said).collect();
+        assert_eq!(said, ["0", "1", "2"]);
+    }
+}

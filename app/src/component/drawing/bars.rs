@@ -1,0 +1,183 @@
+//! Bars: how many there are of each, on linear or logarithmic axes, with one distribution behind as an outline.
+
+use leptos::prelude::*;
+
+use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, Log, RIGHT, Said, TOP, WIDTH, grid, mark};
+use super::{Cell, Drawing, Table, markup, place};
+use crate::component::chart::Scale;
+use crate::words;
+
+/// A drawing of counts.
+pub(crate) struct Bars {
+    /// Its title.
+    pub(crate) title: String,
+    /// Name of its files, without ending.
+    pub(crate) file: String,
+    /// A line under the title.
+    pub(crate) note: String,
+    /// What x is.
+    pub(crate) x: String,
+    /// What is counted.
+    pub(crate) y: String,
+    /// What the bars are.
+    pub(crate) name: String,
+    /// From where to where, and how many, in order.
+    pub(crate) counts: Vec<(f64, f64, u64)>,
+    /// Another distribution over the same bars.
+    pub(crate) outline: Option<Outline>,
+    /// Whether both axes are logarithmic.
+    pub(crate) log: bool,
+    /// Numbers on x that stand out, with what they are.
+    pub(crate) marks: Vec<(f64, String)>,
+}
+
+/// A distribution drawn as an outline over the bars.
+pub(crate) struct Outline {
+    /// What it is.
+    pub(crate) name: String,
+    /// As many counts as there are bars.
+    pub(crate) counts: Vec<u64>,
+}
+
+/// What lies below a bar of one, on a logarithmic axis.
+const FLOOR: f64 = 0.5;
+/// How far a logarithmic axis with marks reaches beyond the highest bar.
+const ABOVE: f64 = 6.0;
+
+impl Bars {
+    /// The drawing.
+    pub(crate) fn draw(self) -> Drawing {
+        let others = self.outline.iter().flat_map(|outline| outline.counts.iter().copied());
+        let most = self.counts.iter().map(|bar| bar.2).chain(others).max().unwrap_or(0).max(1) as f64;
+        let ends = (self.counts.first().map_or(0.0, |bar| bar.0), self.counts.last().map_or(1.0, |bar| bar.1));
+        let (x, y) = if self.log {
+            // Room above the bars for the words of the marks.
+            let most = if self.marks.is_empty() { most } else { most * ABOVE };
+            (Axis::Log(Log::new(ends.0.max(FLOOR), ends.1, LEFT, RIGHT)), Axis::Log(Log::new(FLOOR, most, BOTTOM, TOP)))
+        } else {
+            let across = Scale::up_to(ends.1, 5, LEFT, RIGHT);
+            (Axis::Linear(across, Said::Plain), Axis::Linear(Scale::new(0.0, most, 4, BOTTOM, TOP), Said::Count))
+        };
+        let bars = self.counts.iter().filter(|bar| bar.2 > 0).map(|(from, to, count)| {
+            let (left, right, top) = (x.at(*from) + 1.0, x.at(*to) - 1.0, y.at(*count as f64));
+            let said = format!("{}: {}", self.between(*from, *to), words::count(*count));
+            view! {
+                <rect class="bar" x=place(left) y=top width=place((right - left).max(1.0)) height=place(BOTTOM - top)><title>{said}</title></rect>
+            }
+        });
+        let outline = self.outline.as_ref().map(|outline| {
+            let steps = self
+                .counts
+                .iter()
+                .zip(&outline.counts)
+                .map(|((from, to, _), count)| format!("{} {}H{}", x.at(*from), y.at(*count as f64), x.at(*to)));
+            let path = format!("M{}", steps.collect::<Vec<_>>().join("L"));
+            view! { <path class="step" d=path></path> }
+        });
+        let marks = self.marks.iter().enumerate().map(|(line, (value, what))| mark(&x, *value, what, line));
+        let picture = markup(view! {
+            {grid(&x, &y, (&self.x, &self.y), RIGHT)}
+            {bars.collect_view()}
+            {outline}
+            {marks.collect_view()}
+        });
+        Drawing {
+            sentence: self.sentence(),
+            table: self.table(),
+            title: self.title,
+            file: self.file,
+            note: self.note,
+            size: (WIDTH, HEIGHT),
+            picture,
+        }
+    }
+
+    fn between(&self, from: f64, to: f64) -> String {
+        if self.log {
+            // Whole numbers from one edge to just below the next.
+            let last = (to - 1.0).max(from);
+            if last > from {
+                format!("{} to {}", words::count(from as u64), words::count(last as u64))
+            } else {
+                words::count(from as u64)
+            }
+        } else {
+            format!("{} to {}", words::number(from), words::number(to))
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let all: u64 = self.counts.iter().map(|bar| bar.2).sum();
+        let Some(most) = self.counts.iter().max_by_key(|bar| bar.2).filter(|_| all > 0) else {
+            return format!("{}: nothing counted", self.title);
+        };
+        format!(
+            "{}: {} of {} {} lie at {} {}.",
+            self.title,
+            words::count(most.2),
+            words::count(all),
+            self.y,
+            self.x,
+            self.between(most.0, most.1)
+        )
+    }
+
+    fn table(&self) -> Table {
+        let mut head = vec![self.x.clone(), "from".to_owned(), "below".to_owned(), self.name.clone()];
+        head.extend(self.outline.iter().map(|outline| outline.name.clone()));
+        let rows = self.counts.iter().enumerate().map(|(index, (from, to, count))| {
+            let mut row = vec![
+                Cell::text(self.between(*from, *to)),
+                Cell::number(words::number(*from), *from),
+                Cell::number(words::number(*to), *to),
+                Cell::count(*count),
+            ];
+            row.extend(self.outline.iter().map(|outline| Cell::count(outline.counts.get(index).copied().unwrap_or(0))));
+            row
+        });
+        Table { head, rows: rows.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bars, Outline};
+
+    fn bars(log: bool) -> Bars {
+        Bars {
+            title: "Frequencies".to_owned(),
+            file: "frequencies".to_owned(),
+            note: String::new(),
+            x: "occurrences".to_owned(),
+            y: "queries".to_owned(),
+            name: "released".to_owned(),
+            counts: vec![(1.0, 2.0, 1), (2.0, 4.0, 0), (4.0, 8.0, 300)],
+            outline: None,
+            log,
+            marks: vec![(5.0, "k 5".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_bar_of_one_can_be_seen_on_a_logarithmic_axis() {
+        let drawing = bars(true).draw();
+        assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 2, "{}", drawing.picture);
+        assert!(!drawing.picture.contains("height=\"0\""), "{}", drawing.picture);
+        assert!(drawing.sentence.contains("300 of 301 queries lie at occurrences 4 to 7"), "{}", drawing.sentence);
+        assert!(drawing.picture.contains("k 5"));
+    }
+
+    #[test]
+    fn an_outline_has_a_column_of_its_own() {
+        let outline = Outline { name: "before".to_owned(), counts: vec![5, 6, 7] };
+        let drawing = Bars { outline: Some(outline), ..bars(false) }.draw();
+        assert_eq!(drawing.table.head.last().map(String::as_str), Some("before"));
+        assert!(drawing.picture.contains("class=\"step\""));
+    }
+
+    #[test]
+    fn no_bars_are_nothing_counted() {
+        let drawing = Bars { counts: Vec::new(), ..bars(true) }.draw();
+        assert!(drawing.sentence.ends_with("nothing counted") && !drawing.picture.contains("NaN"));
+    }
+}

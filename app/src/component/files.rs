@@ -1,0 +1,31 @@
+//! The files of a job, by name, size and digest.
+
+use leptos::prelude::*;
+use undertone_api::signed::certificate::ArtifactNamed;
+
+use crate::words;
+
+/// A table of them under a title; nothing where there is none.
+pub(crate) fn files(title: &'static str, files: &[ArtifactNamed]) -> AnyView {
+    if files.is_empty() {
+        return ().into_any();
+    }
+    let rows = files.iter().map(|file| {
+        view! {
+            <tr>
+                <th scope="row">{file.name.clone()}</th>
+                <td data-label="size" class="number">{words::bytes(file.size)}</td>
+                <td data-label="SHA-256"><code>{file.digest.clone()}</code></td>
+            </tr>
+        }
+    });
+    view! {
+        <section class="panel"><h2>{title}</h2>
+            <table class="cards">
+                <thead><tr><th scope="col">"File"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th></tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </section>
+    }
+    .into_any()
+}

@@ -1,0 +1,57 @@
+//! How `active_learning` looks: the planner, the classifier's learning curves, what came of it.
+
+mod plan;
+mod planner;
+mod result;
+mod said;
+#[cfg(all(test, feature = "ssr"))]
+mod tests;
+
+use leptos::prelude::*;
+use undertone_api::id::DatasetId;
+use undertone_api::job::active_learning::{Report, Spec};
+use undertone_api::job::{Charge, Measurement, Participant};
+
+use super::Card;
+#[cfg(feature = "ssr")]
+use super::Ground;
+use crate::component::chart::Figure;
+
+pub use plan::{Part, Plan, Trials};
+pub use planner::{Weighed, propose_questions, weigh_questions};
+
+impl Card for Spec {
+    type Result = Report;
+
+    const TITLE: &'static str = "Active learning with private questions";
+
+    #[cfg(feature = "ssr")]
+    async fn form(ground: Ground) -> AnyView {
+        let Ground { consortium, datasets, standings, query, .. } = ground;
+        match Plan::from_query(&query).or_else(|| Plan::first(&datasets, &standings)) {
+            Some(plan) => planner::planner(&plan, &datasets, &standings, consortium),
+            None => view! {
+                <p class="hint">
+                    "Questions can be asked once a public, labelled query log is registered here: it leads, and the classifier begins with it."
+                </p>
+            }
+            .into_any(),
+        }
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        said::facts(self)
+    }
+
+    fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+        said::consent(self, dataset, charge)
+    }
+
+    fn figures(&self, measurements: &[Measurement]) -> Vec<Figure> {
+        result::figures(self, measurements)
+    }
+
+    fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
+        result::table(self, result, participants)
+    }
+}

@@ -1,0 +1,106 @@
+//! Where a plan comes from: the datasets, or an address.
+
+use serde::Deserialize;
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::id::DatasetId;
+use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier};
+use undertone_privacy::kanon::{Shown, least_threshold};
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use super::{Part, Plan, Trials};
+use crate::standing::Standing;
+
+/// What of an account's δ one pool is planned to take, unless told otherwise.
+pub(in crate::kind::active_learning) const PART_OF_DELTA: f64 = 0.1;
+/// The rate and the ε of a first plan.
+const RATE: f64 = 0.1;
+const EPSILON: f64 = 0.5;
+/// The threshold of a first plan where no account says anything.
+const THRESHOLD: u32 = 20;
+
+impl Plan {
+    /// A plan to begin with: the largest public labelled log leads, every private log takes part, with the least threshold whose δ is
+    /// a tenth of its account's. Nothing when no log can lead.
+    pub(in crate::kind::active_learning) fn first(
+        datasets: &[Dataset],
+        standings: &[(DatasetId, Vec<Standing>)],
+    ) -> Option<Self> {
+        let leads = |dataset: &&Dataset| dataset.visibility == Visibility::Public && dataset.classes > 0;
+        let lead = datasets.iter().filter(leads).max_by_key(|dataset| dataset.records)?;
+        let private = || datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
+        let user = |dataset: &Dataset| {
+            dataset.keeps_apart(PrivacyUnit::User)
+                && delta(dataset.id, PrivacyUnit::User, standings).is_some_and(|delta| delta > 0.0)
+        };
+        let unit = if private().count() > 0 && private().all(user) { PrivacyUnit::User } else { PrivacyUnit::Record };
+        let part = |dataset: &Dataset| {
+            let public = dataset.visibility == Visibility::Public;
+            let threshold = delta(dataset.id, unit, standings).and_then(|delta| {
+                let target = Delta::new(delta * PART_OF_DELTA).ok()?;
+                let least = least_threshold(Shown::Counts, Epsilon::new(EPSILON).ok()?, target, RATE).ok()?;
+                u32::try_from(least).ok()
+            });
+            Part {
+                dataset: dataset.id,
+                joins: !public || dataset.id == lead.id,
+                asks: false,
+                tests: public
+                    && dataset.classes > 0
+                    && dataset.worker == lead.worker
+                    && (dataset.test_records > 0 || dataset.id != lead.id),
+                rate: if public { 1.0 } else { RATE },
+                threshold: if public { 1 } else { threshold.unwrap_or(THRESHOLD) },
+                epsilon: EPSILON,
+                shown: Shown::Counts,
+                rows: 1,
+            }
+        };
+        Some(Self {
+            title: String::new(),
+            unit,
+            lead: lead.id,
+            parts: datasets.iter().map(part).collect(),
+            labels: String::new(),
+            guidelines: String::new(),
+            golden: u32::try_from(lead.records.least().min(100)).unwrap_or(100).max(1),
+            rounds: 5,
+            batch: 50,
+            acquisition: Acquisition::Entropy,
+            diversity: true,
+            annotators: 1,
+            aggregation: Aggregation::Majority,
+            hours: 48.0,
+            classifier: Classifier::default(),
+            trials: Trials {
+                on: false,
+                rates: "0.1, 0.25, 0.5, 0.75".to_owned(),
+                thresholds: "5, 10, 20, 50".to_owned(),
+                questions: 250,
+                repeats: 3,
+                accuracy: 0.95,
+            },
+        })
+    }
+
+    /// The plan a page's query holds, if it holds one.
+    pub(in crate::kind::active_learning) fn from_query(query: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Query {
+            ask: Plan,
+        }
+        crate::query::parse::<Query>(query).map(|query| query.ask)
+    }
+
+    /// The address of the planner with this plan in it.
+    pub(in crate::kind::active_learning) fn link(&self, consortium: undertone_api::id::ConsortiumId) -> String {
+        let query = serde_qs::to_string(&std::collections::BTreeMap::from([("ask", self)])).unwrap_or_default();
+        format!("{}?{query}", crate::path::plan(consortium))
+    }
+}
+
+/// δ of a dataset's account for a unit; nothing without a budget.
+fn delta(dataset: DatasetId, unit: PrivacyUnit, standings: &[(DatasetId, Vec<Standing>)]) -> Option<f64> {
+    let (_, all) = standings.iter().find(|(known, _)| *known == dataset)?;
+    let balance = &all.iter().find(|standing| standing.unit == unit)?.balance;
+    Some(balance.budget()?.delta().get())
+}

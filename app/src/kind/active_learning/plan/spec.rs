@@ -1,0 +1,124 @@
+//! The spec that a plan stands for.
+
+use std::num::NonZeroU32;
+
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::job::active_learning::{Gate, Party, Rehearsal, Spec, TestSet};
+use undertone_api::problem::Violation;
+use undertone_api::question::Label;
+use undertone_privacy::{Epsilon, SamplingRate};
+
+use super::{Part, Plan, Trials};
+
+impl Plan {
+    /// The spec this plan stands for.
+    ///
+    /// # Errors
+    /// Everything that is no number of its kind, by its place in the spec.
+    pub(in crate::kind::active_learning) fn spec(&self, datasets: &[Dataset]) -> Result<Spec, Vec<Violation>> {
+        let mut violations = Vec::new();
+        let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
+        let mut participants = Vec::new();
+        for (index, part) in self.joining().enumerate() {
+            let dataset = datasets.iter().find(|dataset| dataset.id == part.dataset);
+            let public = dataset.is_some_and(|dataset| dataset.visibility == Visibility::Public);
+            let silent = public && part.dataset == self.lead && !part.asks;
+            let gate = if silent { None } else { gate(part, index, &mut say) };
+            participants.push(Party { dataset: part.dataset, gate });
+        }
+        let labels = labels(&self.labels, &mut say);
+        let rehearsal = self.trials.on.then(|| self.trials.rehearsal(&mut say)).flatten();
+        let seconds = self.hours * 3600.0;
+        if !(seconds >= 0.0 && seconds <= f64::from(u32::MAX)) {
+            say("deadline_seconds", "give hours, such as 48".to_owned());
+        }
+        if !violations.is_empty() {
+            return Err(violations);
+        }
+        let tests = self
+            .parts
+            .iter()
+            .filter(|part| part.tests)
+            .filter_map(|part| datasets.iter().find(|dataset| dataset.id == part.dataset))
+            .map(|dataset| TestSet { name: dataset.name.chars().take(40).collect(), dataset: dataset.id })
+            .collect();
+        Ok(Spec {
+            unit: self.unit,
+            participants,
+            labels,
+            guidelines: self.guidelines.trim().replace("\r\n", "\n"),
+            tests,
+            golden: self.golden,
+            rounds: self.rounds,
+            batch: self.batch,
+            acquisition: self.acquisition,
+            diversity: self.diversity,
+            classifier: self.classifier,
+            annotators: self.annotators,
+            aggregation: self.aggregation,
+            deadline_seconds: seconds.round() as u32,
+            rehearsal,
+            seed: 1,
+        })
+    }
+}
+
+fn gate(part: &Part, index: usize, say: &mut impl FnMut(&str, String)) -> Option<Gate> {
+    let at = |field: &str| format!("participants.{index}.gate.{field}");
+    let rate = SamplingRate::new(part.rate).map_err(|error| say(&at("sampling_rate"), error.to_string()));
+    let epsilon = Epsilon::new(part.epsilon).map_err(|error| say(&at("epsilon"), error.to_string()));
+    let threshold = NonZeroU32::new(part.threshold);
+    if threshold.is_none() {
+        say(&at("threshold"), "at least 1, not 0".to_owned());
+    }
+    let rows = NonZeroU32::new(part.rows);
+    if rows.is_none() {
+        say(&at("rows_per_unit"), "at least 1, not 0".to_owned());
+    }
+    Some(Gate {
+        sampling_rate: rate.ok()?,
+        threshold: threshold?,
+        epsilon: epsilon.ok()?,
+        shown: part.shown,
+        rows_per_unit: rows?,
+    })
+}
+
+/// The labels of a text: one a line, with its key and its hint after bars.
+fn labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let label = |(index, line): (usize, &str)| {
+        let mut columns = line.splitn(3, '|').map(str::trim);
+        let mut next = || columns.next().unwrap_or_default();
+        let (name, key, hint) = (next().to_owned(), next(), next().to_owned());
+        let mut letters = key.chars();
+        let (key, more) = (letters.next(), letters.next());
+        if more.is_some() {
+            say(&format!("labels.{index}.key"), "one letter or digit between the bars, or nothing".to_owned());
+        }
+        Label { name, key, hint }
+    };
+    lines.enumerate().map(label).collect()
+}
+
+impl Trials {
+    fn rehearsal(&self, say: &mut impl FnMut(&str, String)) -> Option<Rehearsal> {
+        let words =
+            |text: &str| text.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        let rates: Result<Vec<f64>, _> = words(&self.rates).iter().map(|word| word.parse()).collect();
+        let thresholds: Result<Vec<u32>, _> = words(&self.thresholds).iter().map(|word| word.parse()).collect();
+        if rates.is_err() {
+            say("rehearsal.rates", "numbers with commas between, such as 0.1, 0.25".to_owned());
+        }
+        if thresholds.is_err() {
+            say("rehearsal.thresholds", "whole numbers with commas between, such as 5, 10".to_owned());
+        }
+        Some(Rehearsal {
+            rates: rates.ok()?,
+            thresholds: thresholds.ok()?,
+            questions: self.questions,
+            repeats: self.repeats,
+            annotator_accuracy: self.accuracy,
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! What a plan would cost every owner, and what would do instead: made in the server, by the code that will decide.
+
+use leptos::prelude::*;
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::job::active_learning::{Gate, Spec};
+use undertone_api::job::{Charge, Kind as _, NewJob, Spec as AnySpec};
+use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
+use undertone_api::problem::Violation;
+use undertone_privacy::kanon::{Shown, least_epsilon};
+use undertone_privacy::{Event, mechanism};
+
+use super::super::plan::{PART_OF_DELTA, Plan};
+use super::super::said::who;
+use super::form::SHOWN;
+use crate::component::gauge::Gauge;
+use crate::standing::{NoPayment, Payment, Standing};
+use crate::words;
+
+/// The greatest threshold, and the parts into which rates are divided, among which those that would do are sought.
+const MOST_THRESHOLD: u32 = 1_000_000;
+const PARTS: u32 = 200;
+
+/// What the plan costs, as HTML.
+pub(in crate::kind::active_learning) fn told(
+    plan: &Plan,
+    datasets: &[Dataset],
+    standings: &[(DatasetId, Vec<Standing>)],
+    consortium: ConsortiumId,
+) -> String {
+    let spec = match plan.spec(datasets) {
+        Ok(spec) => spec,
+        Err(violations) => return wrong(&violations).to_html(),
+    };
+    let violations = spec.check(datasets);
+    let books = books(datasets, standings);
+    let priced = Priced::of(&spec, datasets, &books);
+    let parties = spec.participants.iter().filter_map(|party| {
+        let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
+        let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
+        let said = pays(&spec, dataset, party.gate, standing, priced.as_ref());
+        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{said}</li> })
+    });
+    let parties = parties.collect_view();
+    let offers = if violations.is_empty() {
+        let job = NewJob { title: plan.title.clone(), spec: AnySpec::ActiveLearning(spec) };
+        offered(nearest(&job, datasets, &books), plan, consortium)
+    } else {
+        ().into_any()
+    };
+    view! {
+        <h2>"What it would cost"</h2>
+        <p class="headline-small">{headline(priced.as_ref())}</p>
+        {offers}
+        <ul class="costs">{parties}</ul>
+        {wrong(&violations)}
+        <p class="hint">"One release of each private log is paid, once. Nothing is charged until every owner has approved and every ledger has reserved it."</p>
+    }
+    .to_html()
+}
+
+fn headline(priced: Option<&Priced>) -> &'static str {
+    match priced {
+        None => "Nobody pays for this plan.",
+        Some(priced) if !priced.budgeted() => "An owner has set no budget for this.",
+        Some(priced) if priced.admitted() => "Fits every budget.",
+        Some(_) => "Over the limit.",
+    }
+}
+
+/// The balances by account: two versions of a dataset have one.
+fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
+    let mut books = Books::default();
+    for (id, all) in standings {
+        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
+        for Standing { unit, adjacency, balance } in all {
+            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            books.add(Key { organization, lineage, unit: *unit, adjacency: *adjacency }, balance.clone());
+        }
+    }
+    books
+}
+
+/// What a party pays, and what it is for.
+fn pays(
+    spec: &Spec,
+    dataset: &Dataset,
+    gate: Option<Gate>,
+    standings: &[Standing],
+    priced: Option<&Priced>,
+) -> AnyView {
+    let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
+    let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
+    let Some(gate) = gate else { return line("Public: it leads, and asks nothing of its own log.".to_owned()) };
+    let Some(charge) = spec.cost(dataset) else {
+        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
+        return line("Public: its questions are shown and pay nothing.".to_owned());
+    };
+    let promise = match mechanism::guarantee(&charge.event, charge.adjacency) {
+        Ok(promise) => (promise.0.get(), promise.1.get()),
+        Err(error) => return bad(error.to_string()),
+    };
+    let standing = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency);
+    let purse = priced.and_then(|priced| priced.purse(dataset.id));
+    let payment = standing.zip(purse).map(|(standing, purse)| standing.share(purse, &charge));
+    let account = standing.and_then(|standing| standing.balance.budget()).map(|budget| budget.delta().get());
+    let gauge = match payment {
+        None | Some(Err(NoPayment::NoBudget)) => {
+            bad(format!("Its owner has not set a budget for each {}.", who(spec.unit)))
+        }
+        Some(Err(NoPayment::Unpriced(why))) => bad(why),
+        Some(Ok(payment)) => gauged(&payment),
+    };
+    let said = format!(
+        "For each {} ε {} at δ {}, once. About {} of {} are kept; a text must be asked about {} to be shown as often as not.",
+        who(spec.unit),
+        words::epsilon(promise.0),
+        words::delta(promise.1),
+        words::count((gate.sampling_rate.get() * dataset.records.0 as f64).round() as u64),
+        words::plural(dataset.records.0, "row"),
+        words::plural((f64::from(gate.threshold.get()) / gate.sampling_rate.get()).ceil() as u64, "time"),
+    );
+    view! { {gauge}{line(said)}{bounds(&gate, &charge)}{account.map(|delta| solved(&gate, &charge, delta))} }.into_any()
+}
+
+fn gauged(payment: &Payment) -> AnyView {
+    let ghost = payment.ghost;
+    let then = match payment.further {
+        (0, _) => "not one more such pool".to_owned(),
+        (pools, _) => format!("{} more", words::plural(pools, "such pool")),
+    };
+    let leaves = ghost.fits.then(|| {
+        format!(
+            "Leaves ε {} and {} % of the budget: {then}.",
+            words::epsilon_left(payment.left.unwrap_or_default()),
+            (payment.left_fraction * 100.0).floor()
+        )
+    });
+    let over = (!ghost.fits).then_some("It does not fit into what is left.");
+    view! {
+        <Gauge reading=payment.reading ghost=Some(ghost)/>
+        {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
+        {over.map(|over| view! { <p class="hint bad-text">{over}</p> })}
+    }
+    .into_any()
+}
+
+/// δ for each choice of what is shown, with the same β, k and ε.
+fn bounds(gate: &Gate, charge: &Charge) -> AnyView {
+    let rows = SHOWN.map(|(shown, text)| {
+        let one = with(&charge.event, |event| event.shown = shown);
+        let delta = mechanism::guarantee(&one, charge.adjacency)
+            .map_or_else(|_| format!("none: needs ε {}", needed(gate, shown)), |(_, delta)| words::delta(delta.get()));
+        let chosen = shown == gate.shown;
+        view! {
+            <tr aria-current=chosen.then_some("true")>
+                <th scope="row">{if chosen { view! { <strong>{text}</strong> }.into_any() } else { text.into_any() }}</th>
+                <td class="number">{delta}</td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="dense">
+            <caption>"δ at these numbers, by what is shown"</caption>
+            <thead><tr><th scope="col">"Shown"</th><th scope="col" class="number">"δ"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+fn needed(gate: &Gate, shown: Shown) -> String {
+    let least = least_epsilon(shown, gate.sampling_rate.get());
+    format!("{} or more", words::number((least * 1e4).ceil() / 1e4))
+}
+
+/// The least threshold and the greatest rate whose δ is a tenth of the account's.
+fn solved(gate: &Gate, charge: &Charge, delta: f64) -> AnyView {
+    let target = delta * PART_OF_DELTA;
+    let keeps =
+        |event: &Event| mechanism::guarantee(event, charge.adjacency).is_ok_and(|(_, delta)| delta.get() <= target);
+    let threshold = least_threshold(&charge.event, &keeps);
+    let rate = greatest_rate(&charge.event, &keeps);
+    let k = threshold.map_or_else(
+        || "no threshold keeps it at this β and ε".to_owned(),
+        |k| format!("k {} is the least at this β and ε", words::count(k.into())),
+    );
+    let beta = rate.map_or_else(
+        || format!("no β keeps it at k {}", gate.threshold),
+        |rate| {
+            format!("β {} is the greatest at this k and ε, in steps of {}", words::number(rate), 1.0 / f64::from(PARTS))
+        },
+    );
+    let text = format!("For δ {}, a tenth of the account’s: {k}; {beta}.", words::delta(target));
+    view! { <p class="hint">{text}</p> }.into_any()
+}
+
+/// The parameters of sampling with a threshold that are tried.
+struct Tried {
+    shown: Shown,
+    rate: Option<undertone_privacy::SamplingRate>,
+    threshold: Option<std::num::NonZeroU32>,
+}
+
+/// The same event with some parameters changed.
+fn with(event: &Event, change: impl FnOnce(&mut Tried)) -> Event {
+    let Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } = event else {
+        return event.clone();
+    };
+    let mut tried = Tried { shown: *shown, rate: Some(*sampling_rate), threshold: Some(*threshold) };
+    change(&mut tried);
+    Event::SampledThreshold {
+        sampling_rate: tried.rate.unwrap_or(*sampling_rate),
+        threshold: tried.threshold.unwrap_or(*threshold),
+        epsilon: *epsilon,
+        shown: tried.shown,
+        rows_per_unit: *rows_per_unit,
+    }
+}
+
+/// δ falls with k, so doubling and bisection find the least.
+fn least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<u32> {
+    let at = |k: u32| keeps(&with(event, |tried| tried.threshold = std::num::NonZeroU32::new(k)));
+    let mut high = 1;
+    while !at(high) {
+        if high >= MOST_THRESHOLD {
+            return None;
+        }
+        high = (high * 2).min(MOST_THRESHOLD);
+    }
+    let mut low = high / 2;
+    while high - low > 1 {
+        let middle = u32::midpoint(low, high);
+        if at(middle) { high = middle } else { low = middle }
+    }
+    Some(high)
+}
+
+/// δ is not monotone in β, so every step is tried from the top; once one keeps the promise, so does every smaller rate.
+fn greatest_rate(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<f64> {
+    let rates = (1..PARTS).rev().map(|part| f64::from(part) / f64::from(PARTS));
+    let mut rates = rates
+        .filter(|rate| keeps(&with(event, |tried| tried.rate = undertone_privacy::SamplingRate::floor(*rate).ok())));
+    rates.next()
+}
+
+/// The nearest plans that fit, each a link to the planner with it.
+fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView {
+    if offers.is_empty() {
+        return ().into_any();
+    }
+    let row = |offer: Offer| {
+        let mut turned = plan.clone();
+        for change in &offer.changes {
+            for part in turned.parts.iter_mut().filter(|part| Some(part.dataset) == change.dataset) {
+                match offer.knob {
+                    Knob::Threshold => part.threshold = change.to as u32,
+                    Knob::Epsilon => part.epsilon = change.to,
+                    Knob::SamplingRate | Knob::Rounds | Knob::Noise => part.rate = change.to,
+                }
+            }
+        }
+        let label = format!("Use this: {}", offer.sentence);
+        view! {
+            <li><p>{offer.sentence}</p><a class="button" href=turned.link(consortium) aria-label=label>"Use this"</a></li>
+        }
+    };
+    view! {
+        <section class="offers">
+            <h3>"The nearest plans that fit"</h3>
+            <ul>{offers.into_iter().map(row).collect_view()}</ul>
+        </section>
+    }
+    .into_any()
+}
+
+fn wrong(violations: &[Violation]) -> AnyView {
+    if violations.is_empty() {
+        return ().into_any();
+    }
+    view! {
+        <div class="notice bad">
+            <p class="notice-title">"Before it can be proposed"</p>
+            <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
+        </div>
+    }
+    .into_any()
+}

@@ -1,0 +1,183 @@
+//! The fields of the planner.
+
+use leptos::prelude::*;
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::job::active_learning::{Acquisition, Aggregation, Encoder};
+use undertone_privacy::PrivacyUnit;
+use undertone_privacy::kanon::Shown;
+
+use super::super::plan::{Part, Plan};
+use super::field::{beside, choice, line, lines, number, options, tick, word};
+use super::{Weighed, cost};
+use crate::component::said::VisibilityMark;
+use crate::path;
+use crate::standing::Standing;
+use crate::words;
+
+/// What can be shown of a log and by which bound it is charged, dearest first.
+pub(super) const SHOWN: [(Shown, &str); 3] = [
+    (Shown::Counts, "counts, published bound"),
+    (Shown::CountsTight, "counts, exact bound"),
+    (Shown::Set, "texts alone"),
+];
+
+/// The whole planner for a plan.
+pub(in crate::kind::active_learning) fn planner(
+    plan: &Plan,
+    datasets: &[Dataset],
+    standings: &[(DatasetId, Vec<Standing>)],
+    consortium: ConsortiumId,
+) -> AnyView {
+    let cost = cost::told(plan, datasets, standings, consortium);
+    let parties = datasets.iter().enumerate().filter_map(|(index, dataset)| {
+        let part = plan.part(dataset.id)?;
+        Some(party(index, dataset, part, plan))
+    });
+    let parties = parties.collect_view();
+    let fields = view! {
+            {job(plan)}
+            <fieldset>
+                <legend>"Who takes part"</legend>
+                {lead(plan, datasets)}
+                <div class="parties">{parties}</div>
+                <p class="hint"><a href=path::THRESHOLDS>"Which thresholds keep which promise"</a></p>
+            </fieldset>
+            {questions(plan)}
+            {classifier(plan)}
+            {rehearsal(plan)}
+    }
+    .into_any();
+    view! { <Weighed consortium=consortium.to_string() again=path::plan(consortium) cost>{fields}</Weighed> }.into_any()
+}
+
+fn job(plan: &Plan) -> AnyView {
+    let units = options(&[
+        (PrivacyUnit::Record, "row: one question that somebody asked"),
+        (PrivacyUnit::User, "user: all that one user asked"),
+    ]);
+    view! {
+        <fieldset>
+            <legend>"The job"</legend>
+            {line("ask[title]".to_owned(), "Title", plan.title.clone(), "What the consortium will know it by", true)}
+            {choice("ask[unit]".to_owned(), "Protect each", &word(&plan.unit), units)}
+            {lines("ask[labels]", "Labels, one a line: name | key | hint", plan.labels.clone(), "billing | b | what something costs", 6)}
+            {lines("ask[guidelines]", "Guidelines for those who answer", plan.guidelines.clone(), "Label what the person wants done.", 4)}
+        </fieldset>
+    }
+    .into_any()
+}
+
+fn lead(plan: &Plan, datasets: &[Dataset]) -> AnyView {
+    let public = datasets.iter().filter(|dataset| dataset.visibility == Visibility::Public && dataset.classes > 0);
+    let leads = public.map(|dataset| (dataset.id.to_string(), dataset.name.clone())).collect();
+    choice("ask[lead]".to_owned(), "Leads: trains the classifier, chooses the questions", &plan.lead.to_string(), leads)
+}
+
+/// One dataset's row of the form.
+fn party(index: usize, dataset: &Dataset, part: &Part, plan: &Plan) -> AnyView {
+    let name = |field: &str| format!("ask[parts][{index}][{field}]");
+    let public = dataset.visibility == Visibility::Public;
+    let leads = plan.lead == dataset.id;
+    let labelled = dataset.classes > 0;
+    let rows = words::plural(dataset.records.0, "row");
+    let gate = if public {
+        view! {
+            {leads.then(|| tick(name("asks"), "Ask its own questions too", part.asks, false))}
+            <input type="hidden" name=name("epsilon") value=part.epsilon.to_string()/>
+            <input type="hidden" name=name("shown") value=word(&part.shown)/>
+            <input type="hidden" name=name("rows") value=part.rows.to_string()/>
+        }
+        .into_any()
+    } else {
+        view! {
+            {beside(name("epsilon"), "ε", part.epsilon, (0.0, 100.0), false)}
+            {beside(name("rows"), "Texts of a user, at most", f64::from(part.rows), (1.0, 1000.0), true)}
+            {choice(name("shown"), "What is shown", &word(&part.shown), options(&SHOWN))}
+        }
+        .into_any()
+    };
+    view! {
+        <div class="party">
+            <input type="hidden" name=name("dataset") value=dataset.id.to_string()/>
+            <div class="party-head">
+                <label class="check">
+                    <input type="checkbox" name=name("joins") value="true" checked=part.joins || leads disabled=leads/>
+                    <strong>{dataset.name.clone()}</strong>
+                </label>
+                <span class="party-owner">{dataset.organization_name.clone()}" "<VisibilityMark visibility=dataset.visibility/>" "{rows}</span>
+                {(public && labelled).then(|| tick(name("tests"), "Measure on it", part.tests, false))}
+            </div>
+            <div class="party-fields">
+                {beside(name("rate"), "Sampling rate β", part.rate, (0.0, 1.0), false)}
+                {beside(name("threshold"), "Threshold k", f64::from(part.threshold), (1.0, 1e6), true)}
+                {gate}
+            </div>
+        </div>
+    }
+    .into_any()
+}
+
+fn questions(plan: &Plan) -> AnyView {
+    let acquisitions: Vec<_> = Acquisition::ALL.map(|one| (one, one.label())).into();
+    let aggregations = options(&[
+        (Aggregation::Majority, "the label that most give"),
+        (Aggregation::DawidSkene, "weighed by how well annotators agree (Dawid and Skene)"),
+    ]);
+    view! {
+        <fieldset>
+            <legend>"Questions"</legend>
+            {number("ask[rounds]".to_owned(), "Rounds", f64::from(plan.rounds), (1.0, 1000.0), true)}
+            {number("ask[batch]".to_owned(), "Questions of a round", f64::from(plan.batch), (1.0, 10_000.0), true)}
+            {number("ask[annotators]".to_owned(), "People who answer each", f64::from(plan.annotators), (1.0, 20.0), true)}
+            {number("ask[hours]".to_owned(), "Hours that a round is waited for", plan.hours, (0.001, 720.0), false)}
+            {choice("ask[acquisition]".to_owned(), "Chosen by", &word(&plan.acquisition), options(&acquisitions))}
+            {choice("ask[aggregation]".to_owned(), "Several answers become", &word(&plan.aggregation), aggregations)}
+            {tick("ask[diversity]".to_owned(), "Those of one round are to differ from each other", plan.diversity, false)}
+            <p class="hint">"None of this costs anything: it is done with what was shown and with the answers."</p>
+        </fieldset>
+    }
+    .into_any()
+}
+
+fn classifier(plan: &Plan) -> AnyView {
+    let of = plan.classifier;
+    let encoders = options(&[(Encoder::Bag, "bag of n-grams"), (Encoder::Lstm, "LSTM over words")]);
+    let name = |field: &str| format!("ask[classifier][{field}]");
+    view! {
+        <fieldset>
+            <legend>"Classifier"</legend>
+            {number("ask[golden]".to_owned(), "Labelled examples to begin with", f64::from(plan.golden), (1.0, 1e6), true)}
+            {choice(name("encoder"), "Reads a text as", &word(&of.encoder), encoders)}
+            <details>
+                <summary>"Size and training"</summary>
+                {number(name("buckets"), "Hash buckets", f64::from(of.buckets), (256.0, 1_048_576.0), true)}
+                {number(name("embedding"), "Embedding", f64::from(of.embedding), (1.0, 1024.0), true)}
+                {number(name("hidden"), "Hidden units", f64::from(of.hidden), (1.0, 2048.0), true)}
+                {number(name("dropout"), "Dropout", of.dropout, (0.0, 0.9), false)}
+                {number(name("passes"), "Passes with dropout, from which uncertainty is told", f64::from(of.passes), (1.0, 1000.0), true)}
+                {number(name("epochs"), "Passes of training", f64::from(of.epochs), (1.0, 1000.0), true)}
+                {number(name("batch"), "Examples of a step", f64::from(of.batch), (1.0, 4096.0), true)}
+                {number(name("learning_rate"), "Learning rate", of.learning_rate, (0.0, 1.0), false)}
+            </details>
+        </fieldset>
+    }
+    .into_any()
+}
+
+fn rehearsal(plan: &Plan) -> AnyView {
+    let of = &plan.trials;
+    let name = |field: &str| format!("ask[trials][{field}]");
+    view! {
+        <fieldset>
+            <legend>"Rehearsal on the lead’s public log"</legend>
+            {tick(name("on"), "Find out what each rate and threshold would cost in accuracy", of.on, false)}
+            {line(name("rates"), "Sampling rates β", of.rates.clone(), "0.1, 0.25", true)}
+            {line(name("thresholds"), "Thresholds k", of.thresholds.clone(), "5, 10", true)}
+            {number(name("questions"), "Questions of each", f64::from(of.questions), (1.0, 100_000.0), true)}
+            {number(name("repeats"), "Repeats", f64::from(of.repeats), (1.0, 20.0), true)}
+            {number(name("accuracy"), "How often a played annotator is right", of.accuracy, (0.0, 1.0), false)}
+        </fieldset>
+    }
+    .into_any()
+}

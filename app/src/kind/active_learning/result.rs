@@ -1,0 +1,113 @@
+//! What came of it: the classifier's learning curves, the pools with what they cost, and the table of test sets.
+
+use leptos::prelude::*;
+use undertone_api::job::active_learning::{CLASSIFIER, LearningPoint, PoolResult, Report, Spec};
+use undertone_api::job::{Measurement, Participant};
+
+use crate::component::chart::{Figure, Line, Stroke};
+use crate::words;
+
+use super::said;
+
+/// For every test set one figure of accuracy and one of loss, after each round of questions.
+pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for test in &spec.tests {
+        for accuracy in [true, false] {
+            let mut points: Vec<(f64, f64)> = measurements
+                .iter()
+                .filter(|figure| figure.series == CLASSIFIER && figure.test == test.name)
+                .map(|figure| (f64::from(figure.round), if accuracy { figure.accuracy } else { figure.loss }))
+                .collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let line = Line { label: CLASSIFIER.to_owned(), stroke: Stroke::Solid, points, level: None };
+            let (title, measure, y) = if accuracy {
+                ("Accuracy", "accuracy", "examples right, %")
+            } else {
+                ("Loss", "loss", "cross-entropy, nats")
+            };
+            figures.push(Figure {
+                title: format!("{title}, {}", test.name),
+                file: format!("{measure}-{}", test.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
+                x: "round of questions".to_owned(),
+                y: y.to_owned(),
+                percent: accuracy,
+                x_most: f64::from(spec.rounds),
+                lines: if line.points.is_empty() { Vec::new() } else { vec![line] },
+                ..Figure::default()
+            });
+        }
+    }
+    figures
+}
+
+/// The table that matters: before any question and after the last, on every test set; and what each pool cost.
+pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
+    let tests = spec.tests.iter().map(|test| test.name.clone()).collect::<Vec<_>>();
+    let heads =
+        tests.iter().map(|test| view! { <th scope="col" class="number">{test.clone()}", %"</th> }).collect_view();
+    let ends = report.learning.first().into_iter().chain(report.learning.last().filter(|last| last.round > 0));
+    let rows = ends.map(|point| row(point, &tests)).collect_view();
+    let pools = report.pools.iter().map(|pool| sentence(pool, participants)).collect::<Vec<_>>();
+    let agreement = report.agreement.map(|kappa| {
+        view! { <p class="quiet">"Agreement of the annotators: Fleiss’ κ "{format!("{kappa:.2}")}"."</p> }
+    });
+    view! {
+        <table>
+            <caption class="hidden">"Accuracy before and after the questions"</caption>
+            <thead>
+                <tr>
+                    <th scope="col">"Classifier"</th>
+                    <th scope="col" class="number">"Labels"</th>
+                    {heads}
+                </tr>
+            </thead>
+            <tbody>{rows}</tbody>
+        </table>
+        {pools.into_iter().map(|pool| view! { <p class="quiet">{pool}</p> }).collect_view()}
+        {agreement}
+    }
+    .into_any()
+}
+
+fn row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> {
+    let name = match point.round {
+        0 => "golden set only".to_owned(),
+        n => format!("after {}", words::plural(n.into(), "round")),
+    };
+    let cells = tests
+        .iter()
+        .map(|test| {
+            let found = point.tests.iter().find(|result| result.name == *test);
+            let text = found.map_or_else(|| "–".to_owned(), |result| format!("{:.1}", 100.0 * result.accuracy));
+            view! { <td class="number">{text}</td> }
+        })
+        .collect_view();
+    view! {
+        <tr>
+            <th scope="row">{name}</th>
+            <td class="number">{words::count(point.labelled)}</td>
+            {cells}
+        </tr>
+    }
+}
+
+/// A pool and its price in a sentence.
+fn sentence(pool: &PoolResult, participants: &[Participant]) -> String {
+    let name = participants
+        .iter()
+        .find(|party| party.dataset == pool.dataset)
+        .map_or_else(|| "a dataset".to_owned(), |party| party.dataset_name.clone());
+    let questions = words::plural(pool.queries, "question");
+    match pool.epsilon.zip(pool.delta) {
+        None => format!("{name}: {questions}, of public data."),
+        Some((epsilon, delta)) => format!(
+            "{name}: {questions} that at least {} of the rows kept with a chance of {} ask; for each {} ε {} at δ {}, paid once.",
+            pool.threshold,
+            words::number(pool.sampling_rate),
+            said::who(pool.unit),
+            words::epsilon(epsilon),
+            words::delta(delta)
+        ),
+    }
+}

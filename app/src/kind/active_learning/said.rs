@@ -1,0 +1,139 @@
+//! What a spec does, in words: for the facts of a proposed job, and for the steward who is asked to approve it.
+
+use undertone_api::id::DatasetId;
+use undertone_api::job::Charge;
+use undertone_api::job::active_learning::{Aggregation, Encoder, Gate, Spec};
+use undertone_privacy::PrivacyUnit;
+use undertone_privacy::kanon::Shown;
+
+use crate::words;
+
+/// The job as pairs of a term and what holds for it.
+pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("Protects", format!("each {} of every private log", who(spec.unit))),
+        ("Labels", labels(spec)),
+        ("Questions", questions(spec)),
+        ("Chosen by", chosen(spec)),
+        ("Answers", answers(spec)),
+        ("Classifier", classifier(spec)),
+        (
+            "Begins with",
+            format!("{} of the lead's, from public data", words::plural(spec.golden.into(), "labelled example")),
+        ),
+    ];
+    if let Some(rehearsal) = &spec.rehearsal {
+        let trials = (rehearsal.rates.len() * rehearsal.thresholds.len() + 1) as u64;
+        facts.push((
+            "Rehearsal",
+            format!(
+                "on the lead's public log, {} of rate and threshold with {} each, annotators played, right {} of the time",
+                words::plural(trials, "pair"),
+                words::plural(rehearsal.questions.into(), "question"),
+                words::percent(rehearsal.annotator_accuracy)
+            ),
+        ));
+    }
+    facts
+}
+
+/// One who is protected, in the words of a query log.
+pub(super) const fn who(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "row",
+        PrivacyUnit::User | PrivacyUnit::Speaker => "user",
+    }
+}
+
+fn labels(spec: &Spec) -> String {
+    let names: Vec<&str> = spec.labels.iter().take(8).map(|label| label.name.as_str()).collect();
+    match spec.labels.len().saturating_sub(names.len()) {
+        0 => words::listed(&names),
+        more => format!("{} and {} more", names.join(", "), words::count(more as u64)),
+    }
+}
+
+fn questions(spec: &Spec) -> String {
+    format!(
+        "{} of up to {}; a round, and the pools before the first, are waited for {}",
+        words::plural(spec.rounds.into(), "round"),
+        words::plural(spec.batch.into(), "question"),
+        words::duration(f64::from(spec.deadline_seconds))
+    )
+}
+
+fn chosen(spec: &Spec) -> String {
+    let differ = if spec.diversity { "; those of one round are to differ from each other" } else { "" };
+    format!("{}{differ}", spec.acquisition.label())
+}
+
+fn answers(spec: &Spec) -> String {
+    let people = match spec.annotators {
+        1 => "one person each".to_owned(),
+        n => format!("{} people each", words::count(n.into())),
+    };
+    match (spec.annotators, spec.aggregation) {
+        (1, _) => people,
+        (_, Aggregation::Majority) => format!("{people}; the label that most give"),
+        (_, Aggregation::DawidSkene) => format!("{people}; weighed by how well they agree (Dawid and Skene)"),
+    }
+}
+
+fn classifier(spec: &Spec) -> String {
+    let of = spec.classifier;
+    let reads = match of.encoder {
+        Encoder::Bag => "a bag of n-grams",
+        Encoder::Lstm => "an LSTM over words",
+    };
+    format!(
+        "{reads}, {} buckets, embedding of {}, {} hidden units, dropout {}, {}",
+        words::count(of.buckets.into()),
+        of.embedding,
+        words::count(of.hidden.into()),
+        words::number(of.dropout),
+        words::plural(of.passes.into(), "pass").replace("passs", "passes")
+    )
+}
+
+/// What is shown of a log through a gate, after "of your log".
+pub(super) fn shown(gate: &Gate) -> &'static str {
+    match gate.shown {
+        Shown::Set => "each text once, without how often it was asked",
+        Shown::Counts | Shown::CountsTight => "each text once, with how many kept rows ask it",
+    }
+}
+
+/// What the owner of a log lets happen by approving, sentence by sentence: what leaves, how often, made how, at what cost, and who
+/// reads it. Nothing of logs that pay nothing: what is done with those is said elsewhere.
+pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+    let gate = spec.party(dataset).and_then(|party| party.gate);
+    let (Some(gate), Some(charge)) = (gate, charge) else { return Vec::new() };
+    let k = gate.threshold.get();
+    let mut lines = vec![format!(
+        "One list of texts leaves your log, once: {}. People at the consortium's organizations read these texts and label them.",
+        shown(&gate)
+    )];
+    if charge.unit == PrivacyUnit::User {
+        lines.push(format!(
+            "Of each user at most {} enter, each counted once.",
+            words::plural(gate.rows_per_unit.get().into(), "different text")
+        ));
+    }
+    lines.push(format!(
+        "Each row is kept with a chance of {}, drawn at your site and told to nobody; only a text that at least {} have is in the \
+         list. Nothing rarer leaves, nor how much of it there is.",
+        words::number(gate.sampling_rate.get()),
+        words::plural(k.into(), "kept row"),
+    ));
+    lines.push(
+        "A threshold does not read: a text that many ask leaves word for word, even if it names somebody. Your site's \
+         normalization of texts is the place to take names and numbers out before they are counted."
+            .to_owned(),
+    );
+    lines.push(format!(
+        "1 release is paid. {} of questions, training and measuring use that list, the answers and public data alone, and cost \
+         nothing more.",
+        words::plural(spec.rounds.into(), "round")
+    ));
+    lines
+}

@@ -1,0 +1,214 @@
+//! The planner's form is a job, its numbers are the ledger's, and what a steward reads is what the spec does.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use leptos::prelude::Owner;
+use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
+use undertone_api::id::DatasetId;
+use undertone_api::job::Kind as _;
+use undertone_api::job::active_learning::Spec;
+use undertone_privacy::kanon::Shown;
+use undertone_privacy::ledger::{Balance, Budget, GridKind};
+use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
+
+use super::plan::Plan;
+use super::planner::cost;
+use super::said::{consent, facts};
+use crate::fixture::{self, CONSORTIUM};
+use crate::kind::Card;
+use crate::path;
+use crate::standing::Standing;
+
+/// A public labelled log that leads, and a private one with users.
+fn datasets() -> Vec<Dataset> {
+    let [mut lead, mut ours, ..] = <[Dataset; 4]>::try_from(fixture::datasets()).unwrap();
+    for dataset in [&mut lead, &mut ours] {
+        (dataset.content, dataset.inputs, dataset.speakers) = (Content::Queries, 0, SizeClass(1));
+        dataset.units = vec![PrivacyUnit::Record, PrivacyUnit::User];
+    }
+    (lead.classes, ours.classes, ours.users) = (3, 0, Some(SizeClass(1000)));
+    ours.records = SizeClass(100_000);
+    vec![lead, ours]
+}
+
+fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
+    let limit = Epsilon::new(epsilon).unwrap();
+    let budget = Budget::new(limit, Delta::new(delta).unwrap(), GridKind::for_epsilon(limit)).unwrap();
+    let balance = Balance::new(Some(budget));
+    let standing = Standing { unit: PrivacyUnit::User, adjacency: Adjacency::AddRemove, balance };
+    vec![(datasets()[1].id, vec![standing])]
+}
+
+fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
+    let mut plan = Plan::first(&datasets(), &standings(2.0, 1e-6)).unwrap();
+    "billing | b | what something costs\r\ncard|c\r\n\r\nsomething else".clone_into(&mut plan.labels);
+    change(&mut plan);
+    plan
+}
+
+fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
+    let spec = plan(change).spec(&datasets()).unwrap();
+    assert_eq!(spec.check(&datasets()), Vec::new());
+    spec
+}
+
+fn told(plan: &Plan, epsilon: f64, delta: f64) -> String {
+    Owner::new().with(|| cost::told(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
+}
+
+#[test]
+fn the_first_plan_can_be_proposed_once_its_labels_are_written() {
+    let spec = spec(|_| ());
+    assert_eq!((spec.unit, spec.participants[0].gate), (PrivacyUnit::User, None));
+    let labels: Vec<_> =
+        spec.labels.iter().map(|label| (label.name.as_str(), label.key, label.hint.as_str())).collect();
+    assert_eq!(
+        labels,
+        [("billing", Some('b'), "what something costs"), ("card", Some('c'), ""), ("something else", None, "")]
+    );
+    let charge = spec.cost(&datasets()[1]).unwrap();
+    let (_, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
+    assert!(delta.get() <= 1e-7, "a tenth of the account's: {delta:?}");
+}
+
+#[test]
+fn a_plan_survives_its_address() {
+    let plan = plan(|plan| {
+        (plan.title, plan.trials.on, plan.parts[1].shown) = ("what, & why?".to_owned(), true, Shown::CountsTight);
+        plan.guidelines = "One line.\r\nAnother: 100 %".to_owned();
+    });
+    let link = plan.link(CONSORTIUM);
+    assert_eq!(Plan::from_query(link.split_once('?').unwrap().1), Some(plan));
+    assert_eq!(Plan::from_query("plan%5Btitle%5D=of+another+kind"), None);
+}
+
+/// A plan of the consortium's own logs, ready to be proposed, as its form posts it.
+fn posted(title: &str) -> String {
+    let mut plan = Plan::first(&fixture::logs(), &[]).unwrap();
+    plan.labels = (0..40).map(|n| format!("label {n}")).collect::<Vec<_>>().join("\n");
+    plan.unit = PrivacyUnit::User;
+    title.clone_into(&mut plan.title);
+    let link = plan.link(CONSORTIUM);
+    format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+}
+
+#[tokio::test]
+async fn the_form_is_a_job_without_any_script() {
+    let came = fixture::send("propose-active-learning", &posted("what callers want"), true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
+    let refused = fixture::send("propose-active-learning", &posted("too much"), true).await;
+    assert_eq!(refused.location(), "/from?x=1", "a refusal goes back");
+}
+
+#[tokio::test]
+async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
+    let came = fixture::send("weigh-active-learning", &posted(""), false).await;
+    let told: String = serde_json::from_str(&came.body).unwrap();
+    assert!(told.contains("Fits every budget.") && told.contains("helpdesk-south"), "{told}");
+    let wrong =
+        posted("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
+    let told = fixture::send("weigh-active-learning", &wrong, false).await;
+    assert!(told.status == 200 && told.body.contains("golden"), "{}", told.body);
+}
+
+#[tokio::test]
+async fn the_page_has_a_form_for_each_kind_with_its_own_data() {
+    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    for said in [
+        "action=\"/ui/propose-dp-sgd\"",
+        "action=\"/ui/propose-active-learning\"",
+        "name=\"ask[parts][2][threshold]\"",
+        "helpdesk-south",
+        "Recalculate",
+        "<code>labels</code>",
+        "δ at these numbers, by what is shown",
+    ] {
+        assert!(page.contains(said), "{said:?} is not in {page}");
+    }
+    let (training, asking) = page.split_once(<Spec as Card>::TITLE).unwrap();
+    assert!(!training.contains("helpdesk-south") && !asking.contains("ward-a"), "each kind sees its own data");
+    assert!(!page.contains("plan[parts][4]"), "speech is four datasets");
+}
+
+#[test]
+fn what_a_plan_costs_is_said() {
+    let page = told(&plan(|_| ()), 2.0, 1e-6);
+    for said in [
+        "Fits every budget.",
+        "Public: it leads, and asks nothing of its own log.",
+        "About 10,000 of 100,000 rows are kept",
+        "a tenth of the account’s: k 16 is the least",
+        "such pools more",
+    ] {
+        assert!(page.contains(said), "{said:?} is not in {page}");
+    }
+    let narrow = told(&plan(|plan| (plan.parts[1].rate, plan.parts[1].shown) = (0.6, Shown::Set)), 2.0, 1e-6);
+    assert!(narrow.contains("none: needs ε 0.9163 or more"), "counts cannot be shown at this rate: {narrow}");
+}
+
+#[test]
+fn what_is_wrong_is_named_by_its_place() {
+    let one = plan(|plan| plan.labels = "only".to_owned());
+    assert!(told(&one, 2.0, 1e-6).contains("<code>labels</code>"), "{}", told(&one, 2.0, 1e-6));
+    let garbled = plan(|plan| {
+        (plan.parts[1].rate, plan.parts[1].threshold, plan.hours) = (0.0, 0, f64::NAN);
+        (plan.trials.on, plan.trials.rates) = (true, "few".to_owned());
+        plan.labels = "a | bc".to_owned();
+    });
+    let fields: Vec<_> = garbled.spec(&datasets()).unwrap_err().into_iter().map(|violation| violation.field).collect();
+    let places = ["sampling_rate", "threshold"].map(|field| format!("spec.participants.1.gate.{field}"));
+    let all = ["spec.labels.0.key", "spec.rehearsal.rates", "spec.deadline_seconds"].map(str::to_owned);
+    assert_eq!(fields, [&places[..], &all[..]].concat());
+}
+
+#[test]
+fn a_refused_plan_leads_to_plans_that_fit() {
+    let dear = plan(|plan| plan.parts[1].threshold = 3);
+    let said = told(&dear, 2.0, 1e-6);
+    assert!(said.contains("Over the limit.") && said.contains("It does not fit"), "{said}");
+    let links: Vec<_> = said.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(links.len() >= 2, "a threshold and a rate: {said}");
+    for link in links {
+        let query = link.replace("&amp;", "&");
+        let offered = Plan::from_query(query.split_once('?').unwrap().1).unwrap();
+        assert!(told(&offered, 2.0, 1e-6).contains("Fits every budget."), "{link}");
+    }
+}
+
+#[test]
+fn the_threshold_that_is_said_to_be_the_least_is() {
+    let said = told(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
+    let k: u32 = said.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
+    let delta = |k: u32| {
+        let spec = spec(|plan| (plan.parts[1].rate, plan.parts[1].threshold) = (0.2, k));
+        let charge = spec.cost(&datasets()[1]).unwrap();
+        mechanism::guarantee(&charge.event, charge.adjacency).unwrap().1.get()
+    };
+    assert!(delta(k) <= 1e-7 && delta(k - 1) > 1e-7, "{k}");
+}
+
+#[test]
+fn a_steward_reads_what_leaves_in_plain_sentences() {
+    let spec = spec(|plan| {
+        (plan.parts[1].rate, plan.parts[1].threshold, plan.parts[1].rows) = (0.05, 60, 3);
+        plan.parts[1].shown = Shown::Set;
+    });
+    let ours = &datasets()[1];
+    let said = consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+    for words in [
+        "One list of texts leaves your log, once: each text once, without how often it was asked.",
+        "Of each user at most 3 different texts enter, each counted once.",
+        "kept with a chance of 0.05",
+        "only a text that at least 60 kept rows have is in the list",
+        "leaves word for word, even if it names somebody",
+        "1 release is paid.",
+    ] {
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
+    assert_eq!(consent(&spec, datasets()[0].id, None), Vec::<String>::new(), "the lead pays nothing");
+    let told = facts(&spec);
+    let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
+    assert_eq!(fact("Protects"), "each user of every private log");
+    assert_eq!(fact("Labels"), "billing, card and something else");
+    assert!(fact("Questions").starts_with("5 rounds of up to 50 questions"));
+    assert_eq!(datasets()[0].visibility, Visibility::Public);
+}

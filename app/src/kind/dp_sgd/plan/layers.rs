@@ -1,0 +1,83 @@
+//! A plan's model: its layers, and which of its parts the rounds leave as the warm start made them.
+
+use serde::{Deserialize, Serialize};
+use undertone_api::job::dp_sgd::{Cell, Model, Part, Parts};
+
+/// The layers besides the number of hidden units. Its default is the model of before there was a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Layers {
+    /// The recurrent cell.
+    pub cell: Cell,
+    /// Recurrent layers.
+    pub layers: u32,
+    /// Whether they read both ways.
+    pub bidirectional: bool,
+    /// Frames that a convolution before them sees; 0 for none.
+    pub context: u32,
+    /// Whether there is a layer norm before the output layer.
+    pub normalize: bool,
+}
+
+impl Default for Layers {
+    fn default() -> Self {
+        Self { cell: Cell::Lstm, layers: 1, bidirectional: false, context: 0, normalize: false }
+    }
+}
+
+impl Layers {
+    /// The model of these layers.
+    pub fn model(self, hidden: u32) -> Model {
+        Model {
+            cell: self.cell,
+            layers: self.layers,
+            bidirectional: self.bidirectional,
+            context: (self.context > 0).then_some(self.context),
+            normalize: self.normalize,
+            ..Model::lstm(hidden, None)
+        }
+    }
+}
+
+/// The parts that the rounds leave alone, as checkboxes post them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a checkbox of the form")]
+pub struct Frozen {
+    /// See [`Part::Context`].
+    pub context: bool,
+    /// See [`Part::Layer1`].
+    pub layer1: bool,
+    /// See [`Part::Layer2`].
+    pub layer2: bool,
+    /// See [`Part::Layer3`].
+    pub layer3: bool,
+    /// See [`Part::Layer4`].
+    pub layer4: bool,
+    /// See [`Part::Normalize`].
+    pub normalize: bool,
+    /// See [`Part::Output`].
+    pub output: bool,
+}
+
+impl Frozen {
+    /// Whether a part is left alone.
+    pub fn of(&mut self, part: Part) -> &mut bool {
+        match part {
+            Part::Context => &mut self.context,
+            Part::Layer1 => &mut self.layer1,
+            Part::Layer2 => &mut self.layer2,
+            Part::Layer3 => &mut self.layer3,
+            Part::Layer4 => &mut self.layer4,
+            Part::Normalize => &mut self.normalize,
+            Part::Output => &mut self.output,
+        }
+    }
+
+    /// What is trained of a model: nothing said when it is all of it. What the model has not got is not counted.
+    pub fn trained(mut self, model: &Model) -> Option<Parts> {
+        let parts = model.parts();
+        let trained: Parts = parts.iter().filter(|part| !*self.of(*part)).collect();
+        (trained != parts).then_some(trained)
+    }
+}

@@ -1,0 +1,146 @@
+//! A plan's private selection, in natural units: which settings, how many runs on average, how many at most.
+
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+use undertone_api::job::dp_sgd::{Candidate, Selection};
+use undertone_api::problem::Violation;
+use undertone_privacy::selection::Runs;
+use undertone_privacy::unit::{RunShape, StoppingRate};
+
+/// What is tried, and how often.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trials {
+    /// Whether anything is.
+    pub on: bool,
+    /// Learning rates, as written: numbers with blanks or commas between.
+    pub rates: String,
+    /// Parts of each party's own clip, likewise.
+    pub clips: String,
+    /// η, the shape of the number of runs.
+    pub shape: f64,
+    /// Runs on average.
+    pub mean: f64,
+    /// Runs at most, and made in every round.
+    pub most: u16,
+    /// Public utterances that judge.
+    pub development: u32,
+}
+
+impl Default for Trials {
+    fn default() -> Self {
+        Self {
+            on: false,
+            rates: "0.0005 0.002 0.008".to_owned(),
+            clips: "1".to_owned(),
+            shape: 0.0,
+            mean: 3.0,
+            most: 20,
+            development: 200,
+        }
+    }
+}
+
+impl Trials {
+    /// The selection; `None` when none is asked for.
+    ///
+    /// # Errors
+    /// What cannot be read as a number, by its place in the spec.
+    pub fn selection(&self) -> Result<Option<Selection>, Vec<Violation>> {
+        if !self.on {
+            return Ok(None);
+        }
+        let mut wrong = Vec::new();
+        let mut say =
+            |field: &str, message: String| wrong.push(Violation::new(format!("spec.selection.{field}"), message));
+        let rates = numbers(&self.rates).map_err(|word| say("candidates", not_a_number("learning rates", &word)));
+        let clips = numbers(&self.clips).map_err(|word| say("clips", not_a_number("clips", &word)));
+        let shape = RunShape::new(self.shape).map_err(|error| say("shape", error.to_string()));
+        let most = NonZeroU16::new(self.most).ok_or_else(|| say("most_runs", "2 to 1,000, not 0".to_owned()));
+        let drawn = shape.and_then(|shape| Ok((shape, most?)));
+        let stopping = drawn.and_then(|(shape, most)| {
+            let stopping = stopping(shape, most, self.mean);
+            let why =
+                || format!("with at most {most} runs the average is between 1 and {:.1}", mean(shape, LEAST, most));
+            stopping.ok_or_else(|| say("stopping", why())).map(|stopping| (shape, most, stopping))
+        });
+        let (Ok(rates), Ok(clips), Ok((shape, most_runs, stopping))) = (rates, clips, stopping) else {
+            return Err(wrong);
+        };
+        let pair =
+            |clip: &f64| rates.iter().map(|rate| Candidate { learning_rate: *rate, clip: *clip }).collect::<Vec<_>>();
+        let candidates = clips.iter().flat_map(pair).collect();
+        Ok(Some(Selection { shape, stopping, most_runs, development: self.development, candidates }))
+    }
+}
+
+/// The least chance of stopping that a spec may have.
+const LEAST: f64 = 1.0 / 1024.0;
+
+/// E\[K\] of a capped number of runs.
+fn mean(shape: RunShape, stopping: f64, most: NonZeroU16) -> f64 {
+    let runs = |stopping| Runs::CappedNegativeBinomial { shape, stopping, most };
+    StoppingRate::new(stopping).map_or(f64::NAN, |stopping| runs(stopping).mean())
+}
+
+/// γ with which the mean number of runs is what is asked, to six digits; nothing when no γ has it.
+fn stopping(shape: RunShape, most: NonZeroU16, asked: f64) -> Option<StoppingRate> {
+    let (mut low, mut high) = (LEAST, 0.999);
+    if !(asked >= 1.0 && asked <= mean(shape, low, most)) {
+        return None;
+    }
+    while high - low > 1e-7 {
+        let middle = f64::midpoint(low, high);
+        if mean(shape, middle, most) > asked { low = middle } else { high = middle }
+    }
+    StoppingRate::new((high * 1e6).round() / 1e6).ok()
+}
+
+/// The numbers of a list; the first word that is none.
+fn numbers(text: &str) -> Result<Vec<f64>, String> {
+    let words = text.split([' ', ',', ';', '\n', '\t']).filter(|word| !word.is_empty());
+    words.map(|word| word.parse().map_err(|_| word.to_owned())).collect()
+}
+
+fn not_a_number(of: &str, word: &str) -> String {
+    format!("among the {of}, `{word}` is not a number: write them with blanks between")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trials;
+
+    fn trials(change: impl FnOnce(&mut Trials)) -> Trials {
+        let mut trials = Trials { on: true, ..Trials::default() };
+        change(&mut trials);
+        trials
+    }
+
+    #[test]
+    fn every_pair_of_settings_is_a_candidate_and_the_mean_is_what_was_asked() {
+        let asked =
+            trials(|trials| trials.clips = "1, 0.5".to_owned()).selection().expect("numbers").expect("it is on");
+        assert_eq!(asked.candidates.len(), 6);
+        for (shape, mean) in [(-0.5, 2.0), (0.0, 4.0), (1.0, 6.5)] {
+            let asked = trials(|trials| (trials.shape, trials.mean) = (shape, mean)).selection();
+            let runs = asked.expect("numbers").expect("it is on").runs();
+            assert!((runs.mean() - mean).abs() < 1e-3, "{shape}: {} instead of {mean}", runs.mean());
+        }
+        assert_eq!(Trials::default().selection(), Ok(None));
+    }
+
+    #[test]
+    fn what_is_not_a_number_or_cannot_be_is_named_by_its_place() {
+        let fields = |change: fn(&mut Trials)| -> Vec<String> {
+            let wrong = trials(change).selection().expect_err("it cannot be a selection");
+            wrong.into_iter().map(|violation| violation.field).collect()
+        };
+        assert_eq!(fields(|trials| trials.rates = "0.1 fast".to_owned()), ["spec.selection.candidates"]);
+        assert_eq!(fields(|trials| trials.clips = "a".to_owned()), ["spec.selection.clips"]);
+        assert_eq!(fields(|trials| trials.mean = 19.0), ["spec.selection.stopping"]);
+        assert_eq!(fields(|trials| trials.mean = 0.5), ["spec.selection.stopping"]);
+        assert_eq!(fields(|trials| trials.most = 0), ["spec.selection.most_runs"]);
+        assert_eq!(fields(|trials| trials.shape = -1.0), ["spec.selection.shape"]);
+    }
+}

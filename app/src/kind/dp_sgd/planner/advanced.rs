@@ -1,0 +1,337 @@
+//! The planner's advanced settings: the model, the warm start, how gradients are clipped, how a step is taken, what travels,
+//! what is tried in secret. Closed until they are wanted; how many of them are wrong is said on the lid.
+
+use leptos::prelude::*;
+use undertone_api::job::dp_sgd::{Cell, Clipping, Part, Precision};
+
+use super::field::{Field, Table, Wrong, meant, options, setter, tick, word, wrong_in};
+use crate::kind::dp_sgd::plan::{Plan, Shape, Step};
+use crate::kind::dp_sgd::said;
+use crate::words;
+
+/// The places of the spec whose fields are here.
+const HERE: &[&str] = &[
+    "model.",
+    "warm_start.",
+    "learning_rate",
+    "momentum",
+    "optimizer",
+    "schedule",
+    "averaging",
+    "train",
+    "exchange",
+    "evaluate_every",
+    "selection",
+];
+
+const CELLS: &Table<Cell> =
+    &[(Cell::Lstm, "lstm", "LSTM"), (Cell::Gru, "gru", "GRU: three quarters of the parameters")];
+const CLIPPINGS: &Table<Clipping> = &[
+    (Clipping::Flat, "flat", "as a whole: longer ones are shortened to C"),
+    (Clipping::PerLayer, "per_layer", "part by part: each of L parts to C/√L"),
+    (Clipping::Automatic, "automatic", "normalized: all to just under C, long or short"),
+];
+const STEPS: &Table<Step> = &[
+    (Step::Adam, "adam", "Adam"),
+    (Step::DpAdam, "dp_adam", "Adam, its second moment freed of the noise"),
+    (Step::Sgd, "sgd", "SGD with momentum"),
+];
+const SHAPES: &Table<Shape> = &[
+    (Shape::Constant, "constant", "stays"),
+    (Shape::Linear, "linear", "falls in a straight line"),
+    (Shape::Cosine, "cosine", "falls along half a cosine"),
+];
+const PRECISIONS: &Table<Precision> = &[
+    (Precision::F32, "f32", "32 bits a number, as computed"),
+    (Precision::Bf16, "bf16", "16 bits: half as long"),
+    (Precision::Int8, "int8", "8 bits: a quarter as long"),
+];
+/// Shapes of the number of runs.
+const DRAWN: &Table<f64> = &[
+    (0.0, "0", "logarithmically"),
+    (1.0, "1", "geometrically"),
+    (-0.5, "-0.5", "steeply: cheaper, more often a single run"),
+];
+
+/// All of it.
+pub(super) fn advanced(plan: RwSignal<Plan>, shown: &Plan) -> AnyView {
+    let Wrong(violations) = expect_context();
+    let faults = Memo::new(move |_| wrong_in(&violations.read(), HERE));
+    let lid = move || match faults.get() {
+        0 => String::new(),
+        faults => format!(" · {} to mend", words::count(faults as u64)),
+    };
+    let groups = vec![
+        group("Model", model(plan, shown)),
+        group("Warm start, on public data", warm_start(plan, shown)),
+        group("Clipping", clipping(plan, shown)),
+        group("Steps of the rounds", steps(plan, shown)),
+        group("Selection", selection(plan, shown)),
+    ];
+    view! {
+        <details class="more advanced">
+            <summary>"Advanced"<span class="bad-text">{lid}</span></summary>
+            {groups}
+        </details>
+    }
+    .into_any()
+}
+
+fn group(title: &'static str, fields: Vec<AnyView>) -> AnyView {
+    view! { <fieldset><legend>{title}</legend>{fields}</fieldset> }.into_any()
+}
+
+/// Fields that are there only while something holds.
+fn only(plan: RwSignal<Plan>, when: fn(&Plan) -> bool, fields: Vec<AnyView>) -> AnyView {
+    let there = Memo::new(move |_| when(&plan.read()));
+    view! { <div class="sub" hidden=move || !there.get()>{fields}</div> }.into_any()
+}
+
+const fn field(name: &'static str, at: &'static str, label: &'static str) -> Field {
+    Field { name, at, label }
+}
+
+fn model(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+    let layers = shown.layers;
+    let counts = ["1", "2", "3", "4"].map(|count| (count.to_owned(), count.to_owned()));
+    let context = |side: u32| match (side, 2 * side + 1) {
+        (0, _) => ("0".to_owned(), "none".to_owned()),
+        (_, width) => (width.to_string(), format!("{width} frames, {side} on each side")),
+    };
+    vec![
+        field("plan[layers][cell]", "model.cell", "Recurrent cell").choice(
+            word(CELLS, &layers.cell),
+            options(CELLS),
+            setter(plan, |plan, text: String| plan.layers.cell = meant(CELLS, &text).unwrap_or_default()),
+        ),
+        field("plan[hidden]", "model.hidden", "Hidden units of each layer").number(
+            f64::from(shown.hidden),
+            (1.0, 2048.0),
+            true,
+            setter(plan, |plan, value| plan.hidden = value as u32),
+        ),
+        field("plan[layers][layers]", "model.layers", "Recurrent layers").choice(
+            &layers.layers.to_string(),
+            counts.into(),
+            setter(plan, |plan, text: String| plan.layers.layers = text.parse().unwrap_or(1)),
+        ),
+        tick(
+            "plan[layers][bidirectional]".to_owned(),
+            "Each layer reads both ways",
+            layers.bidirectional,
+            setter(plan, |plan, value| plan.layers.bidirectional = value),
+        ),
+        field("plan[layers][context]", "model.context", "A convolution before them, over").choice(
+            &layers.context.to_string(),
+            (0..=15).map(context).collect(),
+            setter(plan, |plan, text: String| plan.layers.context = text.parse().unwrap_or(0)),
+        ),
+        tick(
+            "plan[layers][normalize]".to_owned(),
+            "Layer norm before the output layer",
+            layers.normalize,
+            setter(plan, |plan, value| plan.layers.normalize = value),
+        ),
+    ]
+}
+
+fn warm_start(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+    vec![
+        field("plan[epochs]", "warm_start.epochs", "Passes").number(
+            f64::from(shown.epochs),
+            (0.0, 1000.0),
+            true,
+            setter(plan, |plan, value| plan.epochs = value as u32),
+        ),
+        field("plan[batch]", "warm_start.batch", "Utterances in a batch").number(
+            f64::from(shown.batch),
+            (1.0, 1024.0),
+            true,
+            setter(plan, |plan, value| plan.batch = value as u32),
+        ),
+        field("plan[warm_rate]", "warm_start.learning_rate", "Learning rate").number(
+            shown.warm_rate,
+            (0.0, 1.0),
+            false,
+            setter(plan, |plan, value| plan.warm_rate = value),
+        ),
+    ]
+}
+
+fn clipping(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+    vec![
+        field("plan[steps][clipping]", "", "A unit's gradient is brought to the clip C").choice(
+            word(CLIPPINGS, &shown.steps.clipping),
+            options(CLIPPINGS),
+            setter(plan, |plan, text: String| plan.steps.clipping = meant(CLIPPINGS, &text).unwrap_or_default()),
+        ),
+        hint("The noise is z times C in each, and so is the price."),
+    ]
+}
+
+fn hint(text: &'static str) -> AnyView {
+    view! { <p class="hint">{text}</p> }.into_any()
+}
+
+fn steps(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+    let of = shown.steps;
+    vec![
+        field("plan[step]", "optimizer", "Optimizer").choice(
+            word(STEPS, &shown.step),
+            options(STEPS),
+            setter(plan, |plan, text: String| plan.step = meant(STEPS, &text).unwrap_or(Step::Adam)),
+        ),
+        field("plan[learning_rate]", "learning_rate", "Learning rate").number(
+            shown.learning_rate,
+            (0.0, 1000.0),
+            false,
+            setter(plan, |plan, value| plan.learning_rate = value),
+        ),
+        only(
+            plan,
+            |plan| plan.step == Step::Sgd,
+            vec![field("plan[steps][momentum]", "momentum", "Momentum").number(
+                of.momentum,
+                (0.0, 1.0),
+                false,
+                setter(plan, |plan, value| plan.steps.momentum = value),
+            )],
+        ),
+        field("plan[steps][shape]", "schedule", "The learning rate over the rounds").choice(
+            word(SHAPES, &of.shape),
+            options(SHAPES),
+            setter(plan, |plan, text: String| plan.steps.shape = meant(SHAPES, &text).unwrap_or_default()),
+        ),
+        only(
+            plan,
+            |plan| plan.steps.shape != Shape::Constant,
+            vec![
+                field("plan[steps][warmup]", "schedule.warmup", "Rounds in which it rises first").number(
+                    f64::from(of.warmup),
+                    (0.0, 99_999.0),
+                    true,
+                    setter(plan, |plan, value| plan.steps.warmup = value as u32),
+                ),
+                field("plan[steps][last]", "schedule.final", "Part of it that is left in the last round").number(
+                    of.last,
+                    (0.0, 1.0),
+                    false,
+                    setter(plan, |plan, value| plan.steps.last = value),
+                ),
+            ],
+        ),
+        field(
+            "plan[steps][averaging]",
+            "averaging.decay",
+            "Average the iterates: what an average keeps in each round, 0 for none",
+        )
+        .number(of.averaging, (0.0, 1.0), false, setter(plan, |plan, value| plan.steps.averaging = value)),
+        field("plan[steps][precision]", "exchange.precision", "Vectors travel in").choice(
+            word(PRECISIONS, &of.precision),
+            options(PRECISIONS),
+            setter(plan, |plan, text: String| plan.steps.precision = meant(PRECISIONS, &text).unwrap_or_default()),
+        ),
+        field("plan[evaluate_every]", "evaluate_every", "Measure every so many rounds").number(
+            f64::from(shown.evaluate_every),
+            (1.0, 10_000.0),
+            true,
+            setter(plan, |plan, value| plan.evaluate_every = value as u32),
+        ),
+        frozen(plan, shown),
+    ]
+}
+
+/// The parts of the model, each to be left alone or not.
+fn frozen(plan: RwSignal<Plan>, shown: &Plan) -> AnyView {
+    let mut frozen = shown.frozen;
+    let parts = Part::ALL.map(|part| {
+        let there = Memo::new(move |_| plan.read().layers.model(1).parts().contains(part));
+        let set = Callback::new(move |value| plan.update(|plan| *plan.frozen.of(part) = value));
+        let tick = tick(format!("plan[frozen][{}]", part.name()), said::part(part), *frozen.of(part), set);
+        view! { <div hidden=move || !there.get()>{tick}</div> }.into_any()
+    });
+    view! {
+        <div class="field">
+            <span>"Left as the warm start made it"</span>
+            {Vec::from(parts)}
+            {Wrong::at("train")}
+            <small>"What is not trained gets no noise and does not travel; the price stays."</small>
+        </div>
+    }
+    .into_any()
+}
+
+fn selection(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+    let of = shown.trials.clone();
+    vec![
+        tick(
+            "plan[trials][on]".to_owned(),
+            "In every round each private party tries several settings, and only the best leaves",
+            of.on,
+            setter(plan, |plan, value| plan.trials.on = value),
+        ),
+        Wrong::at("selection"),
+        only(
+            plan,
+            |plan| plan.trials.on,
+            vec![
+                field("plan[trials][rates]", "selection.candidates", "Learning rates to try")
+                    .words(of.rates, setter(plan, |plan, value| plan.trials.rates = value)),
+                field("plan[trials][clips]", "selection.clips", "Clips to try, as parts of each party's own")
+                    .words(of.clips, setter(plan, |plan, value| plan.trials.clips = value)),
+                field("plan[trials][mean]", "selection.stopping", "Runs that count, on average").number(
+                    of.mean,
+                    (1.0, 1000.0),
+                    false,
+                    setter(plan, |plan, value| plan.trials.mean = value),
+                ),
+                field("plan[trials][most]", "selection.most_runs", "Runs that are made, however many count").number(
+                    f64::from(of.most),
+                    (2.0, 1000.0),
+                    true,
+                    setter(plan, |plan, value| plan.trials.most = value as u16),
+                ),
+                field("plan[trials][shape]", "selection.shape", "How many count is drawn").choice(
+                    word(DRAWN, &of.shape),
+                    options(DRAWN),
+                    setter(plan, |plan, text: String| plan.trials.shape = meant(DRAWN, &text).unwrap_or_default()),
+                ),
+                field("plan[trials][development]", "selection.development", "Public utterances that judge the runs")
+                    .number(
+                        f64::from(of.development),
+                        (1.0, 2000.0),
+                        true,
+                        setter(plan, |plan, value| plan.trials.development = value as u32),
+                    ),
+                hint("A round pays for the best of these runs: more than for one, less than for all."),
+            ],
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::{CELLS, CLIPPINGS, DRAWN, PRECISIONS, SHAPES, STEPS, Table, meant};
+
+    /// A word of a form is the word of the plan's own text, and means the choice again.
+    fn agrees<T: Serialize + Copy + PartialEq + std::fmt::Debug>(table: &Table<T>) {
+        for (choice, word, _) in table {
+            assert_eq!(serde_json::to_value(choice).expect("it has a word"), **word);
+            assert_eq!(meant(table, word), Some(*choice));
+        }
+    }
+
+    #[test]
+    fn every_choice_is_posted_by_the_word_that_a_plan_is_read_by() {
+        agrees(CELLS);
+        agrees(CLIPPINGS);
+        agrees(STEPS);
+        agrees(SHAPES);
+        agrees(PRECISIONS);
+        for (shape, word, _) in DRAWN {
+            assert_eq!(word.parse(), Ok(*shape));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a spec does, in words: for the planner, for the facts of a proposed job, and for the steward who is asked to approve it.
+
+use undertone_api::id::DatasetId;
+use undertone_api::job::Charge;
+use undertone_api::job::dp_sgd::{
+    Arm, Cell, Clipping, Model, Noise, Optimizer, Part, Parts, Precision, Rounds, Schedule, Selection, Spec,
+};
+use undertone_privacy::Event;
+
+use crate::words;
+
+/// A part of a model.
+pub(super) const fn part(part: Part) -> &'static str {
+    match part {
+        Part::Context => "the convolution",
+        Part::Layer1 => "the first recurrent layer",
+        Part::Layer2 => "the second recurrent layer",
+        Part::Layer3 => "the third recurrent layer",
+        Part::Layer4 => "the fourth recurrent layer",
+        Part::Normalize => "the layer norm",
+        Part::Output => "the output layer",
+    }
+}
+
+fn parts(parts: Parts) -> String {
+    words::listed(&parts.iter().map(part).collect::<Vec<_>>())
+}
+
+/// What leaves a private party when, and what is paid for it each time.
+pub(super) fn leaves(local_steps: u32, selects: bool) -> String {
+    let steps = words::count(local_steps.into());
+    match (local_steps, selects) {
+        (0 | 1, _) => "After every round one noisy mean gradient leaves; 1 release is paid each time.".to_owned(),
+        (_, false) => {
+            format!("After every {steps} local steps one update leaves; {steps} releases are paid each time.")
+        }
+        (_, true) => format!(
+            "After every {steps} local steps one update leaves, that of the best run; a choice among runs of {steps} \
+             releases is paid each time."
+        ),
+    }
+}
+
+/// The model's layers.
+pub(super) fn model(model: &Model) -> String {
+    let cell = if model.cell == Cell::Gru { "GRU" } else { "LSTM" };
+    let layers = if model.layers == 1 { cell.to_owned() } else { format!("{} layers of {cell}", model.layers) };
+    let context = model.context.map_or_else(String::new, |frames| format!("convolution over {frames} frames, "));
+    let ways = if model.bidirectional { " in both directions" } else { "" };
+    let norm = if model.normalize { ", layer norm" } else { "" };
+    let hidden = words::count(model.hidden.into());
+    let classes = match model.classes {
+        Some(classes) => format!("{} classes", words::count(classes.into())),
+        None => "as many classes as the data have".to_owned(),
+    };
+    format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}")
+}
+
+/// How a series of rounds goes, from the number of rounds to what may be missing.
+pub(super) fn rounds(rounds: &Rounds) -> String {
+    let mut said = vec![words::plural(rounds.rounds.into(), "round")];
+    if rounds.sends_updates() {
+        said.push(format!("{} local steps in each", words::count(rounds.local_steps.into())));
+    }
+    said.extend(after(rounds));
+    if let Some(train) = rounds.train {
+        said.push(format!("only {} trained", parts(train)));
+    }
+    said.extend(bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
+    format!(
+        "{}; a round waits {} and goes on with {}",
+        said.join(", "),
+        words::duration(f64::from(rounds.deadline_seconds)),
+        words::plural(rounds.quorum.into(), "submission")
+    )
+}
+
+/// What is done with what is released: post-processing.
+fn after(rounds: &Rounds) -> Vec<String> {
+    let rate = words::number(rounds.optimizer.learning_rate());
+    let step = match rounds.optimizer {
+        Optimizer::Sgd { momentum, .. } => {
+            format!("SGD, learning rate {rate}, momentum {}", words::number(momentum))
+        }
+        Optimizer::Adam { .. } => format!("Adam, learning rate {rate}"),
+        Optimizer::DpAdam { .. } => format!("Adam freed of the noise's variance, learning rate {rate}"),
+    };
+    let falls = |how: &str, warmup: u32, last: f64| {
+        let first = if warmup > 0 {
+            format!("rising for {}, then ", words::plural(warmup.into(), "round"))
+        } else {
+            String::new()
+        };
+        format!("{first}falling {how} to {} of it", words::percent(last))
+    };
+    let schedule = match rounds.schedule {
+        Schedule::Constant => None,
+        Schedule::Linear { warmup, r#final } => Some(falls("in a straight line", warmup, r#final)),
+        Schedule::Cosine { warmup, r#final } => Some(falls("along a cosine", warmup, r#final)),
+    };
+    let averaging = rounds.averaging.map(|ema| format!("iterates averaged with decay {}", words::number(ema.decay)));
+    [Some(step), schedule, averaging].into_iter().flatten().collect()
+}
+
+const fn bits(precision: Precision) -> Option<u32> {
+    match precision {
+        Precision::F32 => None,
+        Precision::Bf16 => Some(16),
+        Precision::Int8 => Some(8),
+    }
+}
+
+/// What is tried in secret.
+pub(super) fn selection(selection: &Selection) -> String {
+    format!(
+        "the best of {} with {}, of which a secret number counts, {} on average; judged by {}",
+        words::plural(u64::from(selection.most_runs.get()), "run"),
+        words::plural(selection.candidates.len() as u64, "setting"),
+        words::number((selection.runs().mean() * 10.0).round() / 10.0),
+        words::plural(selection.development.into(), "public utterance"),
+    )
+}
+
+fn clipped(noise: &Noise) -> String {
+    let clip = words::number(noise.clip);
+    match noise.clipping {
+        Clipping::Flat => format!("cut as a whole to a norm of {clip}"),
+        Clipping::PerLayer => format!("cut part by part, together to a norm of at most {clip}"),
+        Clipping::Automatic => format!("scaled to a norm just under {clip}"),
+    }
+}
+
+/// What the owner of a dataset lets happen by approving, sentence by sentence: what leaves, how often, made how, at what cost.
+/// Nothing of data that pay nothing: what is done with those is said elsewhere.
+pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let exact = charge.is_none_or(|charge| charge.event == Event::NonPrivate);
+    let (Some(party), false) = (spec.party(dataset), exact) else { return lines };
+    let (Some(rounds), Some(noise)) = (spec.rounds(Arm::Private), &party.noise) else { return lines };
+    let unit = words::unit(spec.unit);
+    lines.push(format!(
+        "{} There are {} of that, and up to {} more that must be paid again after a crash.",
+        leaves(rounds.local_steps, spec.selection.is_some()),
+        words::plural(rounds.rounds.into(), "round"),
+        words::count(spec.spare_releases.into()),
+    ));
+    lines.push(format!(
+        "Each release is a sum over a secret random sample, with each {unit} in it at a chance of {}: of every {unit}'s \
+         gradient, {}, with Gaussian noise of {} times that norm.",
+        words::number(party.sampling_rate.get()),
+        clipped(noise),
+        words::number(noise.noise_multiplier.get()),
+    ));
+    if let Some(choice) = &spec.selection {
+        lines.push(format!(
+            "Every round is tried several times: {}. The other runs never leave the site, and the price of a round is that \
+             of the choice.",
+            selection(choice)
+        ));
+    }
+    if let Some(train) = rounds.train {
+        lines.push(format!("Only {} learns from these data; of the rest of the model nothing leaves.", parts(train)));
+    }
+    if let Some(bits) = bits(rounds.exchange.precision) {
+        lines.push(format!(
+            "It travels in {bits} bits a number, rounded at random once the noise is in it: that costs no privacy."
+        ));
+    }
+    lines.push(format!("What is done with it afterwards costs nothing more: {}.", after(rounds).join(", ")));
+    lines
+}
+
+/// How every private party clips, where that is not as a whole.
+pub(super) fn clipping(spec: &Spec) -> Option<String> {
+    let all = spec.participants.iter().filter_map(|party| party.noise);
+    let unusual = all.map(|noise| noise.clipping).find(|clipping| *clipping != Clipping::Flat)?;
+    Some(match unusual {
+        Clipping::PerLayer => "each trained part by itself, together to the clip".to_owned(),
+        _ => "normalized to just under the clip, long gradients and short ones".to_owned(),
+    })
+}
+
+#[cfg(all(test, feature = "ssr"))]
+mod tests {
+    use undertone_api::job::Kind as _;
+    use undertone_api::job::dp_sgd::{Cell, Clipping, Ema, Part, Precision, Schedule, Spec};
+
+    use super::{consent, leaves, model, rounds};
+    use crate::fixture;
+    use crate::kind::dp_sgd::Plan;
+
+    fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
+        let (datasets, standings) = (fixture::datasets(), fixture::standings());
+        let mut plan = Plan::first(&datasets, &standings).expect("there are datasets");
+        change(&mut plan);
+        let spec = plan.spec(&datasets).expect("every number is in range");
+        assert_eq!(spec.check(&datasets), Vec::new());
+        spec
+    }
+
+    #[test]
+    fn what_leaves_is_said_with_how_often_and_at_what_price() {
+        assert_eq!(leaves(1, false), "After every round one noisy mean gradient leaves; 1 release is paid each time.");
+        assert_eq!(leaves(20, false), "After every 20 local steps one update leaves; 20 releases are paid each time.");
+    }
+
+    #[test]
+    fn a_steward_reads_every_option_in_words() {
+        let mut spec = spec(|plan| (plan.steps.local, plan.trials.on) = (20, true));
+        let private = spec.private.as_mut().expect("the first plan has a private arm");
+        private.train = Some([Part::Output].into_iter().collect());
+        private.exchange.precision = Precision::Int8;
+        private.averaging = Some(Ema { decay: 0.99 });
+        private.schedule = Schedule::Cosine { warmup: 2, r#final: 0.1 };
+        for noise in spec.participants.iter_mut().filter_map(|party| party.noise.as_mut()) {
+            noise.clipping = Clipping::Automatic;
+        }
+        let datasets = fixture::datasets();
+        let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
+        let said = consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+        for words in [
+            "After every 20 local steps one update leaves, that of the best run",
+            "40 rounds of that, and up to 4 more",
+            "scaled to a norm just under 1",
+            "the best of 20 runs with 3 settings",
+            "Only the output layer learns",
+            "8 bits a number",
+            "rising for 2 rounds, then falling along a cosine to 10.0 % of it",
+            "iterates averaged with decay 0.99",
+        ] {
+            assert!(said.contains(words), "{words:?} is not in {said}");
+        }
+        let lead = spec.participants[0].dataset;
+        assert_eq!(consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");
+    }
+
+    #[test]
+    fn a_plain_job_is_said_plainly() {
+        let plain = spec(|_| ());
+        assert_eq!(model(&plain.model), "LSTM with 200 hidden units, as many classes as the data have");
+        let private = rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));
+        assert!(private.starts_with("40 rounds, Adam, learning rate 0.002; a round waits 10 minutes"), "{private}");
+        let more = spec(|plan| {
+            plan.layers.cell = Cell::Gru;
+            plan.layers.layers = 2;
+            plan.layers.context = 5;
+            plan.layers.bidirectional = true;
+        });
+        assert!(
+            model(&more.model).starts_with("convolution over 5 frames, 2 layers of GRU in both directions with 200")
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! Questions: the jobs that ask people, and the page where their questions are answered.
+
+mod answer;
+mod give;
+#[cfg(test)]
+mod tests;
+
+use leptos::prelude::*;
+use undertone_api::id::ConsortiumId;
+use undertone_api::member::Member;
+use undertone_api::question::{Asking, AskingJob};
+
+pub(crate) use answer::annotate;
+
+use super::nothing;
+use crate::answer::part::{KAPPA, said_kappa};
+use crate::component::said::StateMark;
+use crate::screen::{Desk, Place, Sheet, screen};
+use crate::{path, viewer, words};
+
+/// The list.
+pub(crate) fn questions() -> AnyView {
+    screen(Place::Questions, async |desk| {
+        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let asking = desk.backend.asking(consortium).await?;
+        let invite = viewer::attests(member, consortium).then(|| give::invite(consortium));
+        let list = if asking.is_empty() {
+            let plan = viewer::researches(member)
+                .then(|| view! { <p><a class="button primary" href=path::plan(consortium)>"Plan a job"</a></p> });
+            let text = "A job of active learning asks people for labels, and stands here while it does. Only questions that several \
+                        people asked reach this page, each once, after their sites have paid for showing them.";
+            nothing(text, plan)
+        } else {
+            table(&desk, member, consortium, &asking)
+        };
+        Ok(Sheet::new("Questions", view! { {list}{invite} }))
+    })
+}
+
+fn table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
+    let (answers, reads) = (viewer::answers(member), viewer::reads_questions(member));
+    let rows = asking.iter().map(|AskingJob { summary: job, asking }| {
+        let part = if asking.asked == 0 { 0.0 } else { asking.answered as f64 / asking.asked as f64 * 100.0 };
+        let to = if answers { path::annotate(consortium, job.id) } else { path::job(consortium, job.id) };
+        let more = reads.then(|| {
+            view! {
+                <br/><small>{answers.then(|| view! { <a href=path::job(consortium, job.id)>"The job"</a>" · " })}
+                    {give::files(desk.backend.as_ref(), job.id, "file")}</small>
+            }
+        });
+        view! {
+            <tr>
+                <th scope="row"><a href=to>{job.title.clone()}</a>{more}</th>
+                <td data-label="state"><StateMark state=job.state/></td>
+                <td data-label="round">{round(asking)}</td>
+                <td data-label="answered" class="rounds">
+                    <svg class="rounds-bar" width="96" height="6" aria-hidden="true">
+                        <rect class="gauge-track" width="100%" height="6" rx="3"></rect>
+                        <rect class="gauge-spent" width=format!("{part:.1}%") height="6" rx="3"></rect>
+                    </svg>
+                    <span>{format!("{} of {}", words::count(asking.answered), words::count(asking.asked))}</span>
+                </td>
+                <td data-label="by">{by(asking)}</td>
+                <td data-label="agreement"><span>{asking.agreement.map_or_else(|| "–".into_any(), |kappa| view! { <abbr title=KAPPA>"κ"</abbr>" "{said_kappa(kappa)} }.into_any())}</span></td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards">
+            <thead><tr>
+                <th scope="col">"Job"</th><th scope="col">"State"</th><th scope="col">"Round"</th><th scope="col">"Answered, of those asked"</th>
+                <th scope="col">"By"</th><th scope="col">"Agreement"</th>
+            </tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+/// Which round it is in, or what it waits for.
+fn round(asking: &Asking) -> String {
+    if asking.pools < asking.pools_awaited {
+        return format!("pools of {} of {} sites", asking.pools, asking.pools_awaited);
+    }
+    format!("{} of {} done", asking.rounds_done, asking.rounds)
+}
+
+fn by(asking: &Asking) -> String {
+    match asking.annotators {
+        0 => "nobody yet".to_owned(),
+        1 => format!("1 person, {}", words::plural(asking.annotations, "answer")),
+        n => format!("{n} people, {}", words::plural(asking.annotations, "answer")),
+    }
+}

@@ -1,0 +1,80 @@
+//! Where a job's questions are answered: the question, the labels, and how to answer beside them.
+
+use leptos::prelude::*;
+use serde::Deserialize;
+use undertone_api::id::{JobId, QuestionId};
+use undertone_api::question::{Label, Queue};
+
+use super::give;
+use crate::answer::Answering;
+use crate::answer::part::{At, buttons};
+use crate::call::native;
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, viewer};
+
+/// What a browser without a script carries in the address.
+#[derive(Debug, Default, Deserialize)]
+struct Carried {
+    #[serde(default)]
+    trail: String,
+    #[serde(default)]
+    first: Option<QuestionId>,
+}
+
+/// The page.
+pub(crate) fn annotate() -> AnyView {
+    screen(Place::Questions, async |desk| {
+        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let job: JobId = desk.id("job")?;
+        let carried = crate::query::parse::<Carried>(&desk.query).unwrap_or_default();
+        let at = At::new(consortium, job, &carried.trail, carried.first);
+        let queue = desk.backend.queue(job).await?;
+        let turn = native::turn(desk.backend.as_ref(), &queue, &at, "").await?;
+        let first = native::text(&turn)?;
+        let buttons = buttons(&queue.labels);
+        let others = viewer::reads_questions(member)
+            .then(|| give::section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member)));
+        let title = queue.title.clone();
+        let body = view! {
+            <p><a href=path::questions(consortium)>"All questions"</a></p>
+            <div class="annotate">
+                <div class="annotate-main"><Answering first>{buttons}</Answering></div>
+                {beside(&queue)}
+            </div>
+            {others}
+        };
+        Ok(Sheet::new(title, body).with_keys(&[
+            ("1 2 …", "give the label with that key"),
+            ("u", "unsure: read it, and cannot tell"),
+            ("s", "skip: leave it to others"),
+            ("z", "take the last answer back"),
+        ]))
+    })
+}
+
+/// How to answer, and what the labels mean.
+fn beside(queue: &Queue) -> AnyView {
+    let paragraphs = queue.guidelines.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
+    let paragraphs: Vec<_> = paragraphs.map(|text| view! { <p>{text.to_owned()}</p> }).collect();
+    let explained = |label: &&Label| !label.hint.is_empty();
+    let labels: Vec<_> = queue
+        .labels
+        .iter()
+        .filter(explained)
+        .map(|label| view! { <div><dt>{label.name.clone()}</dt><dd>{label.hint.clone()}</dd></div> })
+        .collect();
+    let none = paragraphs.is_empty() && labels.is_empty();
+    view! {
+        <aside class="annotate-beside" aria-label="How to answer">
+            <details open>
+                <summary>"How to answer"</summary>
+                {none.then(|| view! { <p class="hint">"The job says nothing about how to answer."</p> })}
+                <div class="guidelines">{paragraphs}</div>
+                {(!labels.is_empty()).then(|| view! { <dl class="label-hints">{labels}</dl> })}
+                <p class="hint">"Unsure says that you read it and no label can be told, and counts as an answer. A skip does not. \
+                    Others know you by a number of this job only."</p>
+            </details>
+        </aside>
+    }
+    .into_any()
+}

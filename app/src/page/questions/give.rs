@@ -1,0 +1,78 @@
+//! Taking questions and answers away, bringing labels that were given elsewhere, and bringing in people who answer.
+
+use leptos::prelude::*;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::question::{ExportFormat, Label};
+
+use crate::backend::Backend;
+use crate::component::form::{Field, post};
+
+/// The links to a job's questions with their answers, in every form.
+pub(super) fn files(backend: &dyn Backend, job: JobId, class: &'static str) -> AnyView {
+    let files = [
+        (ExportFormat::Jsonl, "JSON Lines", "jsonl"),
+        (ExportFormat::Csv, "CSV", "csv"),
+        (ExportFormat::LabelStudio, "Label Studio (JSON)", "json"),
+    ];
+    let links = files.map(|(format, name, ending)| {
+        let href = backend.questions_file(job, format);
+        view! { <a class=class href=href download=format!("questions-{job}.{ending}")>{name}</a>" " }
+    });
+    links.collect_view().into_any()
+}
+
+/// The files of the questions, and for who may the form that takes labels in.
+pub(super) fn section(
+    backend: &dyn Backend,
+    consortium: ConsortiumId,
+    job: JobId,
+    labels: &[Label],
+    imports: bool,
+) -> AnyView {
+    let import = imports.then(|| import(consortium, job, labels));
+    view! {
+        <section class="panel"><h2>"Take away, or bring"</h2>
+            <p class="hint">"Every question that was asked, with its answers, annotators by number."</p>
+            <div class="actions">{files(backend, job, "button")}</div>
+            {import}
+        </section>
+    }
+    .into_any()
+}
+
+fn import(consortium: ConsortiumId, job: JobId, labels: &[Label]) -> AnyView {
+    let hidden = vec![("consortium", consortium.to_string()), ("job", job.to_string())];
+    let example = labels.first().map_or("…", |label| label.name.as_str());
+    let example = serde_json::json!({ "text": "the question, to the letter", "label": example }).to_string();
+    let form = post(
+        "import-labels",
+        hidden,
+        view! {
+            <label class="field"><span>"Labels, as JSON Lines or as Label Studio exports them"</span>
+                <textarea name="labels" rows="6" required class="mono" spellcheck="false" placeholder=example></textarea>
+                <small>"Each finds its question by the text, to the letter, in the open round. Up to 1 MB here; larger files by "<code>{format!("POST /api/v1/jobs/{job}/questions/import")}</code>"."</small>
+            </label>
+            <Field name="name" label="Who gave them" least=0 help="All labels under one name are one person’s; empty, they are yours."/>
+            <button type="submit">"Bring these labels"</button>
+        },
+    );
+    view! { <details class="more"><summary>"Bring labels that were given elsewhere"</summary>{form}</details> }
+        .into_any()
+}
+
+/// The form that makes a link for somebody who only answers.
+pub(super) fn invite(consortium: ConsortiumId) -> AnyView {
+    let form = post(
+        "invite-annotator",
+        vec![("consortium", consortium.to_string())],
+        view! {
+            <ul class="consequences">
+                <li>"Whoever opens the link first may answer the questions of every job of the consortium, and sees nothing else of it."</li>
+                <li>"Each job knows them by a number only. The link works once and is shown once."</li>
+            </ul>
+            <Field name="label" label="For whom" help="A note for you."/>
+            <button type="submit" class="primary">"Make a link"</button>
+        },
+    );
+    view! { <details class="more"><summary>"Invite somebody to answer"</summary>{form}</details> }.into_any()
+}

@@ -1,0 +1,158 @@
+//! A job's report, to be read, printed and kept: the same on the page and in a file that needs nothing else.
+
+mod arms;
+mod costs;
+mod facts;
+mod learning;
+mod membership;
+
+use leptos::prelude::*;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::report::ReportFile;
+
+use super::audit;
+use crate::component::chart::still;
+use crate::component::form::post;
+use crate::component::said::StateMark;
+use crate::screen::{Place, Sheet, screen};
+use crate::{asset, kind, path, words};
+
+/// The page.
+pub(crate) fn report() -> AnyView {
+    screen(Place::Jobs, async |desk| {
+        let consortium = desk.consortium()?.id;
+        let id: JobId = desk.id("job")?;
+        let report = desk.backend.report(id).await?;
+        let links =
+            Links { consortium, file: desk.backend.report_file(id), document: desk.backend.report_document(id) };
+        Ok(Sheet::new("Report", sheet(&report, Some(&links))))
+    })
+}
+
+/// The report as a file of its own: no script, no font, no picture from anywhere.
+pub fn document(report: &ReportFile) -> String {
+    let owner = Owner::new();
+    let body = owner.with(|| sheet(report, None).to_html());
+    let title = escaped(&format!("Report · {}", report.job.title));
+    let style = style();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <meta name=\"color-scheme\" content=\"light dark\"/><title>{title}</title><style>{style}</style></head>\
+         <body><main id=\"main\" class=\"document\"><h1>Report</h1>{body}</main></body></html>\n"
+    )
+}
+
+/// The style sheet without what it would load.
+fn style() -> String {
+    let sheet = asset::assets().iter().find(|asset| asset.path == asset::STYLE).map_or(&[][..], |asset| asset.bytes);
+    let text = String::from_utf8_lossy(sheet);
+    text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("@font-face")).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Where the page leads; the file leads nowhere.
+struct Links {
+    consortium: ConsortiumId,
+    file: String,
+    document: String,
+}
+
+fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
+    let job = &report.job;
+    let title = match links {
+        Some(links) => view! { <a href=path::job(links.consortium, job.id)>{job.title.clone()}</a> }.into_any(),
+        None => job.title.clone().into_any(),
+    };
+    let learning = learning::Of::new(report);
+    let figures = kind::figures(report.spec(), &report.measurements);
+    let figures = figures.iter().filter(|figure| !figure.lines.is_empty()).map(still).collect_view();
+    let audits = (!report.audits.is_empty()).then(|| {
+        view! {
+            <section class="panel"><h2>"One-run audit"</h2>
+                {audit::table(&report.audits, false, report.made_at)}
+                <p class="hint">"The audit guesses which canaries were in the data from every vector that was released. It can "<em>"disprove"</em>" a \
+                    claim: a measured bound above it means that what was released is not what was paid for. It can never prove \
+                    one: below the claim a sharper attack may still be possible, and perfect guesses show no more than about the \
+                    logarithm of their number. Of claims beyond that it says nothing."</p>
+            </section>
+        }
+    });
+    view! {
+        <p class="lead">{title}", a job of "{report.consortium.name.clone()}". "<StateMark state=job.state/></p>
+        <div class="report">
+            <section class="panel answer"><h2>"What came of it"</h2>
+                {learning.as_ref().map_or_else(|| arms::headline(report), learning::Of::headline)}
+                <dl class="facts">
+                    <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
+                    {job.started_at.map(|at| view! { <div><dt>"Began"</dt><dd>{words::exact(at)}</dd></div> })}
+                    {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd>{words::exact(at)}</dd></div> })}
+                    <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div>
+                    {report.reason.clone().map(|why| view! { <div><dt>"Why it ended so"</dt><dd>{why}</dd></div> })}
+                    <div><dt>"This report"</dt><dd>{words::exact(report.made_at)}", "<code>{report.format.clone()}</code></dd></div>
+                </dl>
+                {links.map(|links| actions(report, links))}
+            </section>
+            {match &learning {
+                Some(learning) if learning.is_told() => learning.sections(),
+                _ => view! {
+                    {arms::tables(report)}
+                    <section class="charts" aria-label="Learning curves">{figures}</section>
+                }.into_any(),
+            }}
+            {membership::section(report)}
+            {audits}
+            {costs::section(report)}
+            {facts::sections(report, links.map(|links| links.consortium))}
+        </div>
+    }
+    .into_any()
+}
+
+fn actions(report: &ReportFile, links: &Links) -> AnyView {
+    let id = report.job.id;
+    let hidden = vec![("consortium", links.consortium.to_string()), ("job", id.to_string())];
+    let again = post(
+        "propose-again",
+        hidden,
+        view! {
+            <p class="hint">"Makes a new proposal of exactly this job. Its owners are asked anew and it is paid for anew; nothing runs before they agree. It can be cancelled."</p>
+            <button type="submit">"Propose again"</button>
+        },
+    );
+    view! {
+        <div class="actions">
+            <a class="button primary" href=links.document.clone() download=format!("report-{id}.html")>"Download to read"</a>
+            <a class="button" href=links.file.clone() download=format!("report-{id}.json")>"Download to repeat (JSON)"</a>
+        </div>
+        <details class="more"><summary>"Repeat this job"</summary>{again}</details>
+    }
+    .into_any()
+}
+
+/// An arm, as the tables name it.
+fn arm_title(arm: &str) -> String {
+    match arm {
+        "public" => "Public only".to_owned(),
+        "open" => "Public + open private".to_owned(),
+        "private" => "Public + private by DP-SGD".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// A difference in points of a percent, with its sign.
+fn points(difference: f64) -> String {
+    let text = format!("{:+.2}", difference * 100.0);
+    text.replace('-', "−")
+}
+
+/// An interval of rates, in percent.
+fn between([low, high]: [f64; 2]) -> String {
+    format!("{:.1} to {:.1} %", low * 100.0, high * 100.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The arms side by side on every test set, and in one sentence.
+
+use leptos::prelude::*;
+use undertone_api::report::{Compared, ReportFile};
+
+use super::{arm_title, points};
+use crate::words;
+
+/// What the job showed, in the words of its first test set.
+pub(super) fn headline(report: &ReportFile) -> AnyView {
+    let Some(private) = report.comparison.iter().find(|one| one.arm == "private") else {
+        let text = match report.comparison.first() {
+            Some(one) => {
+                format!("{} of the frames of {} are classified right.", words::percent(one.accuracy), one.test)
+            }
+            None => "Nothing was measured.".to_owned(),
+        };
+        return view! { <p class="headline">{text}</p> }.into_any();
+    };
+    let test = private.test.clone();
+    let text = match (private.recovered, private.difference) {
+        (Some(share), _) => format!(
+            "On {test} the private arm gains {} of what open pooling gains: {} points beyond public data alone.",
+            share_said(share),
+            points(private.difference.unwrap_or_default())
+        ),
+        (None, Some(difference)) => format!(
+            "On {test} the private arm is {} points from public data alone, at {}.",
+            points(difference),
+            words::percent(private.accuracy)
+        ),
+        (None, None) => {
+            format!("On {test} the private arm classifies {} of the frames right.", words::percent(private.accuracy))
+        }
+    };
+    let others = report.comparison.iter().filter(|one| one.arm == "private" && one.test != test);
+    let others: Vec<String> = others
+        .filter_map(|one| Some(format!("{}: {} points from public data alone", one.test, points(one.difference?))))
+        .collect();
+    view! {
+        <p class="headline">{text}</p>
+        {(!others.is_empty()).then(|| view! { <p>{others.join("; ")}"."</p> })}
+    }
+    .into_any()
+}
+
+/// One table for every test set, and one of the time.
+pub(super) fn tables(report: &ReportFile) -> AnyView {
+    let mut tests: Vec<&str> = Vec::new();
+    for one in &report.comparison {
+        if !tests.contains(&one.test.as_str()) {
+            tests.push(&one.test);
+        }
+    }
+    if tests.is_empty() {
+        return ().into_any();
+    }
+    let tables = tests.iter().map(|test| table(test, report.comparison.iter().filter(|one| one.test == *test)));
+    view! {
+        <section class="panel"><h2>"The arms, side by side"</h2>
+            {tables.collect_view()}
+            {time(report)}
+            <p class="hint">"Every arm starts from the public one. What open pooling gains is its accuracy less that of public data alone; \
+                the share is how much of that another arm gains too. Differences are in points of a percent of the frames."</p>
+        </section>
+    }
+    .into_any()
+}
+
+fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
+    let (mut frames, mut lines) = (0, Vec::new());
+    for one in rows {
+        frames = one.frames;
+        lines.push(view! {
+            <tr>
+                <th scope="row">{arm_title(&one.arm)}</th>
+                <td data-label="right" class="number"><strong>{format!("{:.2} %", one.accuracy * 100.0)}</strong></td>
+                <td data-label="loss" class="number">{format!("{:.3}", one.loss)}</td>
+                <td data-label="difference" class="number">{one.difference.map_or_else(|| "–".to_owned(), points)}</td>
+                <td data-label="of the gain" class="number">{one.recovered.map_or_else(|| "–".to_owned(), share_said)}</td>
+            </tr>
+        });
+    }
+    view! {
+        <table class="cards result">
+            <caption>{format!("{test}, {} frames", words::count(frames))}</caption>
+            <thead><tr>
+                <th scope="col">"Trained on"</th>
+                <th scope="col" class="number">"Frames right"</th>
+                <th scope="col" class="number">"Loss, nats"</th>
+                <th scope="col" class="number">"From public only"</th>
+                <th scope="col" class="number">"Of open pooling’s gain"</th>
+            </tr></thead>
+            <tbody>{lines.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+/// What each arm took, where the lead has told.
+fn time(report: &ReportFile) -> AnyView {
+    let first = report.comparison.first().map(|one| one.test.clone());
+    let timed = report.comparison.iter().filter(|one| Some(&one.test) == first.as_ref());
+    let rows: Vec<_> = timed
+        .filter_map(|one| {
+            let seconds = one.seconds?;
+            let (noun, count) = (if one.arm == "public" { "epoch" } else { "round" }, f64::from(one.rounds.max(1)));
+            Some(view! {
+                <tr>
+                    <th scope="row">{arm_title(&one.arm)}</th>
+                    <td data-label="took" class="number">{words::duration(seconds)}</td>
+                    <td data-label="in" class="number">{words::plural(one.rounds.into(), noun)}</td>
+                    <td data-label="each" class="number">{format!("{:.2} s", seconds / count)}</td>
+                </tr>
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return ().into_any();
+    }
+    view! {
+        <table class="cards">
+            <caption>"Time at the lead participant, waiting for the others included"</caption>
+            <thead><tr><th scope="col">"Arm"</th><th scope="col" class="number">"Took"</th><th scope="col" class="number">"In"</th><th scope="col" class="number">"Each"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+/// A share of a gain. A loss is not a share of one.
+fn share_said(share: f64) -> String {
+    if share < 0.0 { "none, it loses".to_owned() } else { format!("{:.0} %", share * 100.0) }
+}

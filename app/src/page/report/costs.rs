@@ -1,0 +1,80 @@
+//! What the job cost the people in each dataset, for a recording and for a speaker.
+
+use leptos::prelude::*;
+use undertone_api::report::{How, Level, PartyCost, ReportFile};
+
+use crate::page::ledger::event;
+use crate::words;
+
+/// Every dataset that was charged.
+pub(super) fn section(report: &ReportFile) -> AnyView {
+    if report.privacy.is_empty() {
+        let only_public = "Only public data were used, or nothing was reserved: nobody’s privacy was spent.";
+        return view! { <section class="panel"><h2>"What it cost"</h2><p class="headline">{only_public}</p></section> }
+            .into_any();
+    }
+    view! {
+        <section class="panel"><h2>"What it cost the people in the data"</h2>
+            {report.privacy.iter().map(party).collect_view()}
+            <p class="hint">"The level that the job protected is what the ledgers count and the certificate certifies. The other one is worked out \
+                here for whoever asks about it, and no budget knows it."</p>
+        </section>
+    }
+    .into_any()
+}
+
+fn party(cost: &PartyCost) -> AnyView {
+    let levels = cost.levels.iter().map(|one| level(one, cost.delta)).collect_view();
+    view! {
+        <div class="cost">
+            <h3>{cost.dataset_name.clone()}", "{cost.organization_name.clone()}</h3>
+            {if cost.levels.is_empty() {
+                view! { <p>"No ε is told: the dataset has no budget, which is what δ comes from."</p> }.into_any()
+            } else {
+                view! { <div class="figures">{levels}</div> }.into_any()
+            }}
+            <p class="hint">{format!(
+                "{} of {}{}.",
+                words::plural(cost.releases, "release"),
+                event(&cost.event),
+                cost.clip.map_or_else(String::new, |clip| format!(", each unit’s part cut to length {}", words::number(clip)))
+            )}</p>
+            {(cost.in_the_clear > 0).then(|| view! {
+                <p class="in-the-clear">{format!(
+                    "{} left in the clear besides, for the comparison with open pooling. No ε covers them, at any level.",
+                    words::plural(cost.in_the_clear, "exact release")
+                )}</p>
+            })}
+        </div>
+    }
+    .into_any()
+}
+
+fn level(level: &Level, delta: Option<f64>) -> AnyView {
+    let unit = words::unit(level.unit);
+    let title = match level.how {
+        How::Protected => format!("For each {unit}, which the job protects"),
+        How::Group { .. } | How::Part => format!("For each {unit}, which it does not protect"),
+    };
+    let number = match level.epsilon {
+        Some(epsilon) => {
+            let delta = delta.map_or_else(String::new, |delta| format!(" at δ {}", words::delta(delta)));
+            view! {
+                <p class="figure-number" class:bad-text=!level.meaningful>
+                    <abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(epsilon)}</strong>{delta}
+                </p>
+            }
+            .into_any()
+        }
+        None => view! { <p class="figure-number bad-text">"no meaningful bound"</p> }.into_any(),
+    };
+    let ledger = level.renyi.filter(|renyi| level.epsilon.is_none_or(|tight| tight < *renyi));
+    view! {
+        <div class="figure">
+            <p class="figure-title">{title}</p>
+            {number}
+            <p class="hint">{level.said.clone()}{ledger.map(|renyi| format!(" The ledgers, which must add it to other jobs, count ε {}.", words::epsilon(renyi)))}</p>
+        </div>
+    }
+    .into_any()
+}

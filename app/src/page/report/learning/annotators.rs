@@ -1,0 +1,48 @@
+//! The people who answered, by number, and how they agree.
+
+use leptos::prelude::*;
+use undertone_api::job::active_learning::Report as Found;
+
+use crate::answer::part::{KAPPA, said_kappa};
+use crate::words;
+
+/// How people agree, and a row for each; nothing where nobody answered.
+pub(super) fn section(found: &Found) -> AnyView {
+    if found.annotators.is_empty() {
+        return ().into_any();
+    }
+    let percent = |part: Option<f64>| part.map_or_else(|| "–".to_owned(), words::percent);
+    let rows = found.annotators.iter().map(|one| {
+        view! {
+            <tr>
+                <th scope="row">{format!("Annotator {}", one.annotator)}</th>
+                <td data-label="answers" class="number">{words::count(one.annotations)}</td>
+                <td data-label="agrees" class="number">{percent(one.agreement)}</td>
+                <td data-label="right" class="number">{percent(one.accuracy)}</td>
+            </tr>
+        }
+    });
+    let rows = rows.collect_view();
+    let kappa = match found.agreement {
+        Some(kappa) => {
+            view! { <p class="headline-small"><abbr title=KAPPA>"Agreement κ"</abbr>" "{said_kappa(kappa)}</p> }
+                .into_any()
+        }
+        None => view! { <p class="headline-small">"No two people answered the same question."</p> }.into_any(),
+    };
+    view! {
+        <section class="panel"><h2>"Who answered, and how they agree"</h2>
+            {kappa}
+            <table class="cards">
+                <thead><tr>
+                    <th scope="col">"Who"</th><th scope="col" class="number">"Answers"</th>
+                    <th scope="col" class="number">"Gave the label that held"</th><th scope="col" class="number">"Right, as estimated"</th>
+                </tr></thead>
+                <tbody>{rows}</tbody>
+            </table>
+            <p class="hint">"Numbers are of this job and say nothing elsewhere. How often somebody is right is estimated from how they agree with \
+                the others, label by label (Dawid and Skene 1979); it is known of nobody who answered alone."</p>
+        </section>
+    }
+    .into_any()
+}

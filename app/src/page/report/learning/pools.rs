@@ -1,0 +1,89 @@
+//! The pools: how many questions each gate let through, at which ε and δ; and how often queries are asked.
+
+use leptos::prelude::*;
+use undertone_api::job::active_learning::{PoolResult, Report as Found};
+
+use super::Of;
+use crate::component::drawing::{Bars, shortened};
+use crate::words;
+
+/// Most gates that are marked in a drawing; the table above it has all.
+const MARKS: usize = 4;
+
+/// Every pool with its price, and the distribution of frequencies.
+pub(super) fn section(of: &Of<'_>, found: &Found) -> AnyView {
+    if found.pools.is_empty() && found.frequency.is_empty() {
+        return ().into_any();
+    }
+    let rows = found.pools.iter().map(|pool| row(of, pool)).collect_view();
+    let frequencies = frequencies(of, found);
+    view! {
+        <section class="panel"><h2>"What was asked of whom, and what it cost"</h2>
+            <table class="cards">
+                <thead><tr>
+                    <th scope="col">"Dataset"</th><th scope="col" class="number">"Questions"</th>
+                    <th scope="col" class="number">"β"</th><th scope="col" class="number">"k"</th>
+                    <th scope="col">"Protects each"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th>
+                </tr></thead>
+                <tbody>{rows}</tbody>
+            </table>
+            <p class="hint">"Each row of a log was kept with probability β, in secret, and a text left only if at least k kept rows ask it. \
+                That is paid once, before it leaves; everything else in this report follows from what left, from answers and from public data, \
+                and costs nothing more."</p>
+        </section>
+        {frequencies.map(|bars| view! { <section class="charts few" aria-label="How often queries are asked">{bars.draw().show()}</section> })}
+    }
+    .into_any()
+}
+
+fn row(of: &Of<'_>, pool: &PoolResult) -> AnyView {
+    let epsilon = pool.epsilon.map_or_else(|| "public".to_owned(), words::epsilon);
+    let delta = pool.delta.map_or_else(|| "–".to_owned(), words::delta);
+    let unit = if pool.epsilon.is_some() { words::unit(pool.unit) } else { "nobody: public data" };
+    view! {
+        <tr>
+            <th scope="row">{of.name(pool.dataset)}</th>
+            <td data-label="questions" class="number">{words::count(pool.queries)}</td>
+            <td data-label="β" class="number">{words::number(pool.sampling_rate)}</td>
+            <td data-label="k" class="number">{words::count(pool.threshold.into())}</td>
+            <td data-label="protects each">{unit}</td>
+            <td data-label="ε" class="number">{epsilon}</td>
+            <td data-label="δ" class="number">{delta}</td>
+        </tr>
+    }
+    .into_any()
+}
+
+/// How many queries are asked how often, with the gates' thresholds.
+fn frequencies(of: &Of<'_>, found: &Found) -> Option<Bars> {
+    if found.frequency.is_empty() {
+        return None;
+    }
+    let shown = of.spec.participants.iter().any(|party| party.gate.is_some_and(|gate| gate.shows_counts()));
+    let (note, name) = if shown {
+        ("Of the counts that the sites paid for showing: kept rows of released questions.", "released questions")
+    } else {
+        ("Of the lead’s public log. A text needs about k/β rows to pass a gate.", "queries of the lead’s log")
+    };
+    let chosen = of.chosen();
+    let marks = chosen.iter().take(MARKS).map(|gate| {
+        let least = if shown { f64::from(gate.threshold) } else { f64::from(gate.threshold) / gate.rate };
+        let name = shortened(&gate.name, 20);
+        (least, format!("{name}: k {} at β {}", gate.threshold, words::number(gate.rate)))
+    });
+    let bar = |one: &undertone_api::job::active_learning::Frequency| {
+        (one.occurrences as f64, one.occurrences.saturating_mul(2) as f64, one.queries)
+    };
+    Some(Bars {
+        title: "How often queries are asked".to_owned(),
+        file: "frequencies".to_owned(),
+        note: note.to_owned(),
+        x: "occurrences".to_owned(),
+        y: "distinct queries".to_owned(),
+        name: name.to_owned(),
+        counts: found.frequency.iter().map(bar).collect(),
+        outline: None,
+        log: true,
+        marks: marks.collect(),
+    })
+}

@@ -1,0 +1,71 @@
+//! The report of an active-learning job, on the page and as a file.
+
+use crate::fixture::{ASKED, ASKING, CONSORTIUM, render, report_of};
+use crate::page::report::document;
+use crate::path;
+
+#[tokio::test]
+async fn a_report_says_what_answers_taught_what_gates_cost_and_who_agrees() {
+    let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
+    for said in [
+        "of the examples are classified right after",
+        "with the golden set alone it was",
+        "Accuracy against labels",
+        "Uncertainty of the questions not yet asked",
+        "Accuracy against β and k",
+        "Questions that pass, and δ, against β and k",
+        "As chosen, β 0.25 and k 20: ",
+        "Of those tried whose δ is at most 10⁻⁶, none comes to more.",
+        "Accuracy against budget, β 0.25",
+        "k 10, chosen",
+        "Chosen for helpdesk-north: β 0.1, k 10; helpdesk-south: β 0.25, k 20.",
+        "No text was shown that fewer than k kept rows ask",
+        "How often queries are asked",
+        "Annotator 3",
+        "What was asked of whom, and what it cost",
+        "was kept with probability β, in secret",
+    ] {
+        assert!(page.contains(said), "the report does not say {said:?}: {page}");
+    }
+    assert!(
+        !page.contains("The arms, side by side") && !page.contains("of the frames"),
+        "nothing is said of another kind"
+    );
+    assert!(!page.contains("NaN") && !page.contains("inf"), "every number is one");
+}
+
+#[tokio::test]
+async fn every_drawing_can_be_heard_read_and_taken_away_as_numbers_and_picture() {
+    let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
+    let drawings = page.matches("<figure class=\"chart still").count();
+    assert_eq!(drawings, 9, "a curve, a histogram, two heat maps, four rates, the frequencies");
+    assert_eq!(page.matches("download=\"").count() - 2, 2 * drawings, "each has two files, the report two of its own");
+    for drawing in page.split("<figure class=\"chart still").skip(1) {
+        let label = drawing.split("aria-label=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        assert!(label.len() > 20 && label.ends_with('.'), "{label:?}");
+        assert!(drawing.contains("<table") && drawing.contains("data:image/svg+xml;base64,"));
+    }
+}
+
+#[tokio::test]
+async fn a_report_of_a_job_that_still_asks_shows_its_curve_so_far() {
+    let page = render(&path::report(CONSORTIUM, ASKING), true, "").await;
+    assert_eq!(page.status, 200);
+    assert!(
+        page.body.contains("Nothing is reported yet.") && page.body.contains("Accuracy, held-out turns"),
+        "{}",
+        page.body
+    );
+}
+
+#[tokio::test]
+async fn the_file_has_every_drawing_and_needs_nothing() {
+    let file = document(&report_of(ASKED).await);
+    for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
+        assert!(!file.contains(foreign), "{foreign}");
+    }
+    for link in file.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(link.starts_with("data:text/csv") || link.starts_with("data:image/svg+xml"), "{link}");
+    }
+    assert_eq!(file.matches("<figure class=\"chart still").count(), 9);
+}

@@ -1,0 +1,82 @@
+//! The report as a browser without wasm sees it, and as a file.
+
+use super::document;
+use crate::fixture::{CONSORTIUM, FINISHED, PROPOSED, RUNNING, render, report_of, send};
+use crate::path;
+
+/// With `UNDERTONE_PAGES` set to a folder, the file is also written there, to be looked at.
+fn keep(page: &str) {
+    if let Ok(folder) = std::env::var("UNDERTONE_PAGES") {
+        std::fs::write(std::path::Path::new(&folder).join("report-file.html"), page)
+            .expect("the folder can be written");
+    }
+}
+
+#[tokio::test]
+async fn a_report_says_what_came_of_every_arm_and_what_it_cost_at_both_levels() {
+    let page = render(&path::report(CONSORTIUM, FINISHED), true, "").await.body;
+    for said in [
+        "The arms, side by side",
+        "the private arm gains",
+        "Public + open private",
+        "Of open pooling’s gain",
+        "Membership inference, arm by arm",
+        "one speaker",
+        "One-run audit",
+        "It can never prove",
+        "For each speaker, which the job protects",
+        "For each record, which it does not",
+        "replaced",
+        "The whole spec, as it was signed",
+        "Digests of private data",
+        "Seeds of sampling and noise",
+        "action=\"/ui/propose-again\"",
+        "/jobs/again",
+    ] {
+        assert!(page.contains(said), "the report does not say {said:?}: {page}");
+    }
+    let job = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
+    assert!(job.contains(&format!("href=\"{}\"", path::report(CONSORTIUM, FINISHED))), "the job leads to its report");
+}
+
+#[tokio::test]
+async fn a_report_of_a_job_that_is_not_over_says_what_is_missing() {
+    for (job, missing) in [(RUNNING, "The final result"), (PROPOSED, "The certificate")] {
+        let page = render(&path::report(CONSORTIUM, job), true, "").await;
+        assert_eq!(page.status, 200);
+        assert!(page.body.contains("What is not here, and why") && page.body.contains(missing), "{}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn the_file_needs_nothing_and_runs_nothing() {
+    let file = document(&report_of(FINISHED).await);
+    keep(&file);
+    for foreign in ["<script", "src=", "url(", "<link", "<form", "@import", "javascript:", "http-equiv"] {
+        assert!(!file.contains(foreign), "{foreign} in {file}");
+    }
+    // Nothing leads anywhere but the tables' own files.
+    for link in file.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(link.starts_with("data:text/csv"), "{link}");
+    }
+    assert!(file.contains("</svg>") && file.contains("<style>") && file.ends_with("</html>\n"));
+}
+
+#[tokio::test]
+async fn a_title_cannot_bring_its_own_markup_into_the_file() {
+    let mut report = report_of(FINISHED).await;
+    report.job.title = "</title><script>alert(1)</script>".to_owned();
+    let file = document(&report);
+    assert!(!file.contains("<script"), "{file}");
+}
+
+#[tokio::test]
+async fn propose_again_leads_to_the_new_job() {
+    let came = send("propose-again", &format!("consortium={CONSORTIUM}&job={FINISHED}"), true).await;
+    assert_eq!(
+        (came.status.as_u16(), came.location()),
+        (302, path::job(CONSORTIUM, PROPOSED).as_str()),
+        "{}",
+        came.body
+    );
+}

@@ -1,0 +1,144 @@
+//! Which sampling rates and thresholds keep which promise: the table from which a gate for private questions is chosen. It is
+//! arithmetic and knows of no consortium; it can be printed and kept.
+
+use leptos::prelude::*;
+use serde::Deserialize;
+use undertone_api::plan::thresholds::{Asked, Line, csv};
+
+use crate::component::chart::percent_encoded;
+use crate::path;
+use crate::screen::{Place, Sheet, screen};
+use crate::words;
+
+/// What the page's own form puts into its address.
+#[derive(Debug, Default, Deserialize)]
+struct Query {
+    #[serde(default)]
+    epsilon: String,
+    #[serde(default)]
+    delta: String,
+    #[serde(default)]
+    rate: String,
+}
+
+/// The table.
+pub(crate) fn thresholds() -> AnyView {
+    screen(Place::Jobs, async |desk| {
+        desk.member()?;
+        let query: Query = crate::query::parse(&desk.query).unwrap_or_default();
+        let asked = Asked::parse(&query.epsilon, &query.delta, &query.rate);
+        let made = asked.and_then(|asked| asked.lines().map(|lines| (asked, lines)));
+        let body = match made {
+            Ok((asked, lines)) => table(&asked, &lines),
+            Err(error) => view! { <p class="notice bad" role="alert">{format!("No table: {error}.")}</p> }.into_any(),
+        };
+        Ok(Sheet::new(
+            "Thresholds for private questions",
+            view! {
+                <p class="lead">"How often a text must be asked before it may be shown, so that nobody’s single row matters."</p>
+                {body}
+                {form(&query)}
+                {meaning()}
+            },
+        ))
+    })
+}
+
+fn table(asked: &Asked, lines: &[Line]) -> AnyView {
+    let heads = asked.rates.iter().map(|rate| view! { <th scope="col" class="number">"β "{words::number(*rate)}</th> });
+    let groups = asked.epsilons.iter().map(|epsilon| {
+        let own = lines.iter().filter(|line| line.epsilon.total_cmp(epsilon).is_eq());
+        let rows = own.map(|line| row(line, &asked.rates)).collect_view();
+        let span = asked.rates.len() + 1;
+        view! {
+            <tbody>
+                <tr><th scope="rowgroup" colspan=span.to_string()>
+                    "ε "{words::number(*epsilon)}<small>" · rates up to "{words::number((1e4 * -(-epsilon).exp_m1()).floor() / 1e4)}</small>
+                </th></tr>
+                {rows}
+            </tbody>
+        }
+    });
+    let file = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&csv(lines)));
+    view! {
+        <section class="panel">
+            <div class="scroll">
+                <table class="dense thresholds">
+                    <caption>"Least threshold k: by the published bound / by the exact divergence"</caption>
+                    <thead><tr><th scope="col">"δ"</th>{heads.collect_view()}</tr></thead>
+                    {groups.collect_view()}
+                </table>
+            </div>
+            <p class="take"><a href=file download="thresholds.csv">"Save as CSV"</a></p>
+        </section>
+    }
+    .into_any()
+}
+
+fn row(line: &Line, rates: &[f64]) -> AnyView {
+    let cells = rates.iter().map(|rate| {
+        let text = line.at(*rate).map_or_else(
+            || "–".to_owned(),
+            |one| format!("{} / {}", words::count(one.threshold), words::count(one.threshold_tight)),
+        );
+        view! { <td class="number">{text}</td> }
+    });
+    view! { <tr><th scope="row">{words::delta(line.delta)}</th>{cells.collect_view()}</tr> }.into_any()
+}
+
+/// Other numbers: a plain form that puts them into the address.
+fn form(query: &Query) -> AnyView {
+    let field = |name: &'static str, label: &'static str, usual: &'static str, value: &str| {
+        let value = value.to_owned();
+        view! {
+            <label class="field"><span>{label}</span>
+                <input type="text" name=name value=value placeholder=usual maxlength="200" autocomplete="off"/>
+            </label>
+        }
+    };
+    view! {
+        <section class="panel other-numbers">
+            <h2>"Other numbers"</h2>
+            <form class="stack" method="get" action=path::THRESHOLDS>
+                {field("epsilon", "ε, with commas between", "0.25, 0.5, 0.75, 1", &query.epsilon)}
+                {field("delta", "δ", "1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10", &query.delta)}
+                {field("rate", "Sampling rates β", "0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6", &query.rate)}
+                <p><button type="submit">"Show these"</button></p>
+            </form>
+        </section>
+    }
+    .into_any()
+}
+
+fn meaning() -> AnyView {
+    view! {
+        <section class="panel">
+            <h2>"How to read it"</h2>
+            <p>"Every row of a log is kept with the chance β, in secret. A text is shown when at least k kept rows have it. Then one row \
+                more or less in the log changes what is seen by at most ε and δ."</p>
+            <p>"The first number of an entry is the least k by the published bound (Li, Qardaji and Su 2012, Theorem 5), the second by the \
+                exact divergence. Both hold when counts are shown beside the texts. Where texts alone are shown, the exact number holds \
+                too, and rates beyond 1 − exp(−ε), for which this table has no entry, become possible."</p>
+            <p>"Who protects users instead of rows, of whom each may have u texts, pays u times ε, and δ for every one of them; the \
+                planner counts that."</p>
+            <p>"A site makes the same table with "<code>"undertone-worker thresholds"</code>"."</p>
+        </section>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{fixture, path};
+
+    #[tokio::test]
+    async fn the_table_is_there_with_its_file_and_for_other_numbers() {
+        let usual = fixture::render(path::THRESHOLDS, true, "").await.body;
+        assert!(usual.contains("13 / 10") && usual.contains("117 / 98"), "{usual}");
+        assert!(usual.contains("download=\"thresholds.csv\"") && usual.contains("data:text/csv"));
+        let other = fixture::render("/thresholds?epsilon=0.25&delta=1e-6&rate=0.2", true, "").await.body;
+        assert!(other.contains("52 / 35") && !other.contains("13 / 10"), "{other}");
+        let wrong = fixture::render("/thresholds?rate=most", true, "").await.body;
+        assert!(wrong.contains("No table: `most` is not a number") && wrong.contains("value=\"most\""), "{wrong}");
+    }
+}

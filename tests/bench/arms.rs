@@ -1,36 +1,37 @@
-//! The table that matters, on real speech: public data only, with private data in the clear, with private data by DP-SGD.
+//! The table that matters, on real speech: public data only, with private data in the clear, with private data by DP-SGD, at
+//! several ε for records and for speakers; who can be recognized in each model; what was tried and what each brought.
 //!
 //! Public are 20 AN4 speakers, private 1 and 2 are 27 others each, private 3 is one LibriSpeech reader unlike the rest (six
-//! utterances to train, the rest to test). The whole product runs: server, four workers, two ledgers.
+//! utterances to train, the rest to test). Every cell is a job of the whole product: server, four workers, two ledgers. The
+//! warm start and the open arm are trained once: the lead's checkpoint of the one is laid into the work folder of every later
+//! job, as if it had been interrupted after it.
+//!
+//! `UNDERTONE_ARMS` chooses, comma-separated: `grid` (all that follow; what runs without a choice), `record:EPSILON`, `speaker:EPSILON`, `paper`
+//! (the step of *Sotto Voce*: z 0.0978, all in every batch); `audited` (one job with all arms, canaries and the product's
+//! own attacks); `ablation` (what was tried); `try:KEY=VALUE;...` (one more try at records and ε 10). `UNDERTONE_ARMS_RECIPE` changes the recipe of all of them: see [`recipe`].
+
+mod attack;
+mod cell;
+mod recipe;
+mod scene;
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::stage::{Corpus, Database, Holding, Plan, Rounds, Stage, Staged};
-use undertone_api::budget::NewBudget;
-use undertone_api::id::JobId;
-use undertone_api::job::{Job, Report as JobReport};
-use undertone_privacy::ledger::{GridKind, Headroom};
-use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, SamplingRate, calibrate};
+use support::stage::Staged;
+use undertone_api::job::Job;
+use undertone_api::job::dp_sgd::Arm;
+use undertone_api::report::ReportFile;
+use undertone_privacy::PrivacyUnit;
 
 use crate::report::{Outcome, Report};
+use attack::Attacker;
+use cell::{Cell, Noise};
+use recipe::Recipe;
+use scene::Scene;
 
-/// Senones of the labels' acoustic model.
-const CLASSES: &str = "5126";
-const OUTLIER: &str = "3331";
-const HIDDEN: u32 = 200;
-const WARM_EPOCHS: u32 = 12;
-const OPEN: Rounds = Rounds { rounds: 30, learning_rate: 4e-3, evaluate_every: 10, deadline_seconds: 3600, quorum: 4 };
-const PRIVATE: Rounds =
-    Rounds { rounds: 20, learning_rate: 1e-3, evaluate_every: 10, deadline_seconds: 3600, quorum: 4 };
-const CLIP: f64 = 1.0;
-/// q of every party.
-const RATE: f64 = 0.15;
 /// Longest that one job may take.
 const PATIENCE: Duration = Duration::from_hours(1);
-
-/// The unit that is protected, ε of each party for the private arm, δ.
-const RUNS: [(PrivacyUnit, f64, f64); 2] = [(PrivacyUnit::Record, 10.0, 1e-5), (PrivacyUnit::Speaker, 10.0, 1e-3)];
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()?;
@@ -38,113 +39,157 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 async fn measure(report: &mut Report) -> Staged<()> {
-    let Some(corpus) = Corpus::real() else {
-        return Err("the speech data are not there: set UNDERTONE_DATA to the folder that holds `speech/`".into());
-    };
+    let recipe = Recipe::from_environment()?;
+    let chosen = std::env::var("UNDERTONE_ARMS").unwrap_or_else(|_| "grid".to_owned());
+    let cells = cell::chosen(&chosen, &recipe)?;
+    say(
+        report,
+        json!({ "recipe": recipe.told(), "cells": cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>() }),
+    )?;
     let started = Instant::now();
-    let mut stage = set(&corpus).await?;
-    report.line(json!({ "step": "prepared", "seconds": started.elapsed().as_secs() })).map_err(|e| e.to_string())?;
-    for (unit, epsilon, delta) in RUNS {
-        // The comparison with open pooling once; the warm start is the same in both.
-        let open = unit == PrivacyUnit::Record;
-        let started = Instant::now();
-        let z = noise(epsilon, delta)?;
-        let job = launch(&mut stage, unit, z, delta, open).await?;
-        let job = stage.finish(job, PATIENCE).await?;
-        tell(report, &job, unit, z, started.elapsed()).map_err(|error| error.to_string())?;
+    let mut scene = Scene::set().await?;
+    say(report, json!({ "step": "prepared", "seconds": started.elapsed().as_secs() }))?;
+
+    let started = Instant::now();
+    let (first, mut attacker) = shared(&mut scene, &recipe).await?;
+    tell_arms(report, "shared", &first)?;
+    for line in attacker.known("shared") {
+        say(report, line)?;
+    }
+    say(report, json!({ "step": "warm start and open arm", "seconds": started.elapsed().as_secs() }))?;
+
+    let mut failed = Vec::new();
+    for cell in &cells {
+        // What one cell asks and a worker does not do must not cost the others.
+        if let Err(error) = one(report, &mut scene, &mut attacker, cell, &first).await {
+            say(report, json!({ "cell": cell.name, "failed": error.to_string() }))?;
+            failed.push(cell.name.as_str());
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("no figures of {}", failed.join(", ")).into()) }
+}
+
+/// The job that trains what all cells share, its report, and an attacker who has its models.
+async fn shared(scene: &mut Scene, recipe: &Recipe) -> Staged<(ReportFile, Attacker)> {
+    let spec = recipe.shared(scene).await?;
+    let job = scene.launch("Warm start and open arm", spec, None).await?;
+    let lead = scene.lead_folder(job).await?;
+    // The public series is over when the first round of the next one is.
+    scene.stage.wait_until(job, PATIENCE, |job| job.summary.rounds_done >= 1).await?;
+    scene.warm = Some(std::fs::read(lead.join("public.checkpoint"))?);
+    let job = scene.stage.finish(job, PATIENCE).await?;
+    let file = report_of(scene, &job).await?;
+    let (start, open) = (scene.model(&job, Arm::Public).await?, scene.model(&job, Arm::Open).await?);
+    Ok((file, Attacker::new(scene, start, open)?))
+}
+
+/// One cell, from its noise to its figures.
+async fn one(
+    report: &mut Report,
+    scene: &mut Scene,
+    attacker: &mut Attacker,
+    cell: &Cell,
+    shared: &ReportFile,
+) -> Staged<()> {
+    let started = Instant::now();
+    scene.budget(cell.unit, cell.delta).await?;
+    let spec = cell.spec(scene).await?;
+    let job = scene.launch(&cell.name, spec, scene.warm.clone()).await?;
+    let job = scene.stage.finish(job, PATIENCE).await?;
+    let file = report_of(scene, &job).await?;
+    let took = started.elapsed();
+    let noise = match cell.noise {
+        Noise::OfEpsilon(epsilon) => json!({ "aimed_epsilon": epsilon }),
+        Noise::Fixed(z) => json!({ "fixed_noise_multiplier": z }),
+    };
+    say(
+        report,
+        json!({
+            "cell": cell.name, "unit": cell.unit, "delta": cell.delta, "noise": noise, "recipe": cell.recipe.told(),
+            "rounds": cell.recipe.rounds, "seconds": took.as_secs_f64(),
+        }),
+    )?;
+    for compared in &file.comparison {
+        let of_shared = |arm: &str| {
+            let same = |one: &&undertone_api::report::Compared| one.arm == arm && one.test == compared.test;
+            shared.comparison.iter().find(same).map(|one| one.accuracy)
+        };
+        if compared.arm != Arm::Private.series() && !cell.audited {
+            continue;
+        }
+        // Of the arms that were trained once, whichever job trained them.
+        let (public, open) = (of_shared("public"), of_shared("open"));
+        let difference = public.map(|public| compared.accuracy - public);
+        let gain = public.zip(open).map(|(public, open)| open - public).filter(|gain| *gain > 0.001);
+        say(
+            report,
+            json!({
+                "cell": cell.name, "arm": compared.arm, "test": compared.test, "frames": compared.frames,
+                "accuracy_percent": percent(compared.accuracy), "loss": compared.loss,
+                "points_from_public": difference.map(percent),
+                "recovered_percent": compared.recovered.or_else(|| Some(difference? / gain?)).map(percent),
+                "seconds": compared.seconds,
+            }),
+        )?;
+    }
+    for cost in &file.privacy {
+        let records = attacker.most_records_of_a_speaker(&cost.dataset_name);
+        let levels: Vec<_> = cost
+            .levels
+            .iter()
+            .map(|level| json!({ "unit": level.unit, "how": level.how, "epsilon": level.epsilon, "ledger_epsilon": level.renyi, "meaningful": level.meaningful }))
+            .collect();
+        say(
+            report,
+            json!({
+                "cell": cell.name, "party": cost.dataset_name, "event": cost.event, "clip": cost.clip, "releases": cost.releases,
+                "delta": cost.delta, "levels": levels,
+                "speaker_epsilon_by_true_counts": cell::speaker_epsilon(cell.unit, cost, records),
+                "most_records_of_a_speaker": records,
+            }),
+        )?;
+    }
+    let model = scene.model(&job, Arm::Private).await?;
+    for line in attacker.attack(&cell.name, cell.unit, &model) {
+        say(report, line)?;
+    }
+    for line in attack::on_canaries(&cell.name, &file) {
+        say(report, line)?;
     }
     Ok(())
 }
 
-/// The sites, their data and a policy that lets a measurement run.
-async fn set(corpus: &Corpus) -> Staged<Stage> {
-    let mut stage = Stage::set(Database::Sqlite, &["Public library", "Private 1", "Private 2", "Private 3"]).await?;
-    let an4 = |name: &str, visibility, range: &str| {
-        Holding::new(name, visibility, &["--subset", "an4-train", "--speaker-range", range, "--classes", CLASSES])
-    };
-    let reader = |name: &str, visibility, more: &[&str]| {
-        let mut holding = Holding::new(
-            name,
-            visibility,
-            &["--subset", "librispeech-test-other", "--speakers", OUTLIER, "--classes", CLASSES],
-        );
-        holding.choice.extend(more.iter().map(|word| (*word).to_owned()));
-        holding
-    };
-    let test = Holding::new("an4-test", "public", &["--subset", "an4-test", "--hold-out", "1", "--classes", CLASSES]);
-    let plans = [
-        vec![
-            an4("public", "public", "0..20"),
-            test,
-            reader("outlier-test", "public", &["--skip", "6", "--hold-out", "1"]),
-        ],
-        vec![an4("private-1", "open", "20..47")],
-        vec![an4("private-2", "open", "47..74")],
-        vec![reader("private-3", "open", &["--first", "6"])],
-    ];
-    for (site, holdings) in stage.sites.iter_mut().zip(plans) {
-        for holding in holdings {
-            site.prepare(corpus, holding)?;
-        }
-        for (from, to) in [
-            ("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 100.0"),
-            ("least_noise_multiplier = 0.5", "least_noise_multiplier = 0.1"),
-            ("[budget.record]\nepsilon = 8.0\ndelta = 1e-6", "[budget.record]\nepsilon = 100.0\ndelta = 1e-5"),
-            ("[budget.speaker]\nepsilon = 8.0\ndelta = 1e-6", "[budget.speaker]\nepsilon = 100.0\ndelta = 1e-3"),
-        ] {
-            site.edit_policy(from, to)?;
-        }
-    }
-    stage.open().await?;
-    Ok(stage)
+async fn report_of(scene: &Scene, job: &Job) -> Staged<ReportFile> {
+    Ok(scene.stage.operator.get(&format!("/jobs/{}/report", job.summary.id)).await?)
 }
 
-/// The least noise with which all rounds of the private arm cost `epsilon`.
-fn noise(epsilon: f64, delta: f64) -> Staged<f64> {
-    let headroom = Headroom::of_guarantee(Epsilon::new(epsilon)?, Delta::new(delta)?, &GridKind::Standard.orders());
-    let rate = SamplingRate::new(RATE)?;
-    Ok(calibrate::noise_for(&headroom, rate, u64::from(PRIVATE.rounds), Adjacency::AddRemove)?.get())
+fn tell_arms(report: &mut Report, cell: &str, file: &ReportFile) -> Staged<()> {
+    for compared in &file.comparison {
+        say(
+            report,
+            json!({
+                "cell": cell, "arm": compared.arm, "rounds": compared.rounds, "test": compared.test, "frames": compared.frames,
+                "accuracy_percent": percent(compared.accuracy), "loss": compared.loss,
+                "points_from_public": compared.difference.map(percent), "seconds": compared.seconds,
+            }),
+        )?;
+    }
+    Ok(())
 }
 
-async fn launch(stage: &mut Stage, unit: PrivacyUnit, z: f64, delta: f64, open: bool) -> Staged<JobId> {
-    let private = [("private-1", 1), ("private-2", 2), ("private-3", 3)];
-    for (name, site) in private {
-        let budget = NewBudget { unit, epsilon: Epsilon::new(100.0)?, delta: Delta::new(delta)? };
-        stage.sites[site].client.set_budget(stage.dataset(name).await?.id, &budget).await?;
-    }
-    let mut plan = Plan::new("Table 2", unit, HIDDEN, &stage.dataset("public").await?, WARM_EPOCHS)?
-        .lead_rate(RATE)?
-        .test("an4-test", stage.dataset("an4-test").await?.id)
-        .test("outlier", stage.dataset("outlier-test").await?.id)
-        .private(PRIVATE);
-    for (name, _) in private {
-        plan = plan.party(stage.dataset(name).await?.id, RATE, z, CLIP)?;
-    }
-    if open {
-        plan = plan.open(OPEN);
-    }
-    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
-    for (name, site) in private {
-        stage.sites[site].client.approve(job, stage.dataset(name).await?.id).await?;
-    }
-    Ok(job)
+fn say(report: &mut Report, line: serde_json::Value) -> Staged<()> {
+    report.line(line).map_err(|error| error.to_string().into())
 }
 
-fn tell(report: &mut Report, job: &Job, unit: PrivacyUnit, z: f64, took: Duration) -> Outcome {
-    let Some(JobReport::DpSgd(result)) = &job.report else { return Err("the job has no report".into()) };
-    for arm in &result.arms {
-        for test in &arm.tests {
-            report.line(json!({
-                "unit": unit, "arm": arm.arm, "rounds": arm.rounds, "test": test.test, "frames": test.frames,
-                "accuracy_percent": (test.accuracy * 1e4).round() / 100.0, "loss": test.loss, "seconds": arm.seconds,
-            }))?;
-        }
+/// Percent, or points of a percent, with two decimals.
+fn percent(part: f64) -> f64 {
+    (part * 1e4).round() / 100.0
+}
+
+/// How a unit is said in the choice of cells.
+const fn unit_word(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "record",
+        PrivacyUnit::Speaker | PrivacyUnit::User => "speaker",
     }
-    for party in job.participants.iter().filter(|party| party.charge.is_some()) {
-        report.line(json!({
-            "unit": unit, "party": party.dataset_name, "sampling_rate": RATE, "noise_multiplier": z, "clip": CLIP,
-            "releases": party.releases, "epsilon": party.epsilon_spent, "delta": party.delta,
-        }))?;
-    }
-    report.line(json!({ "unit": unit, "minutes": took.as_secs_f64() / 60.0, "parameters": result.parameters }))
 }

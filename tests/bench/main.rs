@@ -3,10 +3,14 @@
 //! line in [`MEASUREMENTS`].
 
 mod accounting;
+mod active_learning;
 mod arms;
 mod bundle;
+mod counting;
 mod crash;
+mod dp_growth;
 mod dp_step;
+mod exchange;
 mod ledger;
 mod report;
 mod simulation;
@@ -29,17 +33,41 @@ const MEASUREMENTS: &[Measurement] = &[
         what: "seconds to work out an epsilon, natively and in wasm, beside dp_accounting; an admission on a long ledger",
         run: accounting::run,
     },
-    Measurement { name: "arms", what: "the three arms on real speech: accuracy, epsilon, minutes", run: arms::run },
+    Measurement {
+        name: "active_learning",
+        what: "what sampling and k cost a classifier of real queries; uncertainty beside chance at equal labels; seconds",
+        run: active_learning::run,
+    },
+    Measurement {
+        name: "arms",
+        what: "the three arms on real speech, at several epsilon: accuracy, who can be recognized, minutes; what was tried",
+        run: arms::run,
+    },
     Measurement { name: "bundle", what: "what a browser loads, in bytes: as it is, and compressed", run: bundle::run },
+    Measurement {
+        name: "counting",
+        what: "rows a second and memory of the counting pass, beside DuckDB and Apache DataSketches; what estimates are worth",
+        run: counting::run,
+    },
     Measurement {
         name: "crash",
         what: "epsilon after killed workers and servers, against none killed",
         run: crash::run,
     },
     Measurement {
+        name: "dp_growth",
+        what: "how a private step's cost grows with batch, frames and classes, beside a plain one's",
+        run: dp_growth::run,
+    },
+    Measurement {
         name: "dp_step",
-        what: "frames a second of a private step, beside a plain one of the same model",
+        what: "frames a second and memory of a private step, beside a plain one, burn's, PyTorch's and Opacus'",
         run: dp_step::run,
+    },
+    Measurement {
+        name: "exchange",
+        what: "bytes and seconds of a round over a slow line, in 32, 16 and 8 bits, packed and not, and after a break",
+        run: exchange::run,
     },
     Measurement {
         name: "ledger",

@@ -42,7 +42,8 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
     for view in &audits {
         let said = &view.statement;
         assert_eq!(said.releases, u64::from(ROUNDS), "{said:?}");
-        assert_eq!((said.finding.trials.len(), said.finding.attacks.len()), (2, 2), "{said:?}");
+        // Two attacks on the finished model, one on the public model that it began as.
+        assert_eq!((said.finding.trials.len(), said.finding.attacks.len()), (2, 3), "{said:?}");
         // An honest site is blocked less than once in a thousand runs.
         assert_ne!(view.verdict, Verdict::Disproved, "{said:?}");
         assert!(view.assessment.blocking <= view.assessment.tight && view.assessment.tight <= view.assessment.claim);
@@ -67,7 +68,7 @@ async fn it_costs_little(stage: &mut Stage, audited: &Job) -> Staged<()> {
     scene::approve(stage, plain).await?;
     let plain = stage.finish(plain, JOB).await?;
     let cost = |job: &Job| -> Option<(f64, f64)> {
-        let Report::DpSgd(report) = job.report.as_ref()?;
+        let Report::DpSgd(report) = job.report.as_ref()? else { return None };
         let private = report.arms.last()?;
         Some((private.seconds / f64::from(ROUNDS), private.tests.first()?.accuracy))
     };

@@ -7,6 +7,8 @@ mod crash;
 mod dashboard;
 mod demo;
 mod federated;
+mod line;
+mod questions;
 mod refusal;
 mod scene;
 mod simulation;

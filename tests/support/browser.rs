@@ -34,7 +34,10 @@ use tempfile::TempDir;
 use crate::process::{Process, ProcessError};
 
 /// How long a page may take to show what is waited for. Generous, because tests share their machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a page is left alone before it is asked again.
+const PACE: Duration = Duration::from_millis(50);
 
 /// What the browser is looked at on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +150,15 @@ impl Browser {
     /// # Errors
     /// If there is none, or something lies over it.
     pub async fn click(&self, selector: &str) -> Result<(), BrowserError> {
-        let element = self.find(selector).await?;
-        element.click().await.map_err(|source| failed(format!("clicking {selector}"), source))
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.find(selector).await?.click().await {
+                Ok(()) => return Ok(()),
+                // The page was being left when the element was found.
+                Err(source) if between_pages(&source) && Instant::now() < deadline => tokio::time::sleep(PACE).await,
+                Err(source) => return Err(failed(format!("clicking {selector}"), source)),
+            }
+        }
     }
 
     /// Waits for a field and replaces what is in it by typing.
@@ -200,7 +210,7 @@ impl Browser {
     /// returned last.
     ///
     /// # Errors
-    /// If the script throws.
+    /// If the script still throws after that time; pages that are just being left may throw before.
     pub async fn until(
         &self,
         script: &str,
@@ -210,15 +220,18 @@ impl Browser {
     ) -> Result<Result<Value, Value>, BrowserError> {
         let deadline = Instant::now() + within;
         loop {
-            let value = self.run(script, arguments.clone()).await?;
-            if enough(&value) {
-                return Ok(Ok(value));
+            let late = Instant::now() > deadline;
+            match self.client.execute(script, arguments.clone()).await {
+                Ok(value) if enough(&value) => return Ok(Ok(value)),
+                Ok(value) if late => return Ok(Err(value)),
+                Err(source) if late || !between_pages(&source) => {
+                    return Err(failed("running a script in the page", source));
+                }
+                Ok(_) | Err(_) => {}
             }
-            if Instant::now() > deadline {
-                return Ok(Err(value));
-            }
-            // The page tells nobody when it changes: ask again at its own pace.
-            self.run_async("requestAnimationFrame(() => arguments[arguments.length - 1](null))").await?;
+            // The page tells nobody when it changes. A script that waits in the page itself would never be answered
+            // when the page it waits in is left.
+            tokio::time::sleep(PACE).await;
         }
     }
 
@@ -250,16 +263,13 @@ impl Browser {
         let log = self.client.issue_cmd(console::Read).await;
         log.map(|log| console::complaints(&log)).map_err(|source| failed("reading the console", source))
     }
+}
 
-    /// Runs a script that ends by calling its last argument.
-    async fn run_async(&self, script: &str) -> Result<(), BrowserError> {
-        match self.client.execute_async(script, Vec::new()).await {
-            Ok(_) => Ok(()),
-            // The page went to another one meanwhile.
-            Err(CmdError::Standard(error)) if error.error == fantoccini::error::ErrorStatus::JavascriptError => Ok(()),
-            Err(source) => Err(failed("waiting for the page", source)),
-        }
-    }
+/// Whether a script failed only because its page was being left for another one.
+fn between_pages(error: &CmdError) -> bool {
+    use fantoccini::error::ErrorStatus::{JavascriptError, ScriptTimeout, StaleElementReference, UnknownError};
+    matches!(error, CmdError::Standard(error)
+        if matches!(error.error, JavascriptError | ScriptTimeout | StaleElementReference | UnknownError))
 }
 
 fn failed(doing: impl Into<String>, source: CmdError) -> BrowserError {
@@ -351,6 +361,11 @@ mod tests {
         let profile = browser._profile.path().to_string_lossy().into_owned();
         assert!(users_of(&profile) > 0);
         drop(browser);
+        // Killed processes stay in the list until their parent has noticed.
+        let patience = Instant::now() + Duration::from_secs(10);
+        while users_of(&profile) > 0 && Instant::now() < patience {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         assert_eq!(users_of(&profile), 0);
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! What the end-to-end tests and the measurements stand on: finding the programs, starting and killing them, and a real
 //! browser, a REST client, and a consortium on stage. A scenario belongs in `integration/`.
 
+pub mod annotator;
 pub mod browser;
 pub mod client;
 pub mod engine;
+pub mod line;
 pub mod port;
 pub mod process;
 pub mod simulation;
 pub mod stage;
+pub mod wire;
 pub mod workspace;

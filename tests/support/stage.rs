@@ -3,9 +3,11 @@
 
 mod corpus;
 mod database;
+mod log;
 mod plan;
 mod site;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,6 +26,7 @@ use crate::{port, workspace};
 
 pub use corpus::Corpus;
 pub use database::Database;
+pub use log::{LABELS, QueryLog, truth};
 pub use plan::{Plan, Rounds};
 pub use site::{Holding, Site};
 
@@ -113,9 +116,25 @@ impl Stage {
         Ok(stage)
     }
 
+    /// Somebody who may answer questions and nothing else, invited and come.
+    ///
+    /// # Errors
+    /// When the invitation is not taken.
+    pub async fn annotator(&self, name: &str) -> Staged<Client> {
+        let purpose = Purpose::Annotator { consortium: self.consortium };
+        let invitation = NewInvitation { purpose, label: name.to_owned() };
+        let link = self.operator.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
+        Ok(Client::new(self.address()).accept(&link, &person(name, None)).await?)
+    }
+
     /// The address of REST and dashboard.
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}", self.http)
+    }
+
+    /// The address of the workers' gateway.
+    pub fn gateway(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.grpc).into()
     }
 
     /// Where the server keeps its data.

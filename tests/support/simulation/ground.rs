@@ -270,6 +270,8 @@ async fn enrol(
         organization,
         organization_name: name.to_owned(),
         concurrent_runs: 4,
+        compute: undertone_worker::dp::device::Compute::default(),
+        queries: undertone_worker::config::queries::Queries::default(),
     };
     config.store(&folder)?;
     let public = number == 0;
@@ -290,7 +292,7 @@ async fn enrol(
 /// A description is all that a site's own rooms read of a dataset.
 fn describe(at: &Path, name: &str) -> Result<(), Failed> {
     std::fs::create_dir_all(at)?;
-    let counts = SplitCounts { utterances: 480, speakers: 48, frames: 480 };
+    let counts = SplitCounts { utterances: 480, speakers: 48, frames: 480, users: 0 };
     let meta = Meta {
         format: VERSION,
         name: name.to_owned(),
@@ -303,7 +305,10 @@ fn describe(at: &Path, name: &str) -> Result<(), Failed> {
         test: SplitCounts::default(),
         sample_rate: 16_000,
         features: String::new(),
+        treatment: None,
         labels: String::new(),
+        unit_column: None,
+        units: undertone_api::dataset::usual_units(),
         created: String::new(),
         digest: String::new(),
     };

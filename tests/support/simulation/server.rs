@@ -187,7 +187,9 @@ async fn receive(
         lease,
         series,
         round,
-        length: (letter.parcel.bytes.len() / size_of::<f32>()) as u64,
+        length: letter.parcel.length,
+        size: letter.parcel.bytes.len() as u64,
+        offset: 0,
         digest: letter.parcel.digest.clone(),
         receipts: letter.receipts,
     };

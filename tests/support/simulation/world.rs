@@ -256,7 +256,7 @@ impl<'g> World<'g> {
             return Ok(false);
         }
         let dice = &mut self.network.dice;
-        let noise = Noise { noise_multiplier: NoiseMultiplier::new(1.0)?, clip: 1.0 };
+        let noise = Noise::flat(NoiseMultiplier::new(1.0)?, 1.0);
         let (lead, test) = (&self.ground.parties[0].holdings[0], &self.ground.parties[0].holdings[1]);
         let sampling_rate = SamplingRate::new(0.125)?;
         let mut participants = vec![Part { dataset: lead.id, sampling_rate, noise: None }];
@@ -267,21 +267,21 @@ impl<'g> World<'g> {
         }
         let rounds = dice.between(1, 4) as u32;
         let private = Rounds {
-            rounds,
-            optimizer: Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 },
             evaluate_every: 1,
             deadline_seconds: dice.between(30, 120) as u32,
             quorum: dice.between(1, participants.len() as u64) as u32,
+            ..Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 })
         };
         let spec = Spec {
             unit: PrivacyUnit::Record,
-            model: Model { hidden: 1, classes: None },
+            model: Model::lstm(1, None),
             participants,
             tests: vec![TestSet { name: "common".to_owned(), dataset: test.id }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,
             private: Some(private),
             audit: None,
+            selection: None,
             weights: Weights::Equal,
             spare_releases: dice.below(4) as u32,
             checkpoint_every: dice.between(1, 3) as u32,

@@ -3,7 +3,7 @@
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
-    Audit, Model, Noise, Optimizer, Party, Rounds as Series, Spec, TestSet, WarmStart, Weights,
+    Audit, Model, Noise, Optimizer, Party, Precision, Rounds as Series, Spec, TestSet, WarmStart, Weights,
 };
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
@@ -28,11 +28,10 @@ pub struct Rounds {
 impl Rounds {
     const fn series(self) -> Series {
         Series {
-            rounds: self.rounds,
-            optimizer: Optimizer::Adam { learning_rate: self.learning_rate },
             evaluate_every: self.evaluate_every,
             deadline_seconds: self.deadline_seconds,
             quorum: self.quorum,
+            ..Series::new(self.rounds, Optimizer::Adam { learning_rate: self.learning_rate })
         }
     }
 }
@@ -54,13 +53,14 @@ impl Plan {
         let lead = Party { dataset: lead.id, sampling_rate: SamplingRate::new(0.1)?, noise: None };
         let spec = Spec {
             unit,
-            model: Model { hidden, classes: None },
+            model: Model::lstm(hidden, None),
             participants: vec![lead],
             tests: Vec::new(),
             warm_start,
             open: None,
             private: None,
             audit: None,
+            selection: None,
             weights: Weights::ExpectedBatch,
             spare_releases: 4,
             checkpoint_every: 5,
@@ -73,10 +73,30 @@ impl Plan {
     /// # Errors
     /// When a number is out of range.
     pub fn party(mut self, dataset: DatasetId, sampling_rate: f64, noise_multiplier: f64, clip: f64) -> Staged<Self> {
-        let noise = Noise { noise_multiplier: NoiseMultiplier::new(noise_multiplier)?, clip };
+        let noise = Noise::flat(NoiseMultiplier::new(noise_multiplier)?, clip);
         let sampling_rate = SamplingRate::new(sampling_rate)?;
         self.spec.participants.push(Party { dataset, sampling_rate, noise: Some(noise) });
         Ok(self)
+    }
+
+    /// Adds a public participant, which sends exact vectors.
+    ///
+    /// # Errors
+    /// When the rate is out of range.
+    pub fn public_party(mut self, dataset: DatasetId, sampling_rate: f64) -> Staged<Self> {
+        self.spec.participants.push(Party { dataset, sampling_rate: SamplingRate::new(sampling_rate)?, noise: None });
+        Ok(self)
+    }
+
+    /// Has each participant of the private arm, which was asked for, take so many steps between two averages, and vectors
+    /// travel in a precision.
+    #[must_use]
+    pub const fn exchange(mut self, local_steps: u32, precision: Precision) -> Self {
+        if let Some(rounds) = &mut self.spec.private {
+            rounds.local_steps = local_steps;
+            rounds.exchange.precision = precision;
+        }
+        self
     }
 
     /// Sets the sampling rate of the lead.

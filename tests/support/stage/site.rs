@@ -9,6 +9,7 @@ use undertone_api::id::OrganizationId;
 
 use super::{Corpus, PATIENCE, Staged};
 use crate::client::Client;
+use crate::line::Line;
 use crate::process::Process;
 use crate::workspace;
 
@@ -95,6 +96,22 @@ impl Site {
         Ok(())
     }
 
+    /// Prepares a dataset from a query log, CSV.
+    ///
+    /// # Errors
+    /// When `data prepare` fails.
+    pub fn prepare_queries(&mut self, csv: &str, holding: Holding) -> Staged<()> {
+        let path = self.folder.join(format!("{}.csv", holding.name));
+        fs::write(&path, csv)?;
+        let input = path.to_string_lossy();
+        let mut arguments = vec!["data", "prepare", "--queries", &input, "--text-column", "query"];
+        arguments.extend(["--name", &holding.name, "--visibility", holding.visibility]);
+        arguments.extend(holding.choice.iter().map(String::as_str));
+        self.command(&arguments)?;
+        self.holdings.push(holding);
+        Ok(())
+    }
+
     /// Changes the site's policy, as its steward does with an editor.
     ///
     /// # Errors
@@ -106,6 +123,18 @@ impl Site {
             return Err(format!("the policy of {} does not say `{from}`", self.name).into());
         }
         Ok(fs::write(&path, text.replace(from, to))?)
+    }
+
+    /// Has the worker reach its server over a line, from its next start on.
+    ///
+    /// # Errors
+    /// When its file of configuration is not as enrolment wrote it.
+    pub fn connect_over(&self, line: &Line) -> Staged<()> {
+        let path = self.folder.join("config.toml");
+        let text = fs::read_to_string(&path)?;
+        let server = text.lines().find(|text| text.starts_with("server = ")).ok_or("no server in config.toml")?;
+        let scheme = if server.contains("https://") { "https" } else { "http" };
+        Ok(fs::write(&path, text.replace(server, &format!("server = \"{scheme}://{}\"", line.address)))?)
     }
 
     /// Starts the worker, with `environment` added.

@@ -168,7 +168,7 @@ impl SiteProcess {
         let Some(errand) = &part.errand else { return Ok(()) };
         part.done = round;
         let spec = errand.examined().manifest.spec.clone();
-        let Spec::DpSgd(spec) = spec;
+        let Spec::DpSgd(spec) = spec else { panic!("it is of another kind") };
         let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
         if round.is_multiple_of(spec.checkpoint_every) || round == rounds {
             std::fs::write(errand.folder().join(CHECKPOINT), round.to_string()).map_err(Failed::from)?;
@@ -340,7 +340,9 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
 /// Pays for a vector and makes it, as a run does.
 fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, RunError> {
     let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
-    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone();
+    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else {
+        return Err(RunError::Failed("the simulated sites train".to_owned()));
+    };
     let own = errand.examined().dataset.id;
     let clearance = errand.clear(&life.site, SERIES, round)?;
     let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
@@ -373,5 +375,6 @@ fn failed(error: &RunError) -> Outcome {
 /// What the lead hands in.
 fn report(rounds: u32) -> String {
     let arms = vec![ArmResult { arm: Arm::Private, rounds, seconds: 0.0, tests: Vec::new() }];
-    serde_json::to_string(&AnyReport::DpSgd(Report { arms, parameters: LENGTH as u64 })).unwrap_or_default()
+    serde_json::to_string(&AnyReport::DpSgd(Report { arms, parameters: LENGTH as u64, contents: Vec::new() }))
+        .unwrap_or_default()
 }

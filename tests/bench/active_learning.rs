@@ -1,0 +1,222 @@
+//! What privacy costs a classifier of real queries: accuracy against (β, k), labels against (β, k), accuracy against labels; and
+//! what uncertainty buys over chance at equal labels.
+//!
+//! The log is the training sessions of `data/intents/sgd_turns.csv` (text, intent, session), which plays a private one; measured
+//! is on the turns of its test sessions. Every pool comes through the product's own gate, annotators are played and right with a
+//! stated probability, all with several seeds. Beside each pair of β and k stand δ at ε = 1 for the set of texts, and the pool.
+//!
+//! Sizes are by environment, so that a smoke run is small: `UNDERTONE_LEARNING_RATES` (0.1,0.25,0.5,0.75),
+//! `UNDERTONE_LEARNING_THRESHOLDS` (5,10,20,50), `UNDERTONE_LEARNING_QUESTIONS` (400), `UNDERTONE_LEARNING_BATCH` (50),
+//! `UNDERTONE_LEARNING_GOLDEN` (130), `UNDERTONE_LEARNING_REPEATS` (3), `UNDERTONE_LEARNING_ACCURACY` (0.95, of the annotator),
+//! `UNDERTONE_LEARNING_ROWS` (all rows of the log, or so many of the first).
+
+mod log;
+mod speed;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use undertone_api::job::active_learning::{Acquisition, Classifier as Settings, Gate, Rehearsal, Rehearsed};
+use undertone_privacy::kanon::Shown as Manner;
+use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
+use undertone_worker::config::queries::Queries;
+use undertone_worker::queries::rehearsal::{
+    Curve, GateSieve, Ground, Learner, Lesson, Plan, RehearsalError, Shown, Sieve, frequencies, rehearse,
+};
+
+use crate::report::{Outcome, Report};
+use log::Log;
+
+/// ε at which δ is worked out.
+const EPSILON: f64 = 1.0;
+/// Seed of everything that is not a repeat of its own.
+const SEED: u64 = 20_261_121;
+/// The pairs on whose pools acquisitions are compared, beside everything: (β, k).
+const COMPARED: (f64, u32) = (0.5, 5);
+
+/// What is asked for.
+struct Sizes {
+    rehearsal: Rehearsal,
+    batch: u32,
+    golden: u32,
+    rows: Option<usize>,
+}
+
+impl Sizes {
+    fn from_environment() -> Result<Self, Box<dyn Error>> {
+        Ok(Self {
+            rehearsal: Rehearsal {
+                rates: list("UNDERTONE_LEARNING_RATES", "0.1,0.25,0.5,0.75")?,
+                thresholds: list("UNDERTONE_LEARNING_THRESHOLDS", "5,10,20,50")?,
+                questions: one("UNDERTONE_LEARNING_QUESTIONS", "400")?,
+                repeats: one("UNDERTONE_LEARNING_REPEATS", "3")?,
+                annotator_accuracy: one("UNDERTONE_LEARNING_ACCURACY", "0.95")?,
+            },
+            batch: one("UNDERTONE_LEARNING_BATCH", "50")?,
+            golden: one("UNDERTONE_LEARNING_GOLDEN", "130")?,
+            rows: std::env::var("UNDERTONE_LEARNING_ROWS").ok().map(|rows| rows.parse()).transpose()?,
+        })
+    }
+
+    fn learner(&self, acquisition: Acquisition, diversity: bool) -> Learner {
+        let (batch, golden) = (self.batch, self.golden);
+        Learner { settings: Settings::default(), acquisition, diversity, batch, golden, seed: SEED }
+    }
+}
+
+fn list<T: FromStr<Err: Error + 'static>>(name: &str, otherwise: &str) -> Result<Vec<T>, Box<dyn Error>> {
+    let text = std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
+    Ok(text.split(',').map(|part| part.trim().parse()).collect::<Result<_, _>>()?)
+}
+
+fn one<T: FromStr<Err: Error + 'static>>(name: &str, otherwise: &str) -> Result<T, Box<dyn Error>> {
+    list(name, otherwise)?.pop().ok_or_else(|| format!("{name} is empty").into())
+}
+
+pub(crate) fn run(report: &mut Report) -> Outcome {
+    undertone_worker::memory::keep_large_blocks();
+    let sizes = Sizes::from_environment()?;
+    let began = Instant::now();
+    let log = Log::read(sizes.rows)?;
+    let work = tempfile::tempdir()?;
+    let published = log::published(work.path())?;
+    let ground = log.ground(&published);
+    report.line(json!({
+        "data": "sgd_turns.csv", "rows": log.rows.len(), "queries": ground.queries().count(), "labels": log.labels.len(),
+        "test_rows": log.tests.len(), "test_queries": ground.tests().len(),
+        "queries_by_occurrences": frequencies(ground.queries().map(|query| query.count)),
+        "classifier": sizes.learner(Acquisition::Entropy, true).settings, "golden": sizes.golden, "batch": sizes.batch,
+        "rehearsal": sizes.rehearsal, "delta_at_epsilon": EPSILON, "shown": "set", "seconds": seconds(began),
+    }))?;
+    speed::run(report, &ground, &sizes.learner(Acquisition::Entropy, true))?;
+
+    let queries = Queries::default();
+    let mut sieve = GateSieve {
+        rows: || log.rows.iter().cloned().map(Ok::<_, std::convert::Infallible>),
+        occurrences: log.rows.len() as u64,
+        published: &published,
+        unit: PrivacyUnit::Record,
+        rows_per_unit: NonZeroU32::MIN,
+        queries: &queries,
+        work: work.path(),
+    };
+    pairs(report, &sizes, &ground, &mut sieve)?;
+    acquisitions(report, &sizes, &ground, &mut sieve)?;
+    report.line(json!({ "finished": true, "seconds": seconds(began) }))
+}
+
+/// The three figures.
+fn pairs(report: &mut Report, sizes: &Sizes, ground: &Ground<'_>, sieve: &mut dyn Sieve) -> Outcome {
+    let began = Instant::now();
+    let gate = Gate {
+        sampling_rate: SamplingRate::ONE,
+        threshold: NonZeroU32::MIN,
+        epsilon: Epsilon::new(EPSILON)?,
+        shown: Manner::Set,
+        rows_per_unit: NonZeroU32::MIN,
+    };
+    let learner = sizes.learner(Acquisition::Entropy, true);
+    let plan = Plan { rehearsal: &sizes.rehearsal, gate: Some(&gate), learner: &learner };
+    let told = rehearse(ground, plan, sieve, &|_, _| true)?;
+    let comparison = told.iter().find(|pair| pair.baseline).and_then(last);
+    for pair in &told {
+        report.line(line(pair, comparison))?;
+    }
+    let violations: u64 = told.iter().map(|pair| pair.violations).sum();
+    report.line(json!({ "pairs": told.len(), "violations": violations, "seconds": seconds(began) }))?;
+    if violations > 0 {
+        return Err(format!("{violations} queries were shown that have fewer than k kept rows").into());
+    }
+    Ok(())
+}
+
+fn last(pair: &Rehearsed) -> Option<f64> {
+    pair.points.last().map(|point| point.accuracy)
+}
+
+fn line(pair: &Rehearsed, comparison: Option<f64>) -> Value {
+    let first = pair.points.first().map(|point| point.accuracy);
+    // Half of what all questions of the unprotected log bring over the golden set: what a pool needs for as much.
+    let goal = first.zip(comparison).map(|(first, comparison)| f64::midpoint(first, comparison));
+    let reached = pair.points.iter().find(|point| goal.is_some_and(|goal| point.accuracy >= goal));
+    json!({
+        "figure": "pair", "sampling_rate": pair.sampling_rate, "threshold": pair.threshold, "comparison": pair.baseline,
+        "pool": pair.pool, "violations": pair.violations, "epsilon": EPSILON, "delta": pair.delta,
+        "labels": pair.points.last().map(|point| point.labelled), "accuracy": last(pair),
+        "deviation": pair.points.last().map(|point| point.deviation),
+        "below_comparison": comparison.zip(last(pair)).map(|(comparison, own)| comparison - own),
+        "labels_for_half_the_gain": reached.map(|point| point.labelled),
+        "curve": pair.points.iter().map(|point| json!([point.labelled, point.accuracy, point.deviation])).collect::<Vec<_>>(),
+    })
+}
+
+/// Uncertainty, disagreement and chance at equal labels, on the whole log and on one pool.
+fn acquisitions(report: &mut Report, sizes: &Sizes, ground: &Ground<'_>, sieve: &mut dyn Sieve) -> Outcome {
+    let Rehearsal { questions, repeats, annotator_accuracy: accuracy, .. } = sizes.rehearsal;
+    for (rate, threshold) in [(1.0, 1), COMPARED] {
+        let (rate, least) = (SamplingRate::new(rate)?, NonZeroU32::new(threshold).ok_or("a threshold of 0")?);
+        let pools = (0..repeats)
+            .map(|repeat| sieve.shown(rate, least, SEED ^ u64::from(repeat)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut ends = BTreeMap::new();
+        for (name, acquisition, diversity) in [
+            ("random", Acquisition::Random, false),
+            ("entropy", Acquisition::Entropy, false),
+            ("entropy, diverse", Acquisition::Entropy, true),
+            ("least confidence", Acquisition::LeastConfidence, false),
+            ("margin", Acquisition::Margin, false),
+            ("bald", Acquisition::Bald, false),
+            ("bald, diverse", Acquisition::Bald, true),
+        ] {
+            let (began, learner) = (Instant::now(), sizes.learner(acquisition, diversity));
+            let one = |repeat: u32, pool: &Shown| {
+                let mut curve = Curve::begin(ground, &learner, Lesson { questions, accuracy, repeat })?;
+                curve.go_on(ground, &learner, &pool.texts)?;
+                Ok::<_, RehearsalError>(curve.points().to_vec())
+            };
+            let one = &one;
+            let curves = std::thread::scope(|scope| {
+                let trials: Vec<_> =
+                    (0..repeats).zip(&pools).map(|(repeat, pool)| scope.spawn(move || one(repeat, pool))).collect();
+                trials
+                    .into_iter()
+                    .map(|trial| trial.join().map_err(|_| "a trial panicked"))
+                    .collect::<Result<Vec<_>, _>>()
+            })?;
+            let curves = curves.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let curve = mean(&curves);
+            ends.insert(name, curve.last().map(|(_, accuracy, _)| *accuracy));
+            report.line(json!({
+                "figure": "acquisition", "acquisition": name, "sampling_rate": rate.get(), "threshold": threshold,
+                "pool": pools.iter().map(|pool| pool.texts.len()).sum::<usize>() / pools.len().max(1), "curve": curve,
+                "seconds": seconds(began),
+            }))?;
+        }
+        report.line(json!({
+            "figure": "acquisitions", "sampling_rate": rate.get(), "threshold": threshold, "questions": questions,
+            "accuracy": ends,
+        }))?;
+    }
+    Ok(())
+}
+
+/// (labels, mean accuracy, standard deviation), as far as all curves go.
+fn mean(curves: &[Vec<(u64, f64)>]) -> Vec<(u64, f64, f64)> {
+    let count = curves.len() as f64;
+    let length = curves.iter().map(Vec::len).min().unwrap_or(0);
+    let at = |index: usize| {
+        let labels = curves.iter().map(|curve| curve[index].0 as f64).sum::<f64>() / count;
+        let mean = curves.iter().map(|curve| curve[index].1).sum::<f64>() / count;
+        let squares = curves.iter().map(|curve| (curve[index].1 - mean).powi(2)).sum::<f64>();
+        (labels.round() as u64, mean, if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 })
+    };
+    (0..length).map(at).collect()
+}
+
+fn seconds(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
+}

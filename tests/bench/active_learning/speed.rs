@@ -1,0 +1,56 @@
+//! How long learning and ranking take: the sizes of a job that people wait for.
+
+use std::time::Instant;
+
+use serde_json::json;
+use undertone_api::job::active_learning::{Classifier as Settings, Encoder};
+use undertone_worker::queries::acquire::{Choice, choose};
+use undertone_worker::queries::classifier::{Classifier, Example, Visible};
+use undertone_worker::queries::rehearsal::{Ground, Learner, Query};
+
+use super::seconds;
+use crate::report::{Outcome, Report};
+
+/// Labelled texts.
+const LABELLED: usize = 2000;
+/// Questions that wait.
+const POOL: usize = 10_000;
+
+/// Either encoder on the log's own texts.
+pub(super) fn run(report: &mut Report, ground: &Ground<'_>, learner: &Learner) -> Outcome {
+    let queries: Vec<&Query> = ground.queries().collect();
+    // Spread over the whole log, which is in the order of its texts.
+    let spread = |count: usize, shift: usize| {
+        let step = (queries.len() / count).max(1);
+        queries.iter().skip(shift).step_by(step).take(count).copied().collect::<Vec<_>>()
+    };
+    let examples: Vec<Example<'_>> = spread(LABELLED, 0)
+        .into_iter()
+        .filter_map(|query| Some(Example::new(ground.visible(&query.text), query.label?)))
+        .collect();
+    let pool: Vec<Visible<'_>> = spread(POOL, 1).into_iter().map(|query| ground.visible(&query.text)).collect();
+    let known: Vec<Visible<'_>> = examples.iter().map(|example| example.text).collect();
+    for encoder in [Encoder::Bag, Encoder::Lstm] {
+        let settings = Settings { encoder, ..learner.settings };
+        let began = Instant::now();
+        let classifier = Classifier::train(&settings, ground.labels(), &examples, learner.seed)?;
+        let training = seconds(began);
+        let began = Instant::now();
+        let posteriors = classifier.posteriors(&pool);
+        let ranking = seconds(began);
+        let began = Instant::now();
+        let choice = Choice { acquisition: learner.acquisition, batch: 50, diversity: true, seed: learner.seed };
+        let chosen = choose(&classifier, &pool, &posteriors, &known, choice);
+        let choosing = seconds(began);
+        let began = Instant::now();
+        let exam = classifier.examine(&ground.tests());
+        report.line(json!({
+            "figure": "speed", "encoder": encoder, "labels": ground.labels().len(), "labelled": examples.len(),
+            "epochs": settings.epochs, "training_seconds": training, "pool": pool.len(), "passes": settings.passes,
+            "posterior_seconds": ranking, "chosen": chosen.len(), "diverse_choice_seconds": choosing,
+            "test_rows": exam.examples, "test_seconds": seconds(began), "accuracy": exam.accuracy(),
+            "loss": exam.mean_loss(),
+        }))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The cells of the table, each a job.
+
+use support::stage::Staged;
+use undertone_api::job::dp_sgd::{Audit, Noise as Hidden, Spec};
+use undertone_api::report::PartyCost;
+use undertone_privacy::pld::Plan;
+use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate, level};
+
+use super::recipe::Recipe;
+use super::scene::Scene;
+use super::unit_word;
+
+/// z of *Sotto Voce*: a step of ε 100 at δ 10⁻⁶ by itself. Told is what all steps cost, at the δ of the other cells.
+const PAPER: f64 = 0.0978;
+/// Its passes over the data.
+const PASSES: u32 = 14;
+const EPSILONS: [f64; 4] = [1.0, 3.0, 10.0, 100.0];
+
+/// What was tried at records and ε 10, over the recipe.
+const TRIED: [&str; 16] = [
+    "",
+    "rate=0.15",
+    "rate=1",
+    "rounds=10",
+    "rounds=40",
+    "ema=0.9",
+    "train=output",
+    "train=layer1",
+    "optimizer=dp_adam",
+    "optimizer=sgd,lr=0.5",
+    "clipping=automatic",
+    "clipping=per_layer",
+    "clip=0.3",
+    "schedule=cosine",
+    "local=4,rounds=5",
+    "precision=int8",
+];
+
+/// Where the noise comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Noise {
+    /// The least with which all rounds together cost this much, tight.
+    OfEpsilon(f64),
+    /// So much, whatever it costs.
+    Fixed(f64),
+}
+
+/// A job.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    pub(super) name: String,
+    pub(super) unit: PrivacyUnit,
+    pub(super) noise: Noise,
+    pub(super) delta: f64,
+    pub(super) recipe: Recipe,
+    /// With all arms, canaries and the product's own attacks.
+    pub(super) audited: bool,
+}
+
+impl Cell {
+    fn new(unit: PrivacyUnit, epsilon: f64, recipe: &Recipe) -> Self {
+        Self {
+            name: format!("{}:{epsilon}", unit_word(unit)),
+            unit,
+            noise: Noise::OfEpsilon(epsilon),
+            delta: if unit == PrivacyUnit::Record { 1e-5 } else { 1e-3 },
+            recipe: recipe.clone(),
+            audited: false,
+        }
+    }
+
+    /// Its job.
+    ///
+    /// # Errors
+    /// When no noise gives the ε asked for, or a number is out of range.
+    pub(super) async fn spec(&self, scene: &Scene) -> Staged<Spec> {
+        let recipe = &self.recipe;
+        let noise_multiplier = match self.noise {
+            Noise::Fixed(z) => NoiseMultiplier::new(z)?,
+            Noise::OfEpsilon(epsilon) => least_noise(epsilon, self.delta, recipe)?,
+        };
+        let mut spec = recipe.spec(scene, self.unit).await?;
+        spec.private = Some(recipe.private_rounds(scene)?);
+        for party in &mut spec.participants[1..] {
+            party.noise = Some(Hidden { noise_multiplier, clip: recipe.clip, clipping: recipe.clipping });
+        }
+        if self.audited {
+            spec.open = Some(recipe.open_rounds(scene));
+            spec.audit = Some(Audit { canaries: 1000, guesses: 500, recordings: 200 });
+        }
+        Ok(spec)
+    }
+}
+
+/// The cells that were chosen, each once.
+///
+/// # Errors
+/// When something else is chosen than there is.
+pub(super) fn chosen(choice: &str, recipe: &Recipe) -> Staged<Vec<Cell>> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for word in choice.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let some = match word {
+            "grid" => {
+                let units = [PrivacyUnit::Record, PrivacyUnit::Speaker];
+                let grid = units.into_iter().flat_map(|unit| EPSILONS.map(|epsilon| Cell::new(unit, epsilon, recipe)));
+                grid.chain([paper(recipe)?]).collect()
+            }
+            "paper" => vec![paper(recipe)?],
+            "audited" => {
+                let cell = Cell::new(PrivacyUnit::Record, 10.0, recipe);
+                vec![Cell { name: "audited".to_owned(), audited: true, ..cell }]
+            }
+            "ablation" => TRIED.into_iter().map(|changes| tried(changes, recipe)).collect::<Staged<_>>()?,
+            _ if word.starts_with("try:") => vec![tried(&word["try:".len()..].replace(';', ","), recipe)?],
+            _ => match word.split_once(':').map(|(unit, epsilon)| (unit, epsilon.parse())) {
+                Some(("record", Ok(epsilon))) => vec![Cell::new(PrivacyUnit::Record, epsilon, recipe)],
+                Some(("speaker", Ok(epsilon))) => vec![Cell::new(PrivacyUnit::Speaker, epsilon, recipe)],
+                _ => return Err(format!("UNDERTONE_ARMS: there is no {word:?}").into()),
+            },
+        };
+        cells.extend(some);
+    }
+    Ok(cells)
+}
+
+/// The paper's own step: everybody in every batch, so many passes, no amplification.
+fn paper(recipe: &Recipe) -> Staged<Cell> {
+    let recipe = recipe.with(&format!("rate=1,rounds={PASSES},local=1"))?;
+    let cell = Cell::new(PrivacyUnit::Record, 100.0, &recipe);
+    Ok(Cell { name: "paper".to_owned(), noise: Noise::Fixed(PAPER), ..cell })
+}
+
+fn tried(changes: &str, recipe: &Recipe) -> Staged<Cell> {
+    let cell = Cell::new(PrivacyUnit::Record, 10.0, &recipe.with(changes)?);
+    let name = if changes.is_empty() { "as it is" } else { changes };
+    Ok(Cell { name: format!("tried {name}"), ..cell })
+}
+
+/// The least noise, to a part in two hundred, with which all releases of a party cost `epsilon` by the tight accountant: all
+/// parameters are fixed before the first of them.
+fn least_noise(epsilon: f64, delta: f64, recipe: &Recipe) -> Staged<NoiseMultiplier> {
+    let (rate, delta) = (SamplingRate::new(recipe.rate)?, Delta::new(delta)?);
+    let steps = u64::from(recipe.rounds) * u64::from(recipe.local);
+    let enough = |z: f64| -> Staged<bool> {
+        let event = undertone_privacy::Event::PoissonSampledGaussian {
+            sampling_rate: rate,
+            noise_multiplier: NoiseMultiplier::new(z)?,
+        };
+        let mut plan = Plan::new();
+        plan.add(&event, Adjacency::AddRemove, steps);
+        // Losses that fit on no grid are far beyond every ε of the table.
+        Ok(plan.epsilon(delta).ok().flatten().is_some_and(|cost| cost.get() <= epsilon))
+    };
+    let (mut low, mut high) = (0.05, 0.1);
+    while !enough(high)? {
+        (low, high) = (high, high * 2.0);
+        if high > 1000.0 {
+            return Err(format!("no noise makes this recipe cost ε {epsilon}").into());
+        }
+    }
+    while high / low > 1.005 {
+        let middle = f64::midpoint(low, high);
+        if enough(middle)? { high = middle } else { low = middle }
+    }
+    Ok(NoiseMultiplier::new(high)?)
+}
+
+/// ε for everything that one speaker said, by how many records the speaker with the most of them has: what nobody but the
+/// experimenter knows, who has all the data. Nothing where there is no meaningful bound.
+pub(super) fn speaker_epsilon(unit: PrivacyUnit, cost: &PartyCost, records: u64) -> Option<f64> {
+    let delta = Delta::new(cost.delta?).ok()?;
+    let size = if unit == PrivacyUnit::Record { records } else { 1 };
+    level::of_group(&cost.event, cost.releases, size, delta).ok().flatten().map(Epsilon::get)
+}

@@ -1,0 +1,235 @@
+//! The recipe: everything about the training that is not ε.
+//!
+//! `UNDERTONE_ARMS_RECIPE` is a comma-separated list of `key=value`, over the defaults below:
+//!
+//! | key | what | key | what |
+//! |---|---|---|---|
+//! | `hidden` | units of the LSTM | `warm` | epochs of the warm start |
+//! | `warm_lr` | its learning rate | `open` | rounds of the open arm |
+//! | `open_lr` | its learning rate | `open_rate` | its q |
+//! | `rounds` | private rounds | `rate` | q of every private party |
+//! | `lead_rate` | q of the public party | `lr` | learning rate |
+//! | `optimizer` | `adam`, `dp_adam`, `sgd` | `momentum` | of `sgd` |
+//! | `clip` | C | `clipping` | `flat`, `per_layer`, `automatic` |
+//! | `ema` | decay of the mean of iterates, 0 for none | `train` | parts with `+`: `layer1+output`; `all` |
+//! | `local` | local steps | `precision` | `f32`, `bf16`, `int8` |
+//! | `schedule` | `constant`, `linear`, `cosine` (down to 0) | `weights` | `expected_batch`, `equal` |
+//! | `cell` | `lstm`, `gru` | `layers`, `bidirectional`, `normalize`, `context` | the model |
+
+use serde_json::{Value, json};
+use support::stage::Staged;
+use undertone_api::job::dp_sgd::{
+    Cell, Clipping, Ema, Exchange, Model, Optimizer, Part, Parts, Party, Precision, Rounds, Schedule, Spec, TestSet,
+    WarmStart, Weights,
+};
+use undertone_privacy::{PrivacyUnit, SamplingRate};
+
+use super::scene::{Scene, TESTS, parties};
+
+/// How to train.
+#[derive(Debug, Clone)]
+pub(super) struct Recipe {
+    pub(super) model: Model,
+    pub(super) warm: u32,
+    warm_lr: f64,
+    pub(super) open: u32,
+    open_lr: f64,
+    open_rate: f64,
+    pub(super) rounds: u32,
+    pub(super) rate: f64,
+    lead_rate: f64,
+    lr: f64,
+    optimizer: String,
+    momentum: f64,
+    pub(super) clip: f64,
+    pub(super) clipping: Clipping,
+    ema: f64,
+    train: Option<Parts>,
+    pub(super) local: u32,
+    precision: Precision,
+    schedule: Schedule,
+    weights: Weights,
+    /// What was changed, as it was said.
+    changes: Vec<String>,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self {
+            model: Model::lstm(200, None),
+            warm: 12,
+            warm_lr: 2e-3,
+            open: 30,
+            open_lr: 4e-3,
+            open_rate: 0.15,
+            rounds: 20,
+            rate: 0.4,
+            lead_rate: 0.15,
+            lr: 1e-3,
+            optimizer: "adam".to_owned(),
+            momentum: 0.9,
+            clip: 1.0,
+            clipping: Clipping::Flat,
+            ema: 0.0,
+            train: None,
+            local: 1,
+            precision: Precision::F32,
+            schedule: Schedule::Constant,
+            weights: Weights::ExpectedBatch,
+            changes: Vec::new(),
+        }
+    }
+}
+
+impl Recipe {
+    /// The default with what `UNDERTONE_ARMS_RECIPE` changes.
+    ///
+    /// # Errors
+    /// When it says something that is not in the list.
+    pub(super) fn from_environment() -> Staged<Self> {
+        Self::default().with(&std::env::var("UNDERTONE_ARMS_RECIPE").unwrap_or_default())
+    }
+
+    /// The same with changes: `rounds=40,ema=0.9`.
+    ///
+    /// # Errors
+    /// When they say something that is not in the list.
+    pub(super) fn with(&self, changes: &str) -> Staged<Self> {
+        let mut changed = self.clone();
+        for change in changes.split(',').map(str::trim).filter(|change| !change.is_empty()) {
+            let (key, value) = change.split_once('=').ok_or_else(|| format!("{change:?} is not `key=value`"))?;
+            changed.set(key.trim(), value.trim()).map_err(|error| format!("{change}: {error}"))?;
+            changed.changes.push(change.to_owned());
+        }
+        Ok(changed)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Staged<()> {
+        match key {
+            "hidden" => self.model.hidden = value.parse()?,
+            "cell" => self.model.cell = word::<Cell>(value)?,
+            "layers" => self.model.layers = value.parse()?,
+            "bidirectional" => self.model.bidirectional = value.parse()?,
+            "normalize" => self.model.normalize = value.parse()?,
+            "context" => self.model.context = Some(value.parse()?),
+            "warm" => self.warm = value.parse()?,
+            "warm_lr" => self.warm_lr = value.parse()?,
+            "open" => self.open = value.parse()?,
+            "open_lr" => self.open_lr = value.parse()?,
+            "open_rate" => self.open_rate = value.parse()?,
+            "rounds" => self.rounds = value.parse()?,
+            "rate" => self.rate = value.parse()?,
+            "lead_rate" => self.lead_rate = value.parse()?,
+            "lr" => self.lr = value.parse()?,
+            "optimizer" => value.clone_into(&mut self.optimizer),
+            "momentum" => self.momentum = value.parse()?,
+            "clip" => self.clip = value.parse()?,
+            "clipping" => self.clipping = word(value)?,
+            "ema" => self.ema = value.parse()?,
+            "train" if value == "all" => self.train = None,
+            "train" => {
+                let parts = value.split('+').map(word).collect::<Staged<Vec<Part>>>()?;
+                self.train = Some(parts.into_iter().collect());
+            }
+            "local" => self.local = value.parse()?,
+            "precision" => self.precision = word(value)?,
+            "schedule" => {
+                self.schedule = match value {
+                    "constant" => Schedule::Constant,
+                    "linear" => Schedule::Linear { warmup: 0, r#final: 0.0 },
+                    "cosine" => Schedule::Cosine { warmup: 0, r#final: 0.0 },
+                    _ => return Err("`constant`, `linear` or `cosine`".into()),
+                }
+            }
+            "weights" => self.weights = word(value)?,
+            _ => return Err("no such key".into()),
+        }
+        Ok(())
+    }
+
+    /// What is not as by default, as it was said.
+    pub(super) fn told(&self) -> Value {
+        json!({ "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
+            "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
+            "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,
+            "model": self.model, "warm_epochs": self.warm, "open_rounds": self.open })
+    }
+
+    /// The job that all cells share: the warm start, and open pooling.
+    ///
+    /// # Errors
+    /// When a dataset is missing or a number is out of range.
+    pub(super) async fn shared(&self, scene: &Scene) -> Staged<Spec> {
+        let mut spec = self.spec(scene, PrivacyUnit::Record).await?;
+        for party in &mut spec.participants {
+            party.sampling_rate = SamplingRate::new(self.open_rate)?;
+        }
+        spec.open = Some(self.open_rounds(scene));
+        Ok(spec)
+    }
+
+    /// A job of the public party alone, in which every private one takes part without noise yet.
+    ///
+    /// # Errors
+    /// As [`Recipe::shared`].
+    pub(super) async fn spec(&self, scene: &Scene, unit: PrivacyUnit) -> Staged<Spec> {
+        let mut participants = Vec::new();
+        for (name, rate) in parties(self.lead_rate, self.rate) {
+            let dataset = scene.stage.dataset(name).await?.id;
+            participants.push(Party { dataset, sampling_rate: SamplingRate::new(rate)?, noise: None });
+        }
+        let mut tests = Vec::new();
+        for (name, dataset) in TESTS {
+            tests.push(TestSet { name: name.to_owned(), dataset: scene.stage.dataset(dataset).await?.id });
+        }
+        Ok(Spec {
+            unit,
+            model: self.model.clone(),
+            participants,
+            tests,
+            warm_start: WarmStart { epochs: self.warm, batch: 8, learning_rate: self.warm_lr, seed: 7 },
+            open: None,
+            private: None,
+            audit: None,
+            selection: None,
+            weights: self.weights,
+            spare_releases: 0,
+            checkpoint_every: 10_000,
+        })
+    }
+
+    /// The rounds of open pooling.
+    pub(super) fn open_rounds(&self, scene: &Scene) -> Rounds {
+        let rounds = Rounds::new(self.open, Optimizer::Adam { learning_rate: self.open_lr });
+        Rounds { evaluate_every: 10, quorum: scene.everybody(), ..rounds }
+    }
+
+    /// The private rounds.
+    ///
+    /// # Errors
+    /// For an optimizer that there is not.
+    pub(super) fn private_rounds(&self, scene: &Scene) -> Staged<Rounds> {
+        let learning_rate = self.lr;
+        let optimizer = match self.optimizer.as_str() {
+            "adam" => Optimizer::Adam { learning_rate },
+            "dp_adam" => Optimizer::DpAdam { learning_rate },
+            "sgd" => Optimizer::Sgd { learning_rate, momentum: self.momentum },
+            other => return Err(format!("optimizer={other}: `adam`, `dp_adam` or `sgd`").into()),
+        };
+        Ok(Rounds {
+            evaluate_every: self.rounds.max(1),
+            quorum: scene.everybody(),
+            schedule: self.schedule,
+            averaging: (self.ema > 0.0).then_some(Ema { decay: self.ema }),
+            train: self.train,
+            local_steps: self.local,
+            exchange: Exchange { precision: self.precision },
+            ..Rounds::new(self.rounds, optimizer)
+        })
+    }
+}
+
+/// A word as the contract says it.
+fn word<T: serde::de::DeserializeOwned>(value: &str) -> Staged<T> {
+    Ok(serde_json::from_value(Value::String(value.to_owned()))?)
+}

@@ -1,0 +1,162 @@
+//! Who holds what, and how jobs are put to them.
+
+use std::path::PathBuf;
+
+use support::stage::{Corpus, Database, Holding, Stage, Staged};
+use undertone_api::budget::NewBudget;
+use undertone_api::id::JobId;
+use undertone_api::job::dp_sgd::{Arm, Spec};
+use undertone_api::job::{Job, NewJob, Spec as AnySpec};
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+use undertone_worker::site::folder::Folder;
+use undertone_worker::speech::dataset::Dataset;
+use undertone_worker::speech::model::Model;
+
+/// Senones of the labels' acoustic model.
+const CLASSES: &str = "5126";
+const OUTLIER: &str = "3331";
+/// The private datasets, each at the site after the lead's, in order.
+pub(super) const PRIVATE: [&str; 3] = ["private-1", "private-2", "private-3"];
+/// The test sets: name, dataset.
+pub(super) const TESTS: [(&str, &str); 2] = [("an4-test", "an4-test"), ("outlier", "outlier-test")];
+/// A budget for all cells together.
+const PLENTY: f64 = 1e4;
+
+/// The participants by name, the lead first, with their sampling rates.
+pub(super) fn parties(lead: f64, others: f64) -> impl Iterator<Item = (&'static str, f64)> {
+    std::iter::once(("public", lead)).chain(PRIVATE.map(|name| (name, others)))
+}
+
+/// The consortium.
+pub(super) struct Scene {
+    pub(super) stage: Stage,
+    /// The lead's checkpoint after the warm start.
+    pub(super) warm: Option<Vec<u8>>,
+}
+
+impl Scene {
+    /// The sites, their data and a policy that lets a measurement run.
+    ///
+    /// # Errors
+    /// Whatever does not work as documented, or when there are no data.
+    pub(super) async fn set() -> Staged<Self> {
+        let Some(corpus) = Corpus::real() else {
+            return Err("the speech data are not there: set UNDERTONE_DATA to the folder that holds `speech/`".into());
+        };
+        let mut stage =
+            Stage::set(Database::Sqlite, &["Public library", "Private 1", "Private 2", "Private 3"]).await?;
+        let an4 = |name: &str, visibility, range: &str| {
+            Holding::new(name, visibility, &["--subset", "an4-train", "--speaker-range", range, "--classes", CLASSES])
+        };
+        let reader = |name: &str, visibility, more: &[&str]| {
+            let mut holding = Holding::new(
+                name,
+                visibility,
+                &["--subset", "librispeech-test-other", "--speakers", OUTLIER, "--classes", CLASSES],
+            );
+            holding.choice.extend(more.iter().map(|word| (*word).to_owned()));
+            holding
+        };
+        let test =
+            Holding::new("an4-test", "public", &["--subset", "an4-test", "--hold-out", "1", "--classes", CLASSES]);
+        let plans = [
+            vec![
+                an4("public", "public", "0..20"),
+                test,
+                reader("outlier-test", "public", &["--skip", "6", "--hold-out", "1"]),
+            ],
+            vec![an4(PRIVATE[0], "open", "20..47")],
+            vec![an4(PRIVATE[1], "open", "47..74")],
+            vec![reader(PRIVATE[2], "open", &["--first", "6"])],
+        ];
+        for (site, holdings) in stage.sites.iter_mut().zip(plans) {
+            for holding in holdings {
+                site.prepare(&corpus, holding)?;
+            }
+            for (from, to) in [
+                ("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 1e4"),
+                ("least_noise_multiplier = 0.5", "least_noise_multiplier = 0.05"),
+                ("[budget.record]\nepsilon = 8.0\ndelta = 1e-6", "[budget.record]\nepsilon = 1e4\ndelta = 1e-5"),
+                ("[budget.speaker]\nepsilon = 8.0\ndelta = 1e-6", "[budget.speaker]\nepsilon = 1e4\ndelta = 1e-3"),
+            ] {
+                site.edit_policy(from, to)?;
+            }
+        }
+        stage.open().await?;
+        let scene = Self { stage, warm: None };
+        // Nothing is charged for what is open, but a job is only put to who has a budget.
+        scene.budget(PrivacyUnit::Record, 1e-5).await?;
+        Ok(scene)
+    }
+
+    /// How many take part.
+    pub(super) fn everybody(&self) -> u32 {
+        self.stage.sites.len() as u32
+    }
+
+    /// Gives every private dataset a budget for a unit. δ is that of the first time.
+    ///
+    /// # Errors
+    /// When a steward's word is not taken.
+    pub(super) async fn budget(&self, unit: PrivacyUnit, delta: f64) -> Staged<()> {
+        for (index, name) in PRIVATE.into_iter().enumerate() {
+            let dataset = self.stage.dataset(name).await?;
+            if dataset.accounts.iter().any(|account| account.unit == unit) {
+                continue;
+            }
+            let budget = NewBudget { unit, epsilon: Epsilon::new(PLENTY)?, delta: Delta::new(delta)? };
+            self.stage.sites[index + 1].client.set_budget(dataset.id, &budget).await?;
+        }
+        Ok(())
+    }
+
+    /// Proposes a job and has everybody agree. With the lead's checkpoint of a warm start, the job begins after it.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub(super) async fn launch(&self, title: &str, spec: Spec, warm: Option<Vec<u8>>) -> Staged<JobId> {
+        let new = NewJob { title: title.to_owned(), spec: AnySpec::DpSgd(spec) };
+        let job = self.stage.sites[0].client.propose(self.stage.consortium, &new).await?.summary.id;
+        if let Some(warm) = warm {
+            let folder = self.lead_folder(job).await?;
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(folder.join("public.checkpoint"), warm)?;
+        }
+        for (index, name) in PRIVATE.into_iter().enumerate() {
+            let dataset = self.stage.dataset(name).await?.id;
+            self.stage.sites[index + 1].client.approve(job, dataset).await?;
+        }
+        Ok(job)
+    }
+
+    /// Where the lead's worker keeps its checkpoints of a job.
+    ///
+    /// # Errors
+    /// When the lead's dataset is not there.
+    pub(super) async fn lead_folder(&self, job: JobId) -> Staged<PathBuf> {
+        let dataset = self.stage.dataset("public").await?.id;
+        Ok(Folder::new(self.stage.sites[0].folder()).work(job, dataset))
+    }
+
+    /// A finished job's model of an arm.
+    ///
+    /// # Errors
+    /// When it is not among its files.
+    pub(super) async fn model(&self, job: &Job, arm: Arm) -> Staged<Model> {
+        let name = format!("model-{}.safetensors", arm.series());
+        let client = &self.stage.sites[0].client;
+        let files = client.artifacts(job.summary.id).await?;
+        let file = files.iter().find(|file| file.name == name).ok_or_else(|| format!("the job left no {name}"))?;
+        Ok(Model::from_safetensors(&client.content(file.id).await?)?)
+    }
+
+    /// A prepared dataset, as nobody but the experimenter can open it: whoever holds all sites' disks.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub(super) fn dataset(&self, name: &str) -> Staged<Dataset> {
+        let holder = self.stage.sites.iter().find(|site| site.holdings.iter().any(|holding| holding.name == name));
+        let holder = holder.ok_or_else(|| format!("no site holds {name}"))?;
+        Ok(Dataset::open(&Folder::new(holder.folder()).dataset(name)?)?)
+    }
+}

@@ -1,0 +1,104 @@
+//! A public library with labelled queries, two hospitals with private logs, and the job between them.
+
+use std::num::NonZeroU32;
+
+use support::stage::{Database, Holding, LABELS, QueryLog, Stage, Staged, truth};
+use undertone_api::budget::NewBudget;
+use undertone_api::id::JobId;
+use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier, Gate, Label, Party, Spec, TestSet};
+use undertone_api::job::{NewJob, Spec as AnySpec};
+use undertone_api::question::{Answer, Question};
+use undertone_privacy::kanon::Shown;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit, SamplingRate};
+
+/// The private datasets, one at each private site.
+pub(super) const PRIVATE: [&str; 2] = ["north", "south"];
+/// Rounds of questions.
+pub(super) const ROUNDS: u32 = 2;
+/// Questions of a round.
+pub(super) const BATCH: u32 = 6;
+/// k.
+pub(super) const THRESHOLD: u64 = 20;
+
+/// Three organizations with prepared logs; workers are not running yet.
+pub(super) async fn set(database: Database) -> Staged<Stage> {
+    let mut stage = Stage::set(database, &["Library", "North", "South"]).await?;
+    let labelled = ["--label-column", "label", "--subset-column", "subset", "--test-subset", "test"];
+    stage.sites[0].prepare_queries(&QueryLog::public(), Holding::new("public", "public", &labelled))?;
+    for (site, name) in stage.sites.iter_mut().skip(1).zip(PRIVATE) {
+        let holding = Holding::new(name, "private", &["--user-column", "patient"]);
+        site.prepare_queries(&QueryLog::of(name).csv, holding)?;
+    }
+    for site in &stage.sites {
+        site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"active_learning\"]")?;
+    }
+    Ok(stage)
+}
+
+/// Every private dataset gets `epsilon` for life at record level.
+pub(super) async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
+    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
+    }
+    Ok(())
+}
+
+/// The job: β = 1/4, k = 20, ε = 1, only which texts survive is shown.
+pub(super) async fn job(stage: &Stage) -> Staged<NewJob> {
+    let lead = stage.dataset("public").await?.id;
+    let gate = Gate {
+        sampling_rate: SamplingRate::new(0.25)?,
+        threshold: NonZeroU32::try_from(u32::try_from(THRESHOLD)?)?,
+        epsilon: Epsilon::new(1.0)?,
+        shown: Shown::Set,
+        rows_per_unit: NonZeroU32::MIN,
+    };
+    let mut participants = vec![Party { dataset: lead, gate: None }];
+    for name in PRIVATE {
+        participants.push(Party { dataset: stage.dataset(name).await?.id, gate: Some(gate) });
+    }
+    let label = |name: &str| Label { name: name.to_owned(), key: None, hint: String::new() };
+    let spec = Spec {
+        unit: PrivacyUnit::Record,
+        participants,
+        labels: LABELS.map(label).to_vec(),
+        guidelines: "What does the patient want?".to_owned(),
+        tests: vec![TestSet { name: "held out".to_owned(), dataset: lead }],
+        golden: 12,
+        rounds: ROUNDS,
+        batch: BATCH,
+        acquisition: Acquisition::Entropy,
+        diversity: true,
+        classifier: Classifier {
+            buckets: 2048,
+            embedding: 16,
+            hidden: 16,
+            passes: 5,
+            epochs: 30,
+            batch: 8,
+            learning_rate: 0.02,
+            ..Classifier::default()
+        },
+        annotators: 1,
+        aggregation: Aggregation::Majority,
+        deadline_seconds: 240,
+        rehearsal: None,
+        seed: 7,
+    };
+    Ok(NewJob { title: "What patients ask".to_owned(), spec: AnySpec::ActiveLearning(spec) })
+}
+
+/// Proposes the job, and has all stewards approve.
+pub(super) async fn propose(stage: &Stage) -> Staged<JobId> {
+    let job = stage.sites[0].client.propose(stage.consortium, &job(stage).await?).await?.summary.id;
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    Ok(job)
+}
+
+/// What an attentive reader answers.
+pub(super) fn answer(question: &Question) -> Answer {
+    Answer::Label { label: truth(&question.text).to_owned() }
+}

@@ -1,0 +1,142 @@
+//! Everything that leaves a site, read back from the bytes on its line: calls on a list of those allowed, of which every byte is
+//! accounted for, and in them no query below the gate, no user, no row that could not be read.
+
+use std::collections::BTreeSet;
+
+use prost::Message;
+use support::annotator::Annotator;
+use support::line::Line;
+use support::stage::{Database, QueryLog, Staged};
+use support::wire::{Call, calls};
+use undertone_api::dataset::Registration;
+use undertone_proto::{question, v1};
+use undertone_worker::queries::dataset::{Reader, Subset};
+
+use super::JOB;
+use super::scene::{self, PRIVATE, THRESHOLD};
+
+/// What a site with private queries may say, by call; each message is read by its form, and must hold nothing else.
+fn is_whole(call: &Call) -> Result<(), String> {
+    let name = call
+        .path
+        .strip_prefix("/undertone.v1.WorkerGateway/")
+        .ok_or_else(|| format!("another service: {}", call.path))?;
+    let message = |message: &Vec<u8>| match name {
+        "Challenge" => whole::<v1::ChallengeRequest>(message),
+        "SignIn" => whole::<v1::SignInRequest>(message),
+        "RegisterDataset" => whole::<v1::RegisterDatasetRequest>(message),
+        "NextOffer" => whole::<v1::NextOfferRequest>(message),
+        "Decide" => whole::<v1::DecideRequest>(message),
+        "Renew" => whole::<v1::RenewRequest>(message),
+        "Ask" => whole::<v1::AskChunk>(message),
+        "Finish" => whole::<v1::FinishRequest>(message),
+        "Witness" => whole::<v1::WitnessRequest>(message),
+        other => Err(format!("a site that asks has no business with {other}")),
+    };
+    call.messages.iter().try_for_each(message)?;
+    if call.rest.is_empty() { Ok(()) } else { Err(format!("{} bytes of {name} are no message", call.rest.len())) }
+}
+
+/// That bytes are a message of this form and of no other: written again, they are the same.
+fn whole<M: Message + Default>(bytes: &[u8]) -> Result<(), String> {
+    let read = M::decode(bytes).map_err(|error| error.to_string())?;
+    if read.encode_to_vec() == bytes {
+        Ok(())
+    } else {
+        Err("a message holds fields that its form does not know".to_owned())
+    }
+}
+
+/// Users whose hashes are looked for.
+const USERS: usize = 50;
+
+/// Headers that say nothing of the data.
+const HEADERS: [&str; 5] = ["te", "content-type", "user-agent", "authorization", "grpc-timeout"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    let line = Line::tap(stage.gateway()).await?;
+    stage.sites[1].connect_over(&line)?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 2.5).await?;
+    let job = scene::propose(&stage).await?;
+    let _person = Annotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    stage.finish(job, JOB).await?;
+    stage.sites[1].stop()?;
+
+    let raw = line.heard();
+    let mut said: Vec<Call> = Vec::new();
+    for connection in raw.clone() {
+        said.extend(calls(connection).await?);
+    }
+    for call in &said {
+        is_whole(call).map_err(|error| format!("{}: {error}", call.path))?;
+        for (name, _) in &call.headers {
+            assert!(HEADERS.contains(&name.as_str()), "{}: a header {name}", call.path);
+        }
+    }
+    assert!(!said.is_empty(), "the site was heard");
+    let of = |name: &str| said.iter().filter(|call| call.path.ends_with(&format!("/{name}"))).collect::<Vec<_>>();
+    let log = QueryLog::of(PRIVATE[0]);
+
+    // The pool: the texts that pass, no counts, nothing else.
+    let asked = of("Ask");
+    assert_eq!(asked.len(), 1, "one pool, once");
+    let mut packed = Vec::new();
+    for message in &asked[0].messages {
+        if let Some(v1::ask_chunk::Part::Data(data)) = v1::AskChunk::decode(&message[..])?.part {
+            packed.extend(data);
+        }
+    }
+    let posed: Vec<question::Posed> = question::read(&packed)?.collect::<Result<_, _>>()?;
+    let texts: BTreeSet<&str> = posed.iter().map(|posed| posed.text.as_str()).collect();
+    assert_eq!(texts, log.often.iter().map(String::as_str).collect(), "what is asked often, and nothing else");
+    assert!(posed.iter().all(|posed| posed.count.is_none()), "the job pays for the set, not for counts");
+    for text in &texts {
+        let rows = log.csv.lines().filter(|row| row.split(',').next() == Some(text)).count() as u64;
+        assert!(rows >= THRESHOLD, "{text}: {rows} rows");
+    }
+    // The site tells sizes roughly: what it registers is what its form says, and no count of the log.
+    for call in of("RegisterDataset") {
+        for message in &call.messages {
+            let told = v1::RegisterDatasetRequest::decode(&message[..])?.registration;
+            let read: Registration = serde_json::from_str(&told)?;
+            assert_eq!(serde_json::to_string(&read)?, told, "nothing beside the form");
+            assert_eq!((read.records.0, read.classes), (10_000, 0));
+        }
+    }
+
+    // And nothing that is secret in any byte, packed or not.
+    let unpacked = posed.iter().map(|posed| &*posed.text).collect::<Vec<_>>().join("\n");
+    let mut everything: Vec<u8> = raw.concat();
+    everything.extend(said.iter().flat_map(|call| call.messages.concat()));
+    everything.extend(
+        said.iter().flat_map(|call| &call.headers).flat_map(|(name, value)| format!("{name}: {value}\n").into_bytes()),
+    );
+    everything.extend(unpacked.into_bytes());
+    assert!(holds(&everything, &log.often[0]), "what is looked for is found where it is");
+    let hashed: Vec<u128> = Reader::open(&stage.sites[1].folder().join("data").join(PRIVATE[0]))?
+        .rows(Subset::Train)
+        .take(USERS)
+        .map(|row| row.map(|row| row.user.unwrap_or_default()))
+        .collect::<Result<_, _>>()?;
+    for user in hashed {
+        let bytes = user.to_be_bytes();
+        assert!(
+            user != 0 && everything.windows(bytes.len()).all(|window| window != bytes),
+            "the hash of a user left the site"
+        );
+        assert!(!holds(&everything, &hex::encode(bytes)), "the hash of a user left the site, in hexadecimal");
+    }
+    let folder = stage.sites[1].folder().to_string_lossy().into_owned();
+    for secret in log.secret.iter().chain([&folder]) {
+        assert!(!holds(&everything, secret), "{secret} left the site");
+        assert!(!holds(&everything, &hex::encode(secret)), "{secret} left the site, in hexadecimal");
+    }
+    Ok(())
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}

@@ -1,0 +1,86 @@
+//! Query logs for scenarios: made up, with what must never leave a site marked so that it can be looked for.
+
+use std::fmt::Write as _;
+
+/// Rows of each text that is asked often: with a rate of 1/4, a threshold of 20 is passed but for one time in 10¹².
+const OFTEN: u32 = 320;
+/// Most rows of a text that is asked rarely: fewer than a threshold of 20.
+const RARELY: u32 = 19;
+
+/// The labels of every scenario.
+pub const LABELS: [&str; 3] = ["appointment", "billing", "prescription"];
+
+/// A private query log, as CSV with the columns `query` and `patient`.
+#[derive(Debug, Clone)]
+pub struct QueryLog {
+    /// The file's content.
+    pub csv: String,
+    /// Texts that pass a gate of rate 1/4 and threshold 20.
+    pub often: Vec<String>,
+    /// What must not be found outside: texts below the threshold, users, rows that are none.
+    pub secret: Vec<String>,
+}
+
+/// The label that a text deserves.
+pub fn truth(text: &str) -> &'static str {
+    let of = |words: [&str; 3]| words.iter().any(|word| text.contains(word));
+    if of(["invoice", "payment", "insurance"]) {
+        LABELS[1]
+    } else if of(["refill", "dose", "tablet"]) {
+        LABELS[2]
+    } else {
+        LABELS[0]
+    }
+}
+
+/// So many different texts about every label, from somebody called `whose`.
+fn texts(whose: &str, count: usize) -> Vec<String> {
+    const WORDS: [&str; 9] =
+        ["visit", "doctor", "calendar", "invoice", "payment", "insurance", "refill", "dose", "tablet"];
+    let text = |number: usize| format!("{whose} asks {number} about {} please", WORDS[number % WORDS.len()]);
+    (0..count).map(text).collect()
+}
+
+impl QueryLog {
+    /// The log of the site called `whose`: 36 texts asked often, 40 asked rarely, by users with names, and rows that are broken.
+    pub fn of(whose: &str) -> Self {
+        let user = |number: u32| format!("patient-{whose}-{number:05}");
+        let (mut csv, mut secret) = ("query,patient\n".to_owned(), Vec::new());
+        let often = texts(whose, 36);
+        let mut row = 0;
+        let mut ask = |csv: &mut String, text: &str, rows: u32| {
+            for _ in 0..rows {
+                row += 1;
+                // Writing to a string cannot fail.
+                let _ = writeln!(csv, "{text},{}", user(row % 3000));
+            }
+        };
+        for text in &often {
+            ask(&mut csv, text, OFTEN);
+        }
+        for number in 0..40_u32 {
+            let text = format!("rare-{whose}-{number:03} tell nobody");
+            ask(&mut csv, &text, 1 + number % RARELY);
+            secret.push(text);
+        }
+        for number in 0..10 {
+            let broken = format!("broken-{whose}-{number}");
+            let _ = writeln!(csv, "{broken},{},one column too many", user(number));
+            secret.push(broken);
+        }
+        // What every user's name begins with.
+        secret.push(format!("patient-{whose}-"));
+        Self { csv, often, secret }
+    }
+
+    /// A public, labelled log with what is held out of it, as CSV with the columns `query`, `label` and `subset`.
+    pub fn public() -> String {
+        let mut csv = "query,label,subset\n".to_owned();
+        for (whose, subset, count) in [("anybody", "train", 90), ("somebody", "test", 90)] {
+            for text in texts(whose, count) {
+                let _ = writeln!(csv, "{text},{},{subset}", truth(&text));
+            }
+        }
+        csv
+    }
+}

@@ -1,0 +1,104 @@
+//! What a site said to its server, read back from the bytes on the line: every call with its headers and messages.
+//!
+//! The bytes are played once more to a server of HTTP/2 that answers nothing, so nothing that left is overlooked because nobody
+//! thought of it: what belongs to no call is an error.
+
+use std::io::Cursor;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::poll;
+use h2::server::Builder;
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// `/undertone.v1.WorkerGateway/Ask`.
+    pub path: String,
+    /// Names and values of the headers.
+    pub headers: Vec<(String, String)>,
+    /// Its messages, in order, unpacked from their frames.
+    pub messages: Vec<Vec<u8>>,
+    /// What came after the last whole message: of a call that broke off.
+    pub rest: Vec<u8>,
+}
+
+/// Why bytes are not calls.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// Not HTTP/2.
+    #[error("what went over the line is not HTTP/2")]
+    Protocol(#[from] h2::Error),
+    /// A message that is packed by gRPC itself: nothing here does that.
+    #[error("a message of {0} is packed")]
+    Packed(String),
+}
+
+/// What was said, and then a silence that does not end: at the end of a line HTTP/2 forgets whatever was not taken up yet.
+struct Played(Cursor<Vec<u8>>);
+
+impl AsyncRead for Played {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.0.position() == self.0.get_ref().len() as u64 {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+/// The calls of one connection, in the order in which they were begun.
+///
+/// # Errors
+/// [`WireError`] when the bytes are not those of a client of gRPC.
+pub async fn calls(bytes: Vec<u8>) -> Result<Vec<Call>, WireError> {
+    const WIDE: u32 = (1 << 31) - 1;
+    // The real server's windows bounded the client; these must not be narrower.
+    let mut server = Builder::new();
+    server.initial_window_size(WIDE).initial_connection_window_size(WIDE).max_concurrent_streams(WIDE);
+    server.max_frame_size((1 << 24) - 1).max_header_list_size(1 << 24);
+    let line = tokio::io::join(Played(Cursor::new(bytes)), tokio::io::sink());
+    let mut handshake = std::pin::pin!(server.handshake::<_, Cursor<Vec<u8>>>(line));
+    // All bytes are there, so whatever has to be waited for does not come.
+    let Poll::Ready(connection) = poll!(&mut handshake) else { return Ok(Vec::new()) };
+    let mut connection = connection?;
+    let mut begun = Vec::new();
+    loop {
+        let next = poll!(std::pin::pin!(connection.accept()));
+        let Poll::Ready(Some(next)) = next else { break };
+        // The answers are held: a dropped one would reset its call.
+        begun.push(next?);
+    }
+    let mut calls = Vec::new();
+    for (request, _answer) in &mut begun {
+        let mut data = Vec::new();
+        while let Poll::Ready(Some(piece)) = poll!(std::pin::pin!(request.body_mut().data())) {
+            data.extend_from_slice(&piece?);
+        }
+        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        let path = request.uri().path().to_owned();
+        let (messages, rest) = messages(&path, &data)?;
+        calls.push(Call { path, headers, messages, rest });
+    }
+    Ok(calls)
+}
+
+/// Takes gRPC's frames apart: a byte that says whether it is packed, four for the length, the message.
+fn messages(path: &str, data: &[u8]) -> Result<(Vec<Vec<u8>>, Vec<u8>), WireError> {
+    let (mut all, mut rest) = (Vec::new(), data);
+    while let Some((head, body)) = rest.split_at_checked(5) {
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let Some((message, after)) = body.split_at_checked(length) else { break };
+        if head[0] != 0 {
+            return Err(WireError::Packed(path.to_owned()));
+        }
+        all.push(message.to_vec());
+        rest = after;
+    }
+    Ok((all, rest.to_vec()))
+}

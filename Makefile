@@ -1,9 +1,11 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test demo bench bundle setup
+.PHONY: help test devices cluster demo bench bundle setup
 
 help:
 	@echo 'make test                        everything a change must pass'
+	@echo 'make devices                     that the layers compute the same on graphics processors, where there are any'
+	@echo 'make cluster                     that queries are counted the same on a cluster as in the worker'
 	@echo 'make demo [DATA=folder] [EXIT=1] a consortium with its workers on this machine'
 	@echo 'make bench NAME=name             one measurement, a JSON object a line'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
@@ -11,6 +13,12 @@ help:
 
 test:
 	@.ci/test.sh
+
+devices:
+	@.ci/devices.sh
+
+cluster:
+	@.ci/cluster.sh
 
 demo:
 	@.ci/demo.sh $(if $(DATA),--data '$(DATA)') $(if $(EXIT),--exit)

@@ -10,7 +10,13 @@ claim_target_dir
 # What one measurement alone needs.
 if [ "${1:-}" = accounting ]; then
   .ci/bits.sh
-  UNDERTONE_PEER=$(.ci/peer.sh)
+  UNDERTONE_PEER=$(.ci/peer.sh accounting)
+  export UNDERTONE_PEER
+elif [ "${1:-}" = counting ] && [ -z "${2:-}" ]; then
+  UNDERTONE_PEER=$(.ci/peer.sh counting)
+  export UNDERTONE_PEER
+elif [ "${1:-}" = dp_step ] && [ -z "${2:-}" ]; then
+  UNDERTONE_PEER=$(.ci/peer.sh training)
   export UNDERTONE_PEER
 fi
 # A measurement starts the programs itself.

@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
-# Makes a Python with Google's dp_accounting, against which `make bench NAME=accounting` measures ours, and prints its path.
-# Does nothing but print the second time. Nothing of the product uses it.
+# Makes a Python with the peers that a measurement compares us with, and prints its path: `accounting` is Google's dp_accounting, for
+# `make bench NAME=accounting`; `training` is PyTorch and Opacus, for `make bench NAME=dp_step`; `counting` is DuckDB and Apache
+# DataSketches, for `make bench NAME=counting`. Does nothing but print the second time. Nothing of the product uses it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
-VERSION=0.6.0
-root="$TOOLS/dp-accounting-$VERSION"
+case "${1:-accounting}" in
+  accounting) name=dp-accounting-0.6.0 packages=(dp-accounting==0.6.0) ;;
+  training) name=torch-2.15.0-opacus-1.6.0 packages=(torch==2.15.0 opacus==1.6.0) ;;
+  counting) name=duckdb-2.0.0-datasketches-5.2.0 packages=(duckdb==2.0.0 datasketches==5.2.0) ;;
+  *) fail "peers are accounting, counting and training, not ${1}" ;;
+esac
+root="$TOOLS/$name"
 
 if [ ! -x "$root/bin/python" ]; then
   command -v python3 >/dev/null || fail "the peer of this measurement needs python3 with venv"
-  say "fetching dp-accounting $VERSION, once"
+  say "fetching ${packages[*]}, once"
   rm -rf "$root.part"
-  python3 -m venv "$root.part" && "$root.part/bin/pip" install --quiet "dp-accounting==$VERSION" >&2 ||
-    fail "pip could not bring dp-accounting $VERSION"
+  python3 -m venv "$root.part" && "$root.part/bin/pip" install --quiet "${packages[@]}" >&2 ||
+    fail "pip could not bring ${packages[*]}"
   # A virtual environment may be moved as long as only its interpreter is called.
   mv "$root.part" "$root"
 fi

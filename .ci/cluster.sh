@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Counting on a cluster: that a scheduler and two executors of Ballista, started on this machine, count as the worker itself does, also
+# when one of them is killed meanwhile. A target of its own, no step of `make test`: a cluster needs all of DataFusion, compiled a second
+# time with features that the worker alone does without, and Ballista's three programs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. .ci/common.sh
+
+claim_target_dir
+cargo test --locked -p undertone-worker --lib --features cluster-test -- queries::count

@@ -34,7 +34,7 @@ use tempfile::TempDir;
 use crate::process::{Process, ProcessError};
 
 /// How long a page may take to show what is waited for. Generous, because tests share their machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long a page is left alone before it is asked again.
 const PACE: Duration = Duration::from_millis(50);

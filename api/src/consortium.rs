@@ -46,6 +46,19 @@ pub struct NewConsortium {
     pub organization_name: Option<String>,
 }
 
+/// What is to change about a consortium; what is absent stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EditConsortium {
+    /// Name: 1 to 100 characters.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Description: up to 1,000 characters.
+    #[serde(default)]
+    pub description: Option<String>,
+}
+
 /// The cross-organization rule in force, and whose word it is. The default is nobody's: people may be anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

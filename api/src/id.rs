@@ -46,6 +46,10 @@ ids! {
     InvitationId;
     /// A signed-in session (a family of rotating refresh tokens).
     SessionId;
+    /// A key by which a program asks for a member.
+    ApiKeyId;
+    /// An identity at a provider of sign-ins.
+    IdentityId;
     /// A worker daemon at a site.
     WorkerId;
     /// A registered dataset.
@@ -56,8 +60,14 @@ ids! {
     AccountId;
     /// A job.
     JobId;
+    /// A job that nobody was asked about yet.
+    DraftId;
+    /// A steward's standing word on which jobs need not be asked about.
+    ApprovalLimitId;
     /// A stored file of a job: checkpoint, model, report.
     ArtifactId;
+    /// Something that a member is told.
+    NotificationId;
     /// A question of a job: one text that people are asked to label.
     QuestionId;
 }

@@ -5,12 +5,18 @@
 //! (`app/src/kind/<kind>.rs`). To add one: the three files, and one line in the `kinds!` call below.
 
 mod check;
+mod draft;
+mod hold;
 mod life;
+mod limit;
+mod review;
 mod view;
 
 pub mod active_learning;
 pub mod audit;
+pub mod diagnosis;
 pub mod dp_sgd;
+pub mod log;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,7 +28,11 @@ use crate::problem::Violation;
 use crate::question::Questions;
 use audit::Audited;
 
+pub use draft::{Draft, LONGEST_SPEC, NewDraft};
+pub use hold::{Hold, Holder, Pause};
 pub use life::{State, Step, WrongStep};
+pub use limit::{ApprovalLimit, LONGEST_LIMIT_DAYS, NewApprovalLimit};
+pub use review::{Disclosed, Disclosure, Observer, Review, disclosures};
 pub use view::{
     Approval, Job, JobSummary, Measurement, NewJob, Participant, ParticipantState, Progress, Refuse, RoundView,
     SeriesProgress, Submission,

@@ -3,15 +3,21 @@
 //! Ids, the one table of problem codes, transfer objects, job kinds (what a job is, what it costs) and signed documents
 //! (what may run, what was spent). No IO, no clock, no database, no framework. To add a job kind, see [`job`].
 
+pub mod account;
+pub mod api_key;
+pub mod audit_log;
 pub mod budget;
 pub mod consortium;
 pub mod dataset;
+pub mod event;
 pub mod freeze;
 pub mod id;
 pub mod job;
+pub mod ledger;
 pub mod log;
 pub mod member;
 pub mod model;
+pub mod notification;
 pub mod organization;
 pub mod page;
 pub mod plan;

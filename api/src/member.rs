@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use crate::account::PASSWORD_LENGTH;
 use crate::id::{ConsortiumId, MemberId, OrganizationId};
 use crate::problem::Violation;
 
@@ -27,7 +28,7 @@ pub enum Role {
 
 /// Where a role holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RoleScope))]
 #[serde(tag = "scope", content = "id", rename_all = "snake_case")]
 pub enum Scope {
     /// In one consortium.
@@ -97,11 +98,46 @@ impl NewMember {
         if !well_formed || address.len() > 254 || address.chars().any(char::is_whitespace) {
             violations.push(Violation::new("email", "give an e-mail address, such as name@example.org"));
         }
-        let length = self.password.chars().count();
-        if !(12..=200).contains(&length) {
-            violations.push(Violation::new("password", format!("use 12 to 200 characters, not {length}")));
-        }
+        check_password("password", &self.password, &mut violations);
         violations
+    }
+}
+
+/// The roles that a member is to have at a place, instead of those they have there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Roles {
+    /// At least one; each at most once.
+    pub roles: Vec<Role>,
+}
+
+/// Somebody who is to have a role over a consortium itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewConsortiumMember {
+    /// Their e-mail: they stand in the consortium already, through an organization or as an annotator.
+    pub email: String,
+    /// `consortium_admin`, `auditor` or `annotator`; what they have already stays.
+    pub roles: Vec<Role>,
+}
+
+/// What a member gives to accept a one-time link with the account they have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Join {
+    /// The organization that joins the consortium, when the link brings one: one of which the member is an admin.
+    #[serde(default)]
+    pub organization: Option<OrganizationId>,
+    /// Or the name of a new one: 1 to 100 characters.
+    #[serde(default)]
+    pub organization_name: Option<String>,
+}
+
+/// Checks a password's length: 12 to 200 characters. Whether it is guessed early is for the server to say.
+pub fn check_password(field: &str, password: &str, violations: &mut Vec<Violation>) {
+    let length = password.chars().count();
+    if !PASSWORD_LENGTH.contains(&length) {
+        violations.push(Violation::new(field, format!("use 12 to 200 characters, not {length}")));
     }
 }
 

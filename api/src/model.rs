@@ -4,6 +4,17 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::id::{ArtifactId, JobId};
+use crate::job::JobSummary;
+
+/// What a finished job leaves: its files, with what every list of jobs shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Model {
+    /// The job that made it.
+    pub job: JobSummary,
+    /// Its files, by name.
+    pub files: Vec<Artifact>,
+}
 
 /// A stored file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ pub struct Organization {
 
 /// What a one-time link lets its bearer do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InvitationPurpose))]
 #[serde(tag = "purpose", rename_all = "snake_case")]
 pub enum Purpose {
     /// Become the operator of this server (printed at first start).
@@ -73,6 +73,9 @@ pub struct Invitation {
     pub expires_at: OffsetDateTime,
     /// Whether it was used.
     pub used: bool,
+    /// Whether it was withdrawn before.
+    #[serde(default)]
+    pub withdrawn: bool,
 }
 
 /// What the bearer of a link is shown before accepting.

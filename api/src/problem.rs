@@ -48,6 +48,10 @@ codes! {
     Unauthenticated = "unauthenticated", 401, 16, "Sign in to go on";
     /// E-mail or password is wrong (which one is not said).
     WrongCredentials = "wrong_credentials", 401, 16, "E-mail or password is wrong";
+    /// The code of the second factor is wrong, or was used already.
+    WrongCode = "wrong_code", 401, 16, "The code is wrong";
+    /// The server asks everybody for a second factor, and the caller has none yet.
+    SecondFactorMissing = "second_factor_missing", 403, 7, "Set up a second factor to go on";
     /// The caller may see this, but not do that.
     Forbidden = "forbidden", 403, 7, "Your role does not allow this";
     /// Not there, or not for the caller to know.
@@ -58,6 +62,8 @@ codes! {
     AlreadyExists = "already_exists", 409, 6, "That already exists";
     /// The subject is in a state in which this cannot be done.
     WrongState = "wrong_state", 409, 9, "Not possible in the present state";
+    /// The same request, with the same idempotency key, is under way, or its answer was lost.
+    InProgress = "in_progress", 409, 10, "The same request is under way";
     /// The one-time link was used, has expired or was withdrawn.
     LinkSpent = "link_spent", 410, 9, "This link can no longer be used";
     /// The dataset has no budget for the job's privacy unit.
@@ -127,6 +133,9 @@ pub struct Problem {
     /// The figures of a refused budget, one for each account that refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<crate::budget::Refusal>,
+    /// Seconds after which it may be tried again, when there is such a time; `Retry-After` by HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u32>,
 }
 
 impl Problem {
@@ -140,7 +149,15 @@ impl Problem {
             detail: detail.into(),
             violations: Vec::new(),
             refusals: Vec::new(),
+            retry_after: None,
         }
+    }
+
+    /// With the seconds after which it may be tried again.
+    #[must_use]
+    pub const fn after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
     }
 
     /// Input that cannot be accepted, with every reason.

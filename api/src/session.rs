@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use crate::id::IdentityId;
 use crate::member::Member;
 
 /// Credentials.
@@ -47,6 +48,20 @@ impl std::fmt::Debug for Tokens {
 pub struct Refresh {
     /// The refresh token.
     pub refresh_token: String,
+}
+
+/// An identity at the provider of sign-ins that is the member's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LinkedIdentity {
+    /// Id.
+    pub id: IdentityId,
+    /// The provider.
+    pub issuer: String,
+    /// Since when it signs the member in.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub linked_at: OffsetDateTime,
 }
 
 /// The answer to signing in.

@@ -7,8 +7,10 @@
 mod audit;
 pub mod certificate;
 mod head;
+mod hold;
 mod manifest;
 mod receipt;
+mod rotation;
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::de::DeserializeOwned;
@@ -20,8 +22,10 @@ use crate::id::WorkerId;
 pub use audit::AuditStatement;
 pub use certificate::{Certificate, CertificateFile};
 pub use head::{Countersignature, Head, key_id};
+pub use hold::SiteHold;
 pub use manifest::{Decision, Limits, Manifest, ManifestParticipant};
 pub use receipt::Receipt;
+pub use rotation::{KeyChange, Pinned, Pins, Rotation, RotationError, SiteKeys};
 
 /// A kind of document that is signed.
 pub trait Document: Serialize + DeserializeOwned {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::id::{OrganizationId, WorkerId};
+use crate::job::diagnosis::Diagnosis;
 
 /// A worker at a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct Worker {
     pub last_seen_at: Option<OffsetDateTime>,
     /// Heard of within the last minute.
     pub online: bool,
+    /// What is wrong with it, as far as the server can tell, and what can be done about it.
+    #[serde(default)]
+    pub diagnoses: Vec<Diagnosis>,
 }
 
 /// The answer to asking for an enrolment token. The token is shown once: `undertone-worker enroll <token>`.

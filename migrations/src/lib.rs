@@ -32,6 +32,23 @@ mod m20261120_000310_add_dataset_users;
 mod m20261121_000400_add_dataset_content;
 mod m20261121_000401_create_question;
 mod m20261121_000402_add_job_asks;
+mod m20261122_000101_create_second_factor;
+mod m20261122_000102_create_reset;
+mod m20261122_000103_create_attempt;
+mod m20261122_000104_add_session_origin;
+mod m20261122_000105_add_invitation_withdrawn;
+mod m20261122_000201_create_api_key;
+mod m20261122_000202_create_identity;
+mod m20261122_000301_create_draft;
+mod m20261122_000302_create_job_hold;
+mod m20261122_000303_add_job_times;
+mod m20261122_000304_create_approval_limit;
+mod m20261122_000400_create_worker_key;
+mod m20261122_000501_create_notification;
+mod m20261122_000502_create_job_log;
+mod m20261122_000600_create_audit_log;
+mod m20261122_000701_create_idempotency;
+mod m20261122_000800_create_challenge;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +82,23 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000400_add_dataset_content::Migration),
             Box::new(m20261121_000401_create_question::Migration),
             Box::new(m20261121_000402_add_job_asks::Migration),
+            Box::new(m20261122_000101_create_second_factor::Migration),
+            Box::new(m20261122_000102_create_reset::Migration),
+            Box::new(m20261122_000103_create_attempt::Migration),
+            Box::new(m20261122_000104_add_session_origin::Migration),
+            Box::new(m20261122_000105_add_invitation_withdrawn::Migration),
+            Box::new(m20261122_000201_create_api_key::Migration),
+            Box::new(m20261122_000202_create_identity::Migration),
+            Box::new(m20261122_000301_create_draft::Migration),
+            Box::new(m20261122_000302_create_job_hold::Migration),
+            Box::new(m20261122_000303_add_job_times::Migration),
+            Box::new(m20261122_000304_create_approval_limit::Migration),
+            Box::new(m20261122_000400_create_worker_key::Migration),
+            Box::new(m20261122_000501_create_notification::Migration),
+            Box::new(m20261122_000502_create_job_log::Migration),
+            Box::new(m20261122_000600_create_audit_log::Migration),
+            Box::new(m20261122_000701_create_idempotency::Migration),
+            Box::new(m20261122_000800_create_challenge::Migration),
         ]
     }
 }

@@ -3,6 +3,8 @@
 //! Generated from `undertone/v1/*.proto`. Documents that are signed travel as the text that was signed.
 
 mod convert;
+pub mod document;
+mod log;
 pub mod question;
 pub mod vector;
 

@@ -107,6 +107,7 @@ pub struct Attack {
     /// Where that chance lies with confidence [`SHOWN`], as the scores vary (DeLong et al. 1988); the canaries of one run are
     /// less independent than that takes them for. Statements of before there was one have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(example = json!([0.45, 0.62])))]
     pub auc_interval: Option<[f64; 2]>,
     /// At 0.1 % and 1 % false alarms.
     pub points: Vec<OperatingPoint>,

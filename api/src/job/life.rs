@@ -1,4 +1,16 @@
 //! The life of a job, as transitions that consume the state they leave.
+//!
+//! ```text
+//! (draft) ─ propose ─▶ proposed ─ all approved, all reserved ─▶ queued ─ first lease ─▶ running ─▶ finished
+//!                         │                                      │  ▲                    │  ▲  └──▶ failed
+//!                         └▶ refused                             ▼  └──────┐             ▼  │
+//!                            (owner, budget, time)             paused ─────┴── resume ───┴──┘
+//! ```
+//!
+//! A draft is no job yet: it has no manifest, nobody was asked, and nothing of it is signed ([`super::Draft`]). *Approved* is
+//! no state of its own: the last approval reserves in every ledger and queues the job in one transaction, so that no job can
+//! be approved and unreserved. A paused job keeps its reservation and its place: no lease is given or kept, no round opens or
+//! closes, and no deadline runs; it is paused as long as anybody [holds](super::Hold) it.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +25,8 @@ pub enum State {
     Queued,
     /// Workers are at it.
     Running,
+    /// Somebody holds it: nobody works, no deadline runs, its reservations stay.
+    Paused,
     /// Done; its reservations are settled.
     Finished,
     /// Ended by an error; its reservations are settled.
@@ -32,6 +46,13 @@ pub enum Step {
     Refuse,
     /// The first worker took its lease.
     Start,
+    /// Somebody holds it.
+    Pause,
+    /// Nobody holds it any more.
+    Resume {
+        /// Whether a worker had begun before.
+        begun: bool,
+    },
     /// The last participant finished.
     Finish,
     /// Something failed for good.
@@ -57,12 +78,15 @@ impl State {
     /// [`WrongStep`] when the present state does not have this step.
     pub fn after(self, step: Step) -> Result<Self, WrongStep> {
         match (self, step) {
-            (Self::Proposed, Step::Reserve) => Ok(Self::Queued),
+            (Self::Proposed, Step::Reserve) | (Self::Paused, Step::Resume { begun: false }) => Ok(Self::Queued),
             (Self::Proposed, Step::Refuse) => Ok(Self::Refused),
-            (Self::Queued | Self::Running, Step::Start) => Ok(Self::Running),
+            (Self::Queued | Self::Running, Step::Start) | (Self::Paused, Step::Resume { begun: true }) => {
+                Ok(Self::Running)
+            }
+            (Self::Queued | Self::Running, Step::Pause) => Ok(Self::Paused),
             (Self::Running, Step::Finish) => Ok(Self::Finished),
-            (Self::Queued | Self::Running, Step::Fail) => Ok(Self::Failed),
-            (Self::Proposed | Self::Queued | Self::Running, Step::Cancel) => Ok(Self::Cancelled),
+            (Self::Queued | Self::Running | Self::Paused, Step::Fail) => Ok(Self::Failed),
+            (Self::Proposed | Self::Queued | Self::Running | Self::Paused, Step::Cancel) => Ok(Self::Cancelled),
             (from, step) => Err(WrongStep { from, step }),
         }
     }
@@ -72,12 +96,18 @@ impl State {
         matches!(self, Self::Finished | Self::Failed | Self::Cancelled | Self::Refused)
     }
 
+    /// Whether workers may be at it: it holds a lease or may be given one.
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+
     /// The state in words.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Proposed => "waiting for approval",
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::Finished => "finished",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -93,6 +123,7 @@ mod tests {
     #[test]
     fn a_job_that_is_over_has_no_step() {
         let steps = [Step::Reserve, Step::Refuse, Step::Start, Step::Finish, Step::Fail, Step::Cancel];
+        let steps = [&steps[..], &[Step::Pause, Step::Resume { begun: true }, Step::Resume { begun: false }]].concat();
         for state in [State::Finished, State::Failed, State::Cancelled, State::Refused] {
             assert!(state.is_over());
             assert!(steps.iter().all(|step| state.after(*step).is_err()), "{state:?}");
@@ -104,5 +135,16 @@ mod tests {
         assert!(State::Proposed.after(Step::Start).is_err());
         let queued = State::Proposed.after(Step::Reserve);
         assert_eq!(queued.and_then(|state| state.after(Step::Start)), Ok(State::Running));
+    }
+
+    #[test]
+    fn a_paused_job_goes_on_where_it_was_and_neither_starts_nor_finishes_meanwhile() {
+        for (before, begun) in [(State::Queued, false), (State::Running, true)] {
+            let paused = before.after(Step::Pause);
+            assert_eq!(paused, Ok(State::Paused));
+            assert_eq!(paused.and_then(|state| state.after(Step::Resume { begun })), Ok(before));
+        }
+        assert!(State::Paused.after(Step::Start).is_err() && State::Paused.after(Step::Finish).is_err());
+        assert!(State::Proposed.after(Step::Pause).is_err() && !State::Paused.is_over());
     }
 }

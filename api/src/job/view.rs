@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{Charge, Purpose, Report, Spec, State};
+use super::diagnosis::Diagnosis;
+use super::{Charge, Hold, Purpose, Report, Spec, State};
 use crate::budget::Refusal;
 use crate::dataset::Visibility;
 use crate::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
@@ -80,6 +81,16 @@ pub struct Job {
     pub finished_at: Option<OffsetDateTime>,
     /// The result.
     pub report: Option<Report>,
+    /// When it is refused by itself unless all have answered by then; absent when it is no longer proposed.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub answer_by: Option<OffsetDateTime>,
+    /// Who holds it, oldest first; it is paused while anybody does.
+    #[serde(default)]
+    pub holds: Vec<Hold>,
+    /// What keeps it from going on, and what can be done about it; empty when all is well, and when it is over.
+    #[serde(default)]
+    pub diagnoses: Vec<Diagnosis>,
 }
 
 /// An owner's answer to a proposed job.

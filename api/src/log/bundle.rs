@@ -11,7 +11,7 @@ use undertone_privacy::ledger::{Balance, Cost};
 use uuid::Uuid;
 
 use crate::id::{ConsortiumId, OrganizationId, WorkerId};
-use crate::signed::Signed;
+use crate::signed::{Rotation, Signed};
 
 /// What a bundle calls itself.
 pub const FORMAT: &str = "undertone-ledger";
@@ -60,6 +60,9 @@ pub enum Line {
         organization: OrganizationId,
         /// Its Ed25519 public key, hex: signs receipts.
         public_key: String,
+        /// How its key came to be that one, oldest first: receipts before a change are signed by the key before it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rotations: Vec<Rotation>,
     },
     /// What was allowed to run: a signed [`crate::signed::Manifest`].
     Manifest {

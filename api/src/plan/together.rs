@@ -13,7 +13,7 @@ use crate::job::Charge;
 /// A job under the consortium's rule about people who may be in several organizations' data. A report: every account admits by
 /// its own budget alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PlanTogether))]
 pub struct Together {
     /// The rule in force.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]

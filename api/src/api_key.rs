@@ -1,0 +1,162 @@
+//! Keys by which programs ask for a member: what they reach, how long they hold.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::ApiKeyId;
+use crate::member::check_name;
+use crate::problem::Violation;
+
+/// With what every key begins, so that one that has leaked can be recognized.
+pub const PREFIX: &str = "udk_";
+/// Days for which a key may hold at most.
+pub const MOST_DAYS: u32 = 365;
+/// Keys that a member may have at a time.
+pub const MOST_KEYS: u64 = 20;
+
+/// What a key reaches of what its owner may. Every key may read, whatever else it may; no key reaches accounts, roles,
+/// invitations, keys and second factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum KeyScope {
+    /// See consortia, organizations, datasets, jobs and what came of them.
+    Read,
+    /// Plan, propose, pause, retry and cancel jobs.
+    Jobs,
+    /// Approve and refuse jobs for the datasets of one's organization.
+    Approvals,
+    /// Set budgets, clear freezes, enrol workers.
+    Datasets,
+    /// See, answer, export and import the questions of jobs.
+    Questions,
+    /// Read and export ledgers and the heads of the log.
+    Ledger,
+    /// Take models and other files of jobs away.
+    Models,
+    /// Found consortia, and declare what holds in them.
+    Consortia,
+}
+
+impl KeyScope {
+    /// All, in the order in which they are shown.
+    pub const ALL: &'static [Self] = &[
+        Self::Read,
+        Self::Jobs,
+        Self::Approvals,
+        Self::Datasets,
+        Self::Questions,
+        Self::Ledger,
+        Self::Models,
+        Self::Consortia,
+    ];
+
+    /// As it stands in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Jobs => "jobs",
+            Self::Approvals => "approvals",
+            Self::Datasets => "datasets",
+            Self::Questions => "questions",
+            Self::Ledger => "ledger",
+            Self::Models => "models",
+            Self::Consortia => "consortia",
+        }
+    }
+}
+
+/// A key to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(example = json!({ "name": "nightly export", "scopes": ["read", "ledger"], "days": 90 })))]
+#[serde(deny_unknown_fields)]
+pub struct NewApiKey {
+    /// What it is for: 1 to 100 characters.
+    pub name: String,
+    /// What it reaches: at least one.
+    pub scopes: Vec<KeyScope>,
+    /// For how many days it holds: 1 to 365.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 365))]
+    pub days: u32,
+}
+
+impl NewApiKey {
+    /// Every violation, none when the input is good.
+    pub fn check(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        check_name("name", &self.name, &mut violations);
+        if self.scopes.is_empty() {
+            violations.push(Violation::new("scopes", "name at least one scope, such as `read`"));
+        }
+        for (index, scope) in self.scopes.iter().enumerate() {
+            if self.scopes[..index].contains(scope) {
+                violations.push(Violation::new(format!("scopes.{index}"), "name each scope once"));
+            }
+        }
+        if !(1..=MOST_DAYS).contains(&self.days) {
+            violations.push(Violation::new("days", format!("use 1 to {MOST_DAYS}, not {}", self.days)));
+        }
+        violations
+    }
+}
+
+/// A key, as its owner sees it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ApiKey {
+    /// Id: the part of the key between `udk_` and the second `_`, without hyphens.
+    pub id: ApiKeyId,
+    /// What it is for.
+    pub name: String,
+    /// What it reaches.
+    pub scopes: Vec<KeyScope>,
+    /// The key itself, in the answer that made it and nowhere else: `Authorization: Bearer udk_...`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: OffsetDateTime,
+    /// When it ends.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub expires_at: OffsetDateTime,
+    /// When it was last used, to the minute.
+    #[serde(with = "time::serde::rfc3339::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_used_at: Option<OffsetDateTime>,
+    /// When it was revoked, if it was.
+    #[serde(with = "time::serde::rfc3339::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub revoked_at: Option<OffsetDateTime>,
+}
+
+impl std::fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiKey").field("id", &self.id).field("scopes", &self.scopes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KeyScope, NewApiKey};
+
+    #[test]
+    fn every_violation_of_a_new_key_is_named() {
+        let wrong = NewApiKey { name: " ".to_owned(), scopes: vec![KeyScope::Read, KeyScope::Read], days: 366 };
+        let fields: Vec<String> = wrong.check().into_iter().map(|violation| violation.field).collect();
+        assert_eq!(fields, ["name", "scopes.1", "days"]);
+        let none = NewApiKey { name: "x".to_owned(), scopes: Vec::new(), days: 0 };
+        let fields: Vec<String> = none.check().into_iter().map(|violation| violation.field).collect();
+        assert_eq!(fields, ["scopes", "days"]);
+        let good = NewApiKey { name: "x".to_owned(), scopes: KeyScope::ALL.to_vec(), days: 365 };
+        assert_eq!(good.check(), []);
+    }
+
+    #[test]
+    fn a_scope_is_told_by_the_word_it_has_in_json() {
+        for scope in KeyScope::ALL {
+            assert_eq!(serde_json::to_value(scope).expect("JSON"), scope.word());
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Drafts: jobs in the making. Nobody is asked about a draft, nothing of it is signed, and it may be incomplete; what is
+//! still wrong with it is said with it. Proposed, it becomes a job and is a draft no longer.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::Spec;
+use crate::id::{ConsortiumId, DraftId, JobId, OrganizationId};
+use crate::problem::Violation;
+
+/// Most bytes of a draft's spec as JSON.
+pub const LONGEST_SPEC: usize = 256 * 1024;
+
+/// A draft as it is written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewDraft {
+    /// Title: at most 100 characters; may be empty.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(example = "Elderly speakers, second try"))]
+    pub title: String,
+    /// The job's kind; see the specs of jobs.
+    #[cfg_attr(feature = "openapi", schema(example = "dp_sgd"))]
+    pub kind: String,
+    /// The job's spec as far as it is written: a JSON object of at most 256 KiB.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub spec: serde_json::Value,
+}
+
+impl NewDraft {
+    /// A draft of a job that there is.
+    ///
+    /// # Errors
+    /// When the spec has no JSON form.
+    pub fn of(title: &str, spec: &Spec) -> Result<Self, serde_json::Error> {
+        let whole = serde_json::to_value(spec)?;
+        Ok(Self { title: title.to_owned(), kind: spec.kind().to_owned(), spec: whole["spec"].clone() })
+    }
+
+    /// What is wrong with it as a draft: its form only.
+    pub fn check(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        if self.title.trim().chars().count() > 100 {
+            violations.push(Violation::new("title", "at most 100 characters"));
+        }
+        if !Spec::KINDS.contains(&self.kind.as_str()) {
+            violations.push(Violation::new("kind", format!("use one of {}", Spec::KINDS.join(", "))));
+        }
+        if !self.spec.is_object() {
+            violations.push(Violation::new("spec", "give a JSON object; it may be incomplete, even empty: {}"));
+        }
+        if self.spec.to_string().len() > LONGEST_SPEC {
+            violations.push(Violation::new("spec", "at most 256 KiB as JSON"));
+        }
+        violations
+    }
+
+    /// The spec, when it is complete.
+    ///
+    /// # Errors
+    /// What is missing or cannot be read, as a violation.
+    pub fn parsed(&self) -> Result<Spec, Violation> {
+        let whole = serde_json::json!({ "kind": self.kind, "spec": self.spec });
+        serde_json::from_value(whole).map_err(|error| Violation::new("spec", format!("it is not complete: {error}")))
+    }
+}
+
+/// A draft.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Draft {
+    /// Id.
+    pub id: DraftId,
+    /// Where it is to be proposed.
+    pub consortium: ConsortiumId,
+    /// Whose researchers may see, change, propose and delete it.
+    pub organization: OrganizationId,
+    /// What was written.
+    #[serde(flatten)]
+    pub content: NewDraft,
+    /// Who began it.
+    pub author: String,
+    /// The job from which it was cloned.
+    #[serde(default)]
+    pub cloned_from: Option<JobId>,
+    /// Counts its changes, from 1: a change names the version that it changes.
+    pub version: u64,
+    /// What stands in the way of proposing it now; empty when nothing does.
+    pub violations: Vec<Violation>,
+    /// When it was begun.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: OffsetDateTime,
+    /// When it was last changed.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub updated_at: OffsetDateTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{LONGEST_SPEC, NewDraft};
+
+    fn draft(kind: &str, spec: Value) -> NewDraft {
+        NewDraft { title: String::new(), kind: kind.to_owned(), spec }
+    }
+
+    #[test]
+    fn a_draft_may_be_empty_but_not_of_no_kind_nor_without_form() {
+        assert_eq!(draft("dp_sgd", json!({})).check(), []);
+        let fields = |draft: NewDraft| draft.check().into_iter().map(|found| found.field).collect::<Vec<_>>();
+        assert_eq!(fields(draft("spelling", json!([]))), ["kind", "spec"]);
+        assert_eq!(fields(draft("dp_sgd", json!({ "x": "y".repeat(LONGEST_SPEC) }))), ["spec"]);
+        assert_eq!(fields(NewDraft { title: "x".repeat(101), ..draft("dp_sgd", json!({})) }), ["title"]);
+    }
+
+    #[test]
+    fn what_a_draft_lacks_is_said_and_not_guessed() {
+        let lacks = draft("dp_sgd", json!({})).parsed().expect_err("nothing is there");
+        assert!(lacks.field == "spec" && lacks.message.contains("missing field"), "{}", lacks.message);
+    }
+}

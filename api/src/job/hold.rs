@@ -1,0 +1,74 @@
+//! Holds: who keeps a job from going on, and why. A job is paused while there is one.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::DatasetId;
+use crate::problem::Violation;
+
+/// A wish that a job stops for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Pause {
+    /// Why, for the others to read: 1 to 500 characters.
+    #[cfg_attr(feature = "openapi", schema(example = "the clinic's network is under maintenance until Monday"))]
+    pub reason: String,
+}
+
+impl Pause {
+    /// What is wrong with it.
+    pub fn check(&self) -> Vec<Violation> {
+        let length = self.reason.trim().chars().count();
+        if (1..=500).contains(&length) {
+            Vec::new()
+        } else {
+            vec![Violation::new("reason", "say why in 1 to 500 characters: the others read it")]
+        }
+    }
+}
+
+/// Who holds a job, and who may let it go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Holder {
+    /// Its proposer or an admin of the consortium; either lets it go on.
+    Job,
+    /// A steward, for a dataset; any steward of the owner lets it go on, and nobody else.
+    Steward,
+    /// A site, at its own terminal or because it waits for an answer there; only the site lets it go on.
+    Site,
+}
+
+/// A hold in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Hold {
+    /// Who may let it go on.
+    pub holder: Holder,
+    /// For which dataset; absent when the whole job is held.
+    pub dataset: Option<DatasetId>,
+    /// That dataset's name; empty when the whole job is held.
+    #[serde(default)]
+    pub dataset_name: String,
+    /// Whose word it is: a member's name, or the name of the site's organization.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub since: OffsetDateTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pause;
+
+    #[test]
+    fn a_pause_has_a_reason_of_one_to_five_hundred_characters() {
+        let wrong = |reason: String| Pause { reason }.check().len();
+        assert_eq!([" ".to_owned(), "ä".repeat(501)].map(wrong), [1, 1]);
+        assert_eq!(["x".to_owned(), "ä".repeat(500)].map(wrong), [0, 0]);
+    }
+}

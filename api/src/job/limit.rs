@@ -1,0 +1,91 @@
+//! Approval limits: a steward's standing word, kept by the server, on which jobs need not wait for an answer.
+
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+use undertone_privacy::Epsilon;
+
+use super::Spec;
+use crate::id::{ApprovalLimitId, DatasetId};
+use crate::problem::Violation;
+
+/// Longest that a limit may hold, in days.
+pub const LONGEST_LIMIT_DAYS: i64 = 365;
+
+/// What a steward lets pass without being asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewApprovalLimit {
+    /// Most ε that one job may cost by itself, at the account's δ: greater than 0.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.5))]
+    pub epsilon: Epsilon,
+    /// The kinds of job that pass: at least one.
+    #[cfg_attr(feature = "openapi", schema(example = json!(["dp_sgd"])))]
+    pub kinds: Vec<String>,
+    /// Until when: within 365 days.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime, example = "2027-01-31T00:00:00Z"))]
+    pub until: OffsetDateTime,
+}
+
+impl NewApprovalLimit {
+    /// What is wrong with it at `now`.
+    pub fn check(&self, now: OffsetDateTime) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        if !(self.epsilon.get() > 0.0 && self.epsilon.get().is_finite()) {
+            violations.push(Violation::new("epsilon", "greater than 0: 0 would let nothing pass"));
+        }
+        if self.kinds.is_empty() || self.kinds.iter().any(|kind| !Spec::KINDS.contains(&kind.as_str())) {
+            violations.push(Violation::new("kinds", format!("name some of {}", Spec::KINDS.join(", "))));
+        }
+        if self.until <= now || self.until > now.saturating_add(Duration::days(LONGEST_LIMIT_DAYS)) {
+            violations.push(Violation::new("until", "a time to come, within 365 days"));
+        }
+        violations
+    }
+}
+
+/// A limit in force, or one that was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ApprovalLimit {
+    /// Id.
+    pub id: ApprovalLimitId,
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// What passes.
+    #[serde(flatten)]
+    pub content: NewApprovalLimit,
+    /// Who set it.
+    pub set_by: String,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub set_at: OffsetDateTime,
+    /// Whether jobs pass by it now.
+    pub in_force: bool,
+    /// Who withdrew it, if somebody did.
+    #[serde(default)]
+    pub withdrawn_by: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use time::{Duration, OffsetDateTime};
+    use undertone_privacy::Epsilon;
+
+    use super::NewApprovalLimit;
+
+    #[test]
+    fn a_limit_has_an_epsilon_a_kind_and_an_end_within_a_year() {
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let limit = |epsilon: f64, kinds: &[&str], days| NewApprovalLimit {
+            epsilon: Epsilon::new(epsilon).unwrap_or_else(|_| panic!("{epsilon} is an ε")),
+            kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+            until: now + Duration::days(days),
+        };
+        assert_eq!(limit(0.5, &["dp_sgd"], 365).check(now), []);
+        let fields = |limit: NewApprovalLimit| limit.check(now).into_iter().map(|v| v.field).collect::<Vec<_>>();
+        assert_eq!(fields(limit(0.0, &[], 0)), ["epsilon", "kinds", "until"]);
+        assert_eq!(fields(limit(0.5, &["dp_sgd", "other"], 366)), ["kinds", "until"]);
+    }
+}

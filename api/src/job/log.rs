@@ -1,0 +1,306 @@
+//! The log of a job: what its parts did, said in numbers and in words of closed lists.
+//!
+//! A site may say a [`SiteEvent`] and nothing else: the type has no text, so no transcript, file name, figure or message of
+//! an error can travel in it, whatever a run does. It is said only at moments that the server sees anyway (a mean is
+//! fetched, a vector arrives, a part ends) or that do not depend on the data (policy, approval, disk), so the log tells
+//! nothing about the data that the exchange itself does not.
+//!
+//! To add something a site may say: a variant of [`SiteEvent`] with numbers or words only, its message in
+//! `worker.proto`, its case in `undertone_proto::log`, its sentence in [`LogEvent::said`]. A test reads the wire's
+//! description and fails when a field of text comes in.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::{Spec, State};
+use crate::id::DatasetId;
+
+/// Most events in one message of a site.
+pub const MOST_EVENTS: usize = 100;
+/// Most lines kept of one participant, and as many of the server itself; the oldest go first.
+pub const MOST_LINES: u64 = 1000;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $level:ident, $said:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$of])* $variant,)* }
+
+        impl $name {
+            /// Every one, in the order of the list.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// How much it matters.
+            pub const fn level(self) -> Level {
+                match self { $(Self::$variant => Level::$level,)* }
+            }
+
+            /// As a sentence, without its subject.
+            pub const fn said(self) -> &'static str {
+                match self { $(Self::$variant => $said,)* }
+            }
+        }
+    };
+}
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// As planned.
+    Info,
+    /// Somebody may have to do something.
+    Warning,
+    /// It did not work.
+    Error,
+}
+
+words! {
+    /// Where a site is in its part.
+    Phase {
+        /// Nobody at the site's terminal has approved it yet.
+        AwaitsTerminal = Warning, "waits for somebody at the site's terminal to approve the job";
+        /// As many runs as the site allows are at work.
+        AwaitsSlot = Warning, "waits for another run of the site to end";
+        /// The run begins.
+        Begun = Info, "began its part";
+        /// Put down, to be taken up again.
+        PutDown = Info, "put its part down, to take it up again";
+        /// The run is done.
+        Done = Info, "did its part";
+        /// The job ended before the part did.
+        Ended = Info, "stopped because the job is over";
+    }
+}
+
+words! {
+    /// Why a part came to nothing, as far as others may know.
+    Fault {
+        /// The site's policy says no.
+        RefusedByPolicy = Error, "was refused by the site's policy";
+        /// The site's ledger says no.
+        RefusedByLedger = Error, "was refused by the site's ledger";
+        /// Somebody at the terminal said no.
+        RefusedAtTerminal = Error, "was refused at the site's terminal";
+        /// The document is not the job's.
+        ForeignManifest = Error, "was offered work under a manifest that is not the job's";
+        /// The disk is full.
+        DiskFull = Error, "stopped because the site's disk is full";
+        /// The disk fails otherwise.
+        DiskFails = Error, "stopped because the site's disk fails";
+        /// Anything else: the site's own log says what.
+        Failed = Error, "failed; the site's own log says why";
+    }
+}
+
+/// What a site says of its part. Numbers and closed words only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum SiteEvent {
+    /// It is somewhere else in its part.
+    Phase {
+        /// Where.
+        phase: Phase,
+    },
+    /// The server has its vector, or its pool, of a round.
+    Sent {
+        /// The series, by its place in the job's plan.
+        series: u32,
+        /// The round.
+        round: u32,
+        /// Whether the server had it already.
+        repeated: bool,
+    },
+    /// It has the mean of a round.
+    Received {
+        /// The series, by its place in the job's plan.
+        series: u32,
+        /// The round.
+        round: u32,
+    },
+    /// A round closed without its vector.
+    Missed {
+        /// The series, by its place in the job's plan.
+        series: u32,
+        /// The round.
+        round: u32,
+    },
+    /// Its part came to nothing.
+    Fault {
+        /// Why, as far as others may know.
+        fault: Fault,
+    },
+}
+
+/// What a line of the log says: a site's word, or the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "from", rename_all = "snake_case")]
+pub enum LogEvent {
+    /// A site said so.
+    Site {
+        /// What.
+        said: SiteEvent,
+    },
+    /// The job moved on.
+    State {
+        /// Where to.
+        state: State,
+    },
+    /// A round closed.
+    Closed {
+        /// The series, by its place in the job's plan.
+        series: u32,
+        /// The round.
+        round: u32,
+        /// How many contributed.
+        contributors: u32,
+        /// How many could have.
+        of: u32,
+    },
+    /// A worker took its part up.
+    Leased {
+        /// How often it has. Not `number`: that is the line's own, and both stand in one object.
+        times: u32,
+    },
+}
+
+impl LogEvent {
+    /// How much it matters.
+    pub const fn level(&self) -> Level {
+        match self {
+            Self::Site { said: SiteEvent::Phase { phase } } => phase.level(),
+            Self::Site { said: SiteEvent::Fault { fault } } => fault.level(),
+            Self::Site { said: SiteEvent::Missed { .. } } => Level::Warning,
+            Self::State { state: State::Failed | State::Refused } => Level::Error,
+            Self::Closed { contributors, of, .. } if *contributors < *of => Level::Warning,
+            Self::Site { .. } | Self::State { .. } | Self::Closed { .. } | Self::Leased { .. } => Level::Info,
+        }
+    }
+
+    /// The series and round that it is about.
+    pub const fn round(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Site {
+                said:
+                    SiteEvent::Sent { series, round, .. }
+                    | SiteEvent::Received { series, round }
+                    | SiteEvent::Missed { series, round },
+            }
+            | Self::Closed { series, round, .. } => Some((*series, *round)),
+            Self::Site { said: SiteEvent::Phase { .. } | SiteEvent::Fault { .. } }
+            | Self::State { .. }
+            | Self::Leased { .. } => None,
+        }
+    }
+
+    /// As a sentence whose subject is the participant, or the job. `series` is the name of the series it is about.
+    pub fn said(&self, series: &str) -> String {
+        match self {
+            Self::Site { said: SiteEvent::Phase { phase } } => phase.said().to_owned(),
+            Self::Site { said: SiteEvent::Fault { fault } } => fault.said().to_owned(),
+            Self::Site { said: SiteEvent::Sent { round, repeated, .. } } => {
+                let again = if *repeated { ", which the server had already" } else { "" };
+                format!("sent its vector of round {round}, {series}{again}")
+            }
+            Self::Site { said: SiteEvent::Received { round, .. } } => {
+                format!("fetched the mean of round {round}, {series}")
+            }
+            Self::Site { said: SiteEvent::Missed { round, .. } } => {
+                format!("came too late for round {round}, {series}; its vector stays paid")
+            }
+            Self::State { state } => format!("is {}", state.label()),
+            Self::Closed { round, contributors, of, .. } => {
+                format!("closed round {round}, {series}, with {contributors} of {of} vectors")
+            }
+            Self::Leased { times: 1 } => "took its part up".to_owned(),
+            Self::Leased { times } => format!("took its part up, for the {times}th time"),
+        }
+    }
+}
+
+/// The series of a job by name, in the order in which the log numbers them: those that are averaged, then that of the pools.
+pub fn series_of(spec: &Spec) -> Vec<String> {
+    let averaged = spec.series(&[]).into_iter().map(|series| series.name);
+    averaged.chain(spec.questions().map(|questions| questions.series)).collect()
+}
+
+/// A line of a job's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogLine {
+    /// Its number in the job's log, from 1; numbers of lines that were dropped are missing.
+    pub number: u64,
+    /// When it happened, by the server's clock.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// Whose part it is about; absent when it is about the job.
+    pub dataset: Option<DatasetId>,
+    /// The dataset's name.
+    pub dataset_name: Option<String>,
+    /// Its owner's name.
+    pub organization_name: Option<String>,
+    /// How much it matters.
+    pub level: Level,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: LogEvent,
+    /// The series that it is about, by name.
+    pub series_name: Option<String>,
+    /// The same as a sentence.
+    pub text: String,
+}
+
+/// Which lines are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+pub struct LogQuery {
+    /// Only those of one dataset's part.
+    #[serde(default)]
+    pub dataset: Option<DatasetId>,
+    /// Only those that matter as much as this, or more.
+    #[serde(default)]
+    pub level: Option<Level>,
+    /// The `next` of the page before.
+    #[serde(default)]
+    pub cursor: Option<String>,
+    /// Lines on a page: 1 to 200, 50 unless told.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, Level, LogEvent, Phase, SiteEvent};
+
+    #[test]
+    fn what_a_site_says_has_no_text_in_it() {
+        let rounds = [
+            SiteEvent::Sent { series: 0, round: 3, repeated: true },
+            SiteEvent::Received { series: 0, round: 3 },
+            SiteEvent::Missed { series: 0, round: 3 },
+        ];
+        let phases = Phase::ALL.iter().map(|phase| SiteEvent::Phase { phase: *phase });
+        let faults = Fault::ALL.iter().map(|fault| SiteEvent::Fault { fault: *fault });
+        for event in rounds.into_iter().chain(phases).chain(faults) {
+            let value = serde_json::to_value(event).expect("it has a JSON form");
+            for (name, value) in value.as_object().expect("an object") {
+                let closed = name == "event" || name == "phase" || name == "fault";
+                assert!(closed || value.is_number() || value.is_boolean(), "{event:?} says {name} as text");
+            }
+            assert!(!LogEvent::Site { said: event }.said("private").is_empty());
+        }
+    }
+
+    #[test]
+    fn a_round_that_lacks_a_vector_is_worth_a_warning() {
+        let closed = |contributors| LogEvent::Closed { series: 0, round: 1, contributors, of: 3 }.level();
+        assert_eq!((closed(3), closed(2)), (Level::Info, Level::Warning));
+        assert!(Level::Info < Level::Warning && Level::Warning < Level::Error);
+    }
+}

@@ -1,0 +1,182 @@
+//! What an owner reads before answering: the exact manifest, and who learns what of the owner's data, observer by observer.
+//!
+//! The list follows from what a kind already says of itself (its series, releases, questions, audit), so a new kind has
+//! nothing to add here, and nothing that a kind sends can be left out of it.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_privacy::Event;
+
+use super::{Series, Spec, State};
+use crate::dataset::{Dataset, Visibility};
+use crate::id::{DatasetId, JobId};
+use crate::plan::PlanParty;
+use crate::signed::Signed;
+
+/// Somebody who learns something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Observer {
+    /// The consortium's server and who runs it.
+    Server,
+    /// The workers of the other participants.
+    Participants,
+    /// People who answer questions, of whatever organization.
+    Annotators,
+    /// Researchers and admins of the consortium, who may take the job's files away, and whoever they give them to.
+    Recipients,
+    /// Every member of the consortium who may see jobs.
+    Members,
+}
+
+impl Observer {
+    /// The observer in words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Server => "this server",
+            Self::Participants => "the other participants",
+            Self::Annotators => "the annotators",
+            Self::Recipients => "whoever gets the model",
+            Self::Members => "every member who may see jobs",
+        }
+    }
+}
+
+/// In which form something is learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Disclosed {
+    /// With the mechanism's noise, or through its gate, as it left the site.
+    Protected,
+    /// Computed from what is protected, and so no more.
+    Derived,
+    /// Exactly: public data, or data that their owner opened.
+    Exact,
+    /// A fact about the dataset or the job, none about a record in it beyond what was registered.
+    Fact,
+}
+
+impl Disclosed {
+    /// The form in words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Protected => "protected at the site",
+            Self::Derived => "computed from what is protected",
+            Self::Exact => "exactly, without protection",
+            Self::Fact => "facts, no records",
+        }
+    }
+}
+
+/// One thing that somebody learns of a dataset by a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Disclosure {
+    /// Who.
+    pub observer: Observer,
+    /// What, in a sentence.
+    pub what: String,
+    /// In which form.
+    pub form: Disclosed,
+    /// How often, at most.
+    pub times: u64,
+    /// ε of all of it at the account's δ, rounded up: the same for everything that is protected or computed from it, because
+    /// one charge covers it all. Absent where none covers it, or there is no budget.
+    pub epsilon: Option<f64>,
+}
+
+/// What a job asks of one dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Review {
+    /// The job.
+    pub job: JobId,
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// How the job stands.
+    pub state: State,
+    /// The manifest as the server signed it, byte for byte: what is approved is exactly this.
+    pub manifest: Signed,
+    /// SHA-256 of its payload, hex: what an answer names.
+    pub digest: String,
+    /// The key that signed it, hex.
+    pub server_key: String,
+    /// Until when an answer is awaited; absent when none is.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub answer_by: Option<OffsetDateTime>,
+    /// When the manifest ends: later, no site runs it.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub not_after: Option<OffsetDateTime>,
+    /// What it would cost the dataset now, and what would be left; absent where nothing is charged.
+    pub cost: Option<PlanParty>,
+    /// Who learns what.
+    pub learned: Vec<Disclosure>,
+}
+
+/// Who learns what of `dataset` by a job of this spec; `datasets` are all that the spec names. ε is not filled in.
+pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<Disclosure> {
+    let mut found = Vec::new();
+    let mut say = |observer, form, times, what: String| {
+        found.push(Disclosure { observer, what, form, times, epsilon: None });
+    };
+    let mut anything = None;
+    for series in spec.series(datasets) {
+        if let Some(form) = of_series(spec, dataset, &series, &mut say) {
+            anything = Some(if anything == Some(Disclosed::Exact) { Disclosed::Exact } else { form });
+        }
+    }
+    if let Some(questions) = spec.questions().filter(|questions| questions.asking.contains(&dataset.id)) {
+        let form = if dataset.visibility == Visibility::Public { Disclosed::Exact } else { Disclosed::Protected };
+        let pool = "texts that enough rows of the log share, one copy of each, and how often the gate counted them";
+        say(Observer::Server, form, 1, pool.to_owned());
+        let lead = "the same pool of texts, to choose from (the lead alone)";
+        say(Observer::Participants, form, 1, lead.to_owned());
+        let asked = format!("the chosen ones of these texts, at most {} a round", questions.batch);
+        say(Observer::Annotators, form, u64::from(questions.rounds), asked);
+        anything = anything.or(Some(form));
+    }
+    if let Some(form) = anything {
+        let form = if form == Disclosed::Protected { Disclosed::Derived } else { form };
+        say(Observer::Recipients, form, 1, "the trained model and what was measured with it".to_owned());
+    }
+    if spec.audited(dataset).is_some() {
+        let what = "the audit's statement: how many of its own planted canaries were guessed right";
+        say(Observer::Members, Disclosed::Fact, 1, what.to_owned());
+    }
+    let facts = "its name, owner and rough size, what it is charged, and when each of its rounds came or was late";
+    say(Observer::Members, Disclosed::Fact, 1, facts.to_owned());
+    found
+}
+
+/// What one series shows of a dataset: to the server, and to those who fetch the averages.
+fn of_series(
+    spec: &Spec,
+    dataset: &Dataset,
+    series: &Series,
+    say: &mut impl FnMut(Observer, Disclosed, u64, String),
+) -> Option<Disclosed> {
+    if !series.weights.iter().any(|(id, _)| *id == dataset.id) {
+        return None;
+    }
+    let rounds = u64::from(series.rounds);
+    let (form, vector) = match spec.release(dataset, &series.name) {
+        Some(Event::NonPrivate) | None => (Disclosed::Exact, "exact gradients"),
+        Some(_) => (Disclosed::Protected, "clipped and summed gradients with noise added at the site"),
+    };
+    let (name, others) = (&series.name, series.weights.len().saturating_sub(1));
+    say(Observer::Server, form, rounds, format!("`{name}`: one vector of {vector} a round"));
+    if others > 0 {
+        let average = match others {
+            // Whoever knows the one other vector can subtract it.
+            1 => format!("`{name}`: the average with one other party's vector, which that party can subtract"),
+            more => format!("`{name}`: the average with the vectors of {more} other parties"),
+        };
+        let form = if form == Disclosed::Protected { Disclosed::Derived } else { form };
+        say(Observer::Participants, form, rounds, average);
+    }
+    Some(form)
+}

@@ -1,0 +1,254 @@
+//! A ledger as people look into it: how an account came to stand as it does, and why one row is to be believed.
+//!
+//! What an account says is in [`budget`](crate::budget), what the log proves in [`log`](crate::log). Every epsilon is rounded
+//! up, every "left" down.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_privacy::{Adjacency, Event, PrivacyUnit};
+
+use crate::budget::EntryKind;
+use crate::id::{AccountId, DatasetId, JobId, WorkerId};
+use crate::log::view::SignedHead;
+use crate::log::{Hash, node_hash};
+use crate::signed::Signed;
+
+/// Which rows of a ledger are wanted. Everything that is named must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EntryFilter {
+    /// Of this kind.
+    pub kind: Option<EntryKind>,
+    /// Caused by this job.
+    pub job: Option<JobId>,
+    /// Written at this moment or later.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub since: Option<OffsetDateTime>,
+    /// Written before this moment.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub until: Option<OffsetDateTime>,
+}
+
+/// How an account came to stand as it does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AccountHistory {
+    /// The account.
+    pub account: AccountId,
+    /// Who is protected.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "add_remove"))]
+    pub adjacency: Adjacency,
+    /// How it stood after what happened, oldest first. Of many payments in a row only some are told, the last always.
+    pub points: Vec<HistoryPoint>,
+    /// What each job has used of it, the one that used most first. The parts are of the order that leaves most, at which the
+    /// losses of jobs add up exactly.
+    pub jobs: Vec<JobShare>,
+    /// Rows of its ledger.
+    pub rows: u64,
+}
+
+/// How an account stood at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HistoryPoint {
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// What happened; absent when its limit was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<EntryKind>,
+    /// The job that caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// The limit ε then.
+    pub limit: f64,
+    /// Its δ.
+    pub delta: f64,
+    /// ε spent, at δ.
+    pub spent: f64,
+    /// ε spent and reserved, at δ.
+    pub committed: f64,
+    /// What that leaves of the limit.
+    pub left: f64,
+}
+
+/// What a job has used of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobShare {
+    /// The job.
+    pub job: JobId,
+    /// Part of the limit that it has spent, 0 to 1.
+    pub spent: f64,
+    /// Part of the limit that it holds, 0 to 1.
+    pub reserved: f64,
+    /// Releases that it has paid for.
+    pub releases: u64,
+    /// ε at δ of what it has spent, were it alone on the account; the parts of several jobs are less together.
+    pub alone: f64,
+}
+
+/// A row of a ledger with everything by which it is to be believed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EntryProof {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// The account.
+    pub account: AccountId,
+    /// Its number in the account's ledger, from 1.
+    pub sequence: u64,
+    /// What happened.
+    pub kind: EntryKind,
+    /// The job that caused it.
+    pub job: JobId,
+    /// Series and round of a commit: `private/17`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<String>,
+    /// The release, with the exact parameters of its mechanism.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub event: Event,
+    /// How many such releases.
+    pub count: u64,
+    /// The version of the formulas by which it was priced.
+    pub evaluator: String,
+    /// What it costs at each order of the account; none for what has no price: an exact release.
+    pub price: Vec<OrderPrice>,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// Hash of the row before it in the account.
+    pub previous: String,
+    /// Hash of this row: SHA-256 of `leaf`.
+    pub hash: String,
+    /// The text that is hashed.
+    pub leaf: String,
+    /// Whether `hash` is the hash of `leaf`, and `previous` that of the row before.
+    pub chained: bool,
+    /// Where it stands in the server's log; absent for a row that the log does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inclusion: Option<Inclusion>,
+    /// What the site signed before the release left; for commits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<ReceiptProof>,
+}
+
+/// A price at one order.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OrderPrice {
+    /// The order α.
+    pub order: f64,
+    /// Rényi loss of all the row's releases together, in nats, rounded up.
+    pub loss: f64,
+    /// The most that the account may lose at this order, in nats; absent where the limit leaves nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+}
+
+/// That a row stands in the server's log, step by step (RFC 9162, section 2.1.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Inclusion {
+    /// Its position, from 0.
+    pub position: u64,
+    /// The head that the proof leads to, with the server's signature.
+    pub head: SignedHead,
+    /// SHA-256 of a zero byte and the leaf, hex: where the steps begin.
+    pub leaf_hash: String,
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// Whether the last step is the root that the server signed, and the signature holds.
+    pub holds: bool,
+}
+
+/// One step up the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Step {
+    /// Whether the sibling stands to the left of what is known.
+    pub left: bool,
+    /// The sibling's hash, hex.
+    pub sibling: String,
+    /// SHA-256 of the byte 1 and both hashes, left to right, hex.
+    pub hash: String,
+}
+
+/// A site's receipt and the server's word that it charged it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReceiptProof {
+    /// The worker that signed it.
+    pub worker: WorkerId,
+    /// The worker's name.
+    pub worker_name: String,
+    /// Its number in the site's chain, from 1.
+    pub sequence: u64,
+    /// SHA-256 of the receipt, hex.
+    pub digest: String,
+    /// The receipt as it was signed.
+    pub signed: Signed,
+    /// The server's countersignature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub countersignature: Option<Signed>,
+    /// Whether the site's key signed it.
+    pub signature_holds: bool,
+    /// Whether the row charges exactly what it says.
+    pub charged_as_signed: bool,
+    /// Whether the server's key signed the countersignature, for this receipt and this position.
+    pub countersignature_holds: bool,
+}
+
+/// The steps from a leaf to the root of a tree of `size` leaves, given the siblings of an inclusion proof.
+pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<Step> {
+    let (mut known, mut place, mut last) = (*leaf, position, size.saturating_sub(1));
+    let mut steps = Vec::with_capacity(siblings.len());
+    for sibling in siblings {
+        let left = place & 1 == 1 || place == last;
+        known = if left { node_hash(sibling, &known) } else { node_hash(&known, sibling) };
+        steps.push(Step { left, sibling: hex::encode(sibling), hash: hex::encode(known) });
+        if left {
+            // Up to where the path was a right child: the levels between have no sibling.
+            while place & 1 == 0 && place != 0 {
+                place >>= 1;
+                last >>= 1;
+            }
+        }
+        place >>= 1;
+        last >>= 1;
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::steps;
+    use crate::log::proof::{Subtree, assemble, inclusion_path, verify_inclusion};
+    use crate::log::{Frontier, Hash, leaf_hash};
+
+    #[test]
+    fn the_steps_lead_to_the_root_wherever_the_leaf_stands() {
+        for size in 1..=33_u64 {
+            let (mut frontier, mut nodes) = (Frontier::default(), BTreeMap::<u64, Vec<Hash>>::new());
+            for position in 0..size {
+                nodes.insert(position, frontier.push(leaf_hash(&position.to_le_bytes())));
+            }
+            let root = frontier.root();
+            for position in 0..size {
+                let node = |subtree: Subtree| nodes.get(&subtree.last())?.get(subtree.level as usize).copied();
+                let proof = assemble(&inclusion_path(position, size), node).expect("every hash is known");
+                verify_inclusion(&position.to_le_bytes(), position, size, &root, &proof).expect("a proof");
+                let leaf = leaf_hash(&position.to_le_bytes());
+                let steps = steps(&leaf, position, size, &proof);
+                let end = steps.last().map_or_else(|| hex::encode(leaf), |step| step.hash.clone());
+                assert_eq!(end, hex::encode(root), "leaf {position} of {size}");
+            }
+        }
+    }
+}

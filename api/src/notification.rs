@@ -1,0 +1,109 @@
+//! What a member is told of: something waits for them, or something that concerns them has happened.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::{ConsortiumId, DatasetId, JobId, NotificationId, OrganizationId};
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $label:literal;)*) => {
+        /// What a notification is about.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum NotificationKind { $($(#[$doc])* $name,)* }
+
+        impl NotificationKind {
+            /// Every kind, in the order of the list.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// In words.
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$name => $label,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A job waits for the member's approval.
+    JobWaits = "a job waits for your decision";
+    /// A job was refused.
+    JobRefused = "a job was refused";
+    /// A job has finished.
+    JobFinished = "a job has finished";
+    /// A job has failed or was cancelled.
+    JobFailed = "a job has failed or was cancelled";
+    /// A worker has fallen silent while a job needs it.
+    WorkerSilent = "a worker has fallen silent";
+    /// Less than a tenth of a budget is left.
+    BudgetLow = "a budget is nearly used";
+    /// An audit has frozen a dataset.
+    DatasetFrozen = "an audit has frozen a dataset";
+    /// A certificate was made.
+    CertificateReady = "a certificate is ready";
+    /// An invitation was accepted.
+    InvitationAccepted = "an invitation was accepted";
+}
+
+/// Something that a member is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Notification {
+    /// Id.
+    pub id: NotificationId,
+    /// What it is about.
+    pub kind: NotificationKind,
+    /// As a sentence.
+    pub text: String,
+    /// The consortium in which it happened.
+    pub consortium: Option<ConsortiumId>,
+    /// The job that it is about.
+    pub job: Option<JobId>,
+    /// The dataset that it is about.
+    pub dataset: Option<DatasetId>,
+    /// The organization that it is about.
+    pub organization: Option<OrganizationId>,
+    /// When it happened.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// When the member marked it as read; absent while it is new.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub read_at: Option<OffsetDateTime>,
+}
+
+/// Which notifications are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+pub struct NotificationQuery {
+    /// Only new ones.
+    #[serde(default)]
+    pub unread: Option<bool>,
+    /// Only those of one kind.
+    #[serde(default)]
+    pub kind: Option<NotificationKind>,
+    /// The `next` of the page before.
+    #[serde(default)]
+    pub cursor: Option<String>,
+    /// Notifications on a page: 1 to 200, 50 unless told.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// How many notifications are new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Unread {
+    /// How many.
+    pub unread: u64,
+}
+
+/// Of what a member wants to be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NotificationSwitches {
+    /// The kinds of which they want to be told nothing; all others are on.
+    pub off: Vec<NotificationKind>,
+}

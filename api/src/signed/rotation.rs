@@ -1,0 +1,262 @@
+//! How identities are renewed without trusting anybody anew: the certificates by which a server is recognized, signed by the
+//! key that every site knows from its enrolment; and the next key of a site, signed by the one before it.
+//!
+//! Nobody can be swapped in this way: a server that lies has no signature of the site's old key, and whoever sits between
+//! has none of the server's. To renew one more kind of identity: a document here, signed by what it follows.
+
+use ed25519_dalek::VerifyingKey;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::{Document, Signed, SignedError, public_key};
+use crate::id::WorkerId;
+
+/// A certificate by which the server is recognized.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// SHA-256 of the certificate (DER), hex.
+    pub sha256: String,
+    /// Until when it is meant to be used; absent when the server does not know.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub until: Option<OffsetDateTime>,
+}
+
+/// The certificates by which the server is recognized from now on: that in force first, then the one that will follow. Signed
+/// by the server's key, for one question: an older answer cannot be shown again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pins {
+    /// What the site asked with, hex.
+    pub challenge: String,
+    /// The certificates; none when the server does not speak TLS itself.
+    pub certificates: Vec<Pinned>,
+    /// The server's clock.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+}
+
+impl Document for Pins {
+    const DOMAIN: &'static str = "undertone/pins/1";
+}
+
+/// A site's key follows another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyChange {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Which change of key it is at this site, from 1.
+    pub number: u32,
+    /// The Ed25519 public key until now, hex.
+    pub old: String,
+    /// The Ed25519 public key from now on, hex.
+    pub new: String,
+    /// How many receipts the site has signed until now: those that follow are signed with the new key.
+    pub receipts: u64,
+    /// Digest of the last of them; that of nothing when there is none.
+    pub last: String,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+}
+
+impl Document for KeyChange {
+    const DOMAIN: &'static str = "undertone/key-change/1";
+}
+
+/// A change of key as both keys have signed it: the old one vouches for the new one, the new one proves that it is held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Rotation {
+    /// A [`KeyChange`], signed by the old key.
+    pub by_old: Signed,
+    /// The same document, byte for byte, signed by the new key.
+    pub by_new: Signed,
+}
+
+/// Why a change of key is not believed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RotationError {
+    /// A signature or a key.
+    #[error("a change of the site's key does not hold")]
+    Signed(#[from] SignedError),
+    /// The two signatures are under different documents.
+    #[error("the old and the new key have signed two different changes")]
+    Different,
+    /// It does not follow.
+    #[error("change {number} of the site's key does not follow the one before it: {problem}")]
+    Order {
+        /// Its number.
+        number: u32,
+        /// What does not fit.
+        problem: &'static str,
+    },
+}
+
+impl Rotation {
+    /// The change, when both keys that it names have signed it.
+    ///
+    /// # Errors
+    /// [`RotationError`] otherwise.
+    pub fn open(&self) -> Result<KeyChange, RotationError> {
+        let claimed: KeyChange = serde_json::from_str(&self.by_old.payload)
+            .map_err(|error| RotationError::Signed(SignedError::Payload(error.to_string())))?;
+        if self.by_old.payload != self.by_new.payload {
+            return Err(RotationError::Different);
+        }
+        self.by_new.open::<KeyChange>(&public_key(&claimed.new)?)?;
+        Ok(self.by_old.open(&public_key(&claimed.old)?)?)
+    }
+}
+
+/// The keys of a site, one after another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteKeys {
+    worker: Option<WorkerId>,
+    newest: VerifyingKey,
+    /// Earlier keys, each with the number of the last receipt that it signed.
+    earlier: Vec<(u64, VerifyingKey)>,
+}
+
+impl SiteKeys {
+    /// The keys of a site that has had one only.
+    pub const fn one(key: VerifyingKey) -> Self {
+        Self { worker: None, newest: key, earlier: Vec::new() }
+    }
+
+    /// The keys of a site whose key is now `newest`, after these changes, oldest first.
+    ///
+    /// # Errors
+    /// [`RotationError`] when a change does not hold, or they do not lead to `newest`.
+    pub fn leading_to(newest: VerifyingKey, rotations: &[Rotation]) -> Result<Self, RotationError> {
+        let Some(first) = rotations.first() else { return Ok(Self::one(newest)) };
+        let mut keys = Self::one(public_key(&first.open()?.old)?);
+        for rotation in rotations {
+            keys.follow(rotation)?;
+        }
+        if keys.newest == newest {
+            Ok(keys)
+        } else {
+            Err(RotationError::Order { number: keys.earlier.len() as u32, problem: "it leads to another key" })
+        }
+    }
+
+    /// Takes the next change.
+    ///
+    /// # Errors
+    /// [`RotationError`] when it does not hold or does not follow. Nothing has changed then.
+    pub fn follow(&mut self, rotation: &Rotation) -> Result<KeyChange, RotationError> {
+        let change = rotation.open()?;
+        let wrong = |problem| Err(RotationError::Order { number: change.number, problem });
+        if public_key(&change.old)? != self.newest {
+            return wrong("it follows another key");
+        }
+        if self.worker.is_some_and(|worker| worker != change.worker) {
+            return wrong("it is of another worker");
+        }
+        if change.number as usize != self.earlier.len() + 1 {
+            return wrong("one before it is missing, or it comes twice");
+        }
+        if self.earlier.last().is_some_and(|(last, _)| *last > change.receipts) {
+            return wrong("it names fewer receipts");
+        }
+        self.worker = Some(change.worker);
+        self.earlier.push((change.receipts, self.newest));
+        self.newest = public_key(&change.new)?;
+        Ok(change)
+    }
+
+    /// The key that signs receipt `number`.
+    pub fn at(&self, number: u64) -> &VerifyingKey {
+        self.earlier.iter().find(|(last, _)| number <= *last).map_or(&self.newest, |(_, key)| key)
+    }
+
+    /// The key in force.
+    pub const fn newest(&self) -> &VerifyingKey {
+        &self.newest
+    }
+
+    /// How many changes there were.
+    pub const fn changes(&self) -> usize {
+        self.earlier.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ed25519_dalek::SigningKey;
+    use time::OffsetDateTime;
+
+    use super::{KeyChange, Rotation, RotationError, SiteKeys};
+    use crate::id::WorkerId;
+    use crate::signed::{Signed, SignedError};
+
+    fn key(seed: u8) -> SigningKey {
+        SigningKey::from_bytes(&[seed; 32])
+    }
+
+    fn hex_of(key: &SigningKey) -> String {
+        hex::encode(key.verifying_key().to_bytes())
+    }
+
+    fn change(number: u32, old: &SigningKey, new: &SigningKey, receipts: u64) -> KeyChange {
+        KeyChange {
+            worker: WorkerId(uuid::Uuid::nil()),
+            number,
+            old: hex_of(old),
+            new: hex_of(new),
+            receipts,
+            last: String::new(),
+            at: OffsetDateTime::UNIX_EPOCH,
+        }
+    }
+
+    fn rotation(change: &KeyChange, old: &SigningKey, new: &SigningKey) -> Rotation {
+        let sign = |key| Signed::new(change, key).expect("it has a JSON form");
+        Rotation { by_old: sign(old), by_new: sign(new) }
+    }
+
+    #[test]
+    fn each_receipt_has_the_key_of_its_time() {
+        let (a, b, c) = (key(1), key(2), key(3));
+        let rotations = [rotation(&change(1, &a, &b, 4), &a, &b), rotation(&change(2, &b, &c, 4), &b, &c)];
+        let keys = SiteKeys::leading_to(c.verifying_key(), &rotations).expect("they lead there");
+        assert_eq!((keys.at(1), keys.at(4)), (&a.verifying_key(), &a.verifying_key()));
+        // The second key signed nothing.
+        assert_eq!((keys.at(5), keys.newest()), (&c.verifying_key(), &c.verifying_key()));
+        assert!(SiteKeys::leading_to(b.verifying_key(), &rotations).is_err(), "they lead elsewhere");
+    }
+
+    #[test]
+    fn a_server_cannot_put_another_key_in_the_place_of_a_sites() {
+        let (site, liar) = (key(1), key(9));
+        let claimed = change(1, &site, &liar, 0);
+        let forged =
+            Rotation { by_old: Signed::new(&claimed, &liar).expect("JSON"), ..rotation(&claimed, &liar, &liar) };
+        assert_eq!(forged.open(), Err(RotationError::Signed(SignedError::Forged)));
+        let mut keys = SiteKeys::one(site.verifying_key());
+        let own = change(1, &liar, &key(8), 0);
+        assert!(matches!(keys.follow(&rotation(&own, &liar, &key(8))), Err(RotationError::Order { .. })));
+        assert_eq!(keys, SiteKeys::one(site.verifying_key()), "nothing has changed");
+    }
+
+    #[test]
+    fn a_key_that_nobody_holds_is_not_taken() {
+        let (old, new) = (key(1), key(2));
+        let claimed = change(1, &old, &new, 0);
+        let by = |key: &SigningKey| Signed::new(&claimed, key).expect("JSON");
+        let without = Rotation { by_old: by(&old), by_new: by(&old) };
+        assert_eq!(without.open(), Err(RotationError::Signed(SignedError::Forged)));
+        let other = Signed::new(&change(2, &old, &new, 0), &new).expect("JSON");
+        assert_eq!(Rotation { by_old: by(&old), by_new: other }.open(), Err(RotationError::Different));
+    }
+
+    #[test]
+    fn changes_come_once_and_in_their_order() {
+        let (a, b) = (key(1), key(2));
+        let mut keys = SiteKeys::one(a.verifying_key());
+        assert!(keys.follow(&rotation(&change(2, &a, &b, 0), &a, &b)).is_err());
+        keys.follow(&rotation(&change(1, &a, &b, 3), &a, &b)).expect("it is the first");
+        assert!(keys.follow(&rotation(&change(1, &a, &b, 3), &a, &b)).is_err());
+        assert!(keys.follow(&rotation(&change(2, &b, &a, 2), &b, &a)).is_err(), "fewer receipts than before");
+        assert_eq!(keys.changes(), 1);
+    }
+}

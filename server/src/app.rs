@@ -3,25 +3,26 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
-use object_store::local::LocalFileSystem;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{Passwords, Throttle};
+use crate::auth::provider::ProviderError;
+use crate::auth::{Passwords, Provider};
 use crate::config::Config;
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
-use crate::service::{log, round};
-use crate::tls::{TlsError, TlsIdentity};
-use crate::{dashboard, grpc, keys, rest};
+use crate::exchange::object;
+use crate::metrics::Metrics;
+use crate::service::{duty, log, round};
+use crate::tls::{Shown, TlsError};
+use crate::{dashboard, grpc, keys, metrics, rest, tls};
 
 /// How long requests may go on after the server was told to stop.
-const GRACE: Duration = Duration::from_secs(10);
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// A server that listens and is ready to serve.
 pub struct App {
@@ -31,6 +32,7 @@ pub struct App {
     pub router: Router,
     http: TcpListener,
     grpc: TcpListener,
+    metrics: Option<TcpListener>,
 }
 
 /// Why the server cannot start.
@@ -66,6 +68,9 @@ pub enum StartError {
     /// There is no certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Nobody can be signed in at the provider that is configured.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
     /// The faces ended by themselves.
     #[error("serving failed: {0}")]
     Serve(#[source] io::Error),
@@ -79,8 +84,9 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
     // The process may have one already; both are ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
     data_folder(&config)?;
-    let tls = TlsIdentity::of(&config)?;
+    let tls = Shown::begin(&config, clock.now())?;
     let (http, grpc) = (listen(config.http)?, listen(config.grpc)?);
+    let metrics = config.metrics.map(listen).transpose()?;
     let addresses = Addresses {
         http: address(config.public_url.as_deref(), &http, tls.is_some())?,
         grpc: address(config.public_grpc.as_deref(), &grpc, tls.is_some())?,
@@ -90,7 +96,7 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
     let pages = dashboard::router(&ctx, dist.as_deref())
         .map_err(|source| StartError::File { path: dist.unwrap_or_default(), source })?;
     let router = rest::outside(&ctx, rest::router(&ctx).merge(pages));
-    Ok(App { ctx, router, http, grpc })
+    Ok(App { ctx, router, http, grpc, metrics })
 }
 
 /// Makes what the rules stand on, without a face: data folder, keys, tables, files. The simulation opens a server so, and
@@ -102,17 +108,20 @@ pub async fn open(
     config: Config,
     clock: Clock,
     random: Random,
-    tls: Option<TlsIdentity>,
+    tls: Option<Shown>,
     addresses: Addresses,
 ) -> Result<Ctx, StartError> {
-    let objects = data_folder(&config)?;
+    data_folder(&config)?;
     let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
     let signer = keys::signing_key(&config.data_dir, &random).map_err(in_data)?;
     let token_key = keys::token_key(&config.data_dir, &random).map_err(in_data)?;
+    let provider = Provider::of(&config.oidc)?;
+    let factor_key = keys::factor_key(&config.data_dir, &random).map_err(in_data)?;
     let db = Db::connect(&config.database()).await?;
     db.migrate().await?;
-    // A row that names an object is durable, so the object has to be durable before it.
-    let store = Arc::new(LocalFileSystem::new_with_prefix(&objects)?.with_fsync(true));
+    let store = object::open(&config)?;
+    object::answers(&store).await?;
+    let metrics = Metrics::new(db.timings().clone());
     let ctx = Ctx::new(Parts {
         config,
         db,
@@ -120,11 +129,13 @@ pub async fn open(
         random,
         signer,
         token_key,
+        factor_key,
+        provider,
         store,
         tls,
+        metrics,
         addresses,
         passwords: Passwords::default(),
-        throttle: Throttle::default(),
         shutdown: CancellationToken::new(),
     });
     log::adopt(&ctx).await.map_err(StartError::Log)?;
@@ -134,11 +145,11 @@ pub async fn open(
     Ok(ctx)
 }
 
-/// Makes the data folder, with the place of vectors and files in it, and gives that.
-fn data_folder(config: &Config) -> Result<PathBuf, StartError> {
+/// Makes the data folder, with the place of vectors and files in it when they are kept there.
+fn data_folder(config: &Config) -> Result<(), StartError> {
     let objects = config.data_dir.join("objects");
-    std::fs::create_dir_all(&objects).map_err(|source| StartError::File { path: objects.clone(), source })?;
-    Ok(objects)
+    let folder = if config.store.url.is_some() { &config.data_dir } else { &objects };
+    std::fs::create_dir_all(folder).map_err(|source| StartError::File { path: folder.clone(), source })
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -162,10 +173,22 @@ impl App {
     /// [`StartError::Serve`] when a face ends by itself.
     pub async fn serve(self) -> Result<(), StartError> {
         tracing::info!(http = self.ctx.addresses.http, grpc = self.ctx.addresses.grpc, "serving");
-        let Self { ctx, router, http, grpc: workers } = self;
-        let both = tokio::try_join!(serve_http(&ctx, router, http), grpc::serve(&ctx, workers));
+        let Self { ctx, router, http, grpc: workers, metrics: watchers } = self;
+        tokio::spawn(duty::keep(ctx.clone()));
+        let watched = async {
+            match watchers {
+                Some(listener) => metrics::serve(&ctx, listener).await,
+                None => Ok(()),
+            }
+        };
+        let all = tokio::try_join!(
+            serve_http(&ctx, router, http),
+            in_time(&ctx, grpc::serve(&ctx, workers)),
+            in_time(&ctx, watched),
+            tls::keep(&ctx)
+        );
         ctx.shutdown.cancel();
-        both.map_err(StartError::Serve)?;
+        all.map_err(StartError::Serve)?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -180,13 +203,27 @@ async fn serve_http(ctx: &Ctx, router: Router, listener: TcpListener) -> io::Res
     });
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     let served = match &ctx.tls {
-        Some(identity) => {
-            let (certificate, key) = (identity.certificate.clone(), identity.key.clone());
-            let tls = RustlsConfig::from_pem(certificate.into_bytes(), key.into_bytes()).await?;
+        Some(shown) => {
+            let tls = RustlsConfig::from_config(shown.handshake(&[b"h2", b"http/1.1"])?);
             axum_server::from_tcp_rustls(listener, tls)?.handle(handle).serve(service).await
         }
         None => axum_server::from_tcp(listener)?.handle(handle).serve(service).await,
     };
     stopper.abort();
     served
+}
+
+/// Serves to the end, or for [`GRACE`] after the server was told to stop.
+async fn in_time(ctx: &Ctx, served: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    let late = async {
+        ctx.shutdown.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        served = served => served,
+        () = late => {
+            tracing::warn!("calls that had not ended were cut off");
+            Ok(())
+        }
+    }
 }

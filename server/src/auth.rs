@@ -1,13 +1,18 @@
 //! Who is calling, and may they? Passwords, tokens, throttling, and the one policy table. Nothing here touches a table.
 
 mod actor;
+pub mod factor;
+mod origin;
 mod password;
 pub mod policy;
+pub mod provider;
 mod throttle;
 mod token;
 
-pub use actor::Actor;
-pub use password::Passwords;
+pub use actor::{Actor, Means};
+pub use origin::Origin;
+pub use password::{Passwords, guessed_early};
 pub use policy::{Operation, Place};
-pub use throttle::Throttle;
+pub use provider::Provider;
+pub use throttle::{Door, WINDOW};
 pub use token::{Access, AccessError};

@@ -1,21 +1,34 @@
 //! Configuration: a TOML file and the environment (`UNDERTONE_*`), read once, here and nowhere else.
 //!
 //! A later source wins: built-in values, then the file, then the environment. Nested keys take two underscores:
-//! `UNDERTONE_TLS__MODE=on`. To add a key: a field below with its default.
+//! `UNDERTONE_TLS__MODE=on`. To add a key: a field below with its default and a comment, which becomes its row in
+//! `OPERATION.md` (`undertone-server config --table`); a key that must not be shown, a line in [`keys::SECRET`] as well.
+
+pub mod keys;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub use keys::{Setting, Source};
 
 /// Everything that can be set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where the browser and REST clients connect; port 0 takes a free one.
+    #[schema(value_type = String)]
     pub http: SocketAddr,
     /// Where workers connect (gRPC); port 0 takes a free one.
+    #[schema(value_type = String)]
     pub grpc: SocketAddr,
+    /// Where Prometheus reads `/metrics`, without TLS and without a sign-in: an address that only it can reach. Off when absent.
+    #[schema(value_type = Option<String>)]
+    pub metrics: Option<SocketAddr>,
     /// The address by which people reach the server, as it stands in links: `https://undertone.example.org`. Made from
     /// `http` when absent.
     pub public_url: Option<String>,
@@ -23,9 +36,12 @@ pub struct Config {
     pub public_grpc: Option<String>,
     /// `sqlite://path` or `postgres://...`; a SQLite file in `data_dir` when absent.
     pub database_url: Option<String>,
-    /// Keys, certificates, the SQLite file and stored objects; made when it does not exist.
+    /// Keys, certificates, the SQLite file and stored objects; made when it does not exist. Replicas of one server share it, or
+    /// have the same keys in their own.
+    #[schema(value_type = String)]
     pub data_dir: PathBuf,
     /// The dashboard's files as `make` bundles them; without it there is no dashboard, only REST and gRPC.
+    #[schema(value_type = Option<String>)]
     pub dist: Option<PathBuf>,
     /// Whether something before the server sets `X-Forwarded-For`; its last address is then the caller's. Leave it off
     /// otherwise: anybody could claim any address.
@@ -36,26 +52,125 @@ pub struct Config {
     pub access_minutes: u32,
     /// Days for which a session holds without use: 1 to 90.
     pub session_days: u32,
+    /// Whether everybody needs a second factor: who has none can set one up and do nothing else, and neither can their keys.
+    pub require_two_factor: bool,
+    /// Signing in at a provider by OpenID Connect, beside passwords.
+    pub oidc: OidcConfig,
+    /// Where vectors and files are kept.
+    pub store: StoreConfig,
+    /// How many requests are answered.
+    pub rates: RateConfig,
     /// What is logged and how.
     pub log: LogConfig,
 }
 
+/// Signing in at a provider by OpenID Connect. It is to send browsers back to `/oidc/callback` of `public_url`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OidcConfig {
+    /// The provider's address, `https://accounts.example.org`, exactly as it calls itself; without it there is no such sign-in.
+    pub issuer: Option<String>,
+    /// The name that the provider has given this server.
+    pub client_id: String,
+    /// The secret that goes with it, when there is one. Set it in the environment rather than in the file.
+    pub client_secret: Option<String>,
+    /// What people call the provider, as it stands on the button: 1 to 40 characters.
+    pub name: String,
+    /// What is asked for besides the identity itself, with blanks between.
+    pub scopes: String,
+    /// Whether somebody whom nobody has invited may become a member, without any role. Otherwise a first sign-in takes an
+    /// account with the same e-mail, verified by the provider, or an invitation.
+    pub allow_signup: bool,
+}
+
+impl std::fmt::Debug for OidcConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OidcConfig").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+impl Default for OidcConfig {
+    fn default() -> Self {
+        Self {
+            issuer: None,
+            client_id: String::new(),
+            client_secret: None,
+            name: "your organization".to_owned(),
+            scopes: "openid email profile".to_owned(),
+            allow_signup: false,
+        }
+    }
+}
+
+/// Where vectors and files are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `s3://bucket/prefix` for an S3-compatible store, which several replicas need unless they share a disk; the folder
+    /// `objects` of `data_dir` when absent.
+    pub url: Option<String>,
+    /// The store's address, `https://s3.example.org`; made from the region when absent.
+    pub endpoint: Option<String>,
+    /// The store's region; `us-east-1` when absent.
+    pub region: Option<String>,
+    /// The key's id.
+    pub access_key_id: Option<String>,
+    /// The key. Set it in the environment rather than in the file.
+    pub secret_access_key: Option<String>,
+}
+
+/// How many requests are answered; what is more gets 429 and is told when to come again. Counted by each replica for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateConfig {
+    /// Requests a minute for each session, key or, without one, address: 0 for as many as come, or 60 to 1000000.
+    pub by_caller: u32,
+    /// Requests a minute for each address, whoever they are from: 0 for as many as come, or 60 to 1000000.
+    pub by_address: u32,
+}
+
+impl Default for RateConfig {
+    fn default() -> Self {
+        Self { by_caller: 3_000, by_address: 12_000 }
+    }
+}
+
 /// Transport security of both faces.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
-    /// When there is TLS.
+    /// `auto` for TLS unless both addresses are loopback, `on`, or `off` where something before the server does it.
     pub mode: TlsMode,
-    /// The certificate chain, PEM; generated and self-signed when absent.
+    /// The certificate chain, PEM; generated and self-signed when absent. Read again when it changes, and at SIGHUP.
+    #[schema(value_type = Option<String>)]
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
+    #[schema(value_type = Option<String>)]
     pub key: Option<PathBuf>,
+    /// The certificate that will follow `certificate`, PEM: sites are told of it before it is put in place.
+    #[schema(value_type = Option<String>)]
+    pub next_certificate: Option<PathBuf>,
+    /// Days after which a generated certificate is followed by the next, of which sites are told 30 days before: 60 to 3650.
+    pub rotate_days: u32,
     /// Further host names and addresses for a generated certificate.
     pub names: Vec<String>,
 }
 
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            mode: TlsMode::Auto,
+            certificate: None,
+            key: None,
+            next_certificate: None,
+            rotate_days: 365,
+            names: Vec::new(),
+        }
+    }
+}
+
 /// When there is TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TlsMode {
     /// Unless both addresses are loopback.
@@ -68,7 +183,7 @@ pub enum TlsMode {
 }
 
 /// What is logged and how.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
     /// `tracing` directives: `info,undertone_server=debug`.
@@ -88,6 +203,7 @@ impl Default for Config {
         Self {
             http: SocketAddr::from(([127, 0, 0, 1], 8420)),
             grpc: SocketAddr::from(([127, 0, 0, 1], 8421)),
+            metrics: None,
             public_url: None,
             public_grpc: None,
             database_url: None,
@@ -97,9 +213,23 @@ impl Default for Config {
             tls: TlsConfig::default(),
             access_minutes: 15,
             session_days: 30,
+            require_two_factor: false,
+            oidc: OidcConfig::default(),
+            store: StoreConfig::default(),
+            rates: RateConfig::default(),
             log: LogConfig::default(),
         }
     }
+}
+
+/// Whether an address without TLS stays on this machine.
+fn is_loopback(address: &str) -> bool {
+    url::Url::parse(address).is_ok_and(|address| match address.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    })
 }
 
 /// Why the configuration cannot be used.
@@ -108,6 +238,14 @@ pub enum ConfigError {
     /// A source cannot be read, or a value is not what its key takes.
     #[error("the configuration cannot be read: {0}")]
     Read(#[from] config::ConfigError),
+    /// A key is none of ours.
+    #[error("{place}: there is no key {unknown}")]
+    Unknown {
+        /// The file, or the environment.
+        place: String,
+        /// The key, and the one that it is nearest to.
+        unknown: String,
+    },
     /// A value is outside its range.
     #[error("{key}: {remedy}")]
     Value {
@@ -132,17 +270,28 @@ impl Config {
     /// # Errors
     /// As [`Self::read`].
     pub fn overlaid(&self, file: Option<&Path>) -> Result<Self, ConfigError> {
-        self.read_with(file, config::Environment::with_prefix("UNDERTONE"))
+        self.read_with(file, &config::Environment::with_prefix("UNDERTONE"))
     }
 
-    fn read_with(&self, file: Option<&Path>, environment: config::Environment) -> Result<Self, ConfigError> {
+    fn read_with(&self, file: Option<&Path>, environment: &config::Environment) -> Result<Self, ConfigError> {
         let mut sources = config::Config::builder().add_source(config::Config::try_from(self)?);
         if let Some(path) = file {
-            sources = sources.add_source(config::File::from(path).format(config::FileFormat::Toml));
+            let file = config::File::from(path).format(config::FileFormat::Toml);
+            if let Some(unknown) = keys::unknown(&config::Source::collect(&file)?) {
+                return Err(ConfigError::Unknown { place: path.display().to_string(), unknown });
+            }
+            sources = sources.add_source(file);
         }
-        let environment = environment.prefix_separator("_").separator("__").try_parsing(true);
-        let read = sources.add_source(Known::of(&environment)?).build()?;
+        let read = sources.add_source(keys::known(environment)?).build()?;
         read.try_deserialize::<Self>()?.checked()
+    }
+
+    /// Every key with its value in force and where that comes from; what is secret is masked.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn settings(&self, file: Option<&Path>) -> Result<Vec<Setting>, ConfigError> {
+        keys::settings(&self.overlaid(file)?, file, &config::Environment::with_prefix("UNDERTONE"))
     }
 
     fn checked(self) -> Result<Self, ConfigError> {
@@ -153,6 +302,17 @@ impl Config {
         if !(1..=90).contains(&self.session_days) {
             return wrong("session_days", "use 1 to 90");
         }
+        if let Some(issuer) = &self.oidc.issuer {
+            if !(issuer.starts_with("https://") || issuer.starts_with("http://") && is_loopback(issuer)) {
+                return wrong("oidc.issuer", "begin with https://; http:// is for a provider on this machine only");
+            }
+            if self.oidc.client_id.is_empty() {
+                return wrong("oidc.client_id", "give the name that the provider has given this server");
+            }
+            if !(1..=40).contains(&self.oidc.name.chars().count()) || self.oidc.name.chars().any(char::is_control) {
+                return wrong("oidc.name", "use 1 to 40 printable characters");
+            }
+        }
         if self.tls.certificate.is_some() != self.tls.key.is_some() {
             return wrong("tls.certificate, tls.key", "give both paths, or neither");
         }
@@ -160,6 +320,23 @@ impl Config {
             if url.as_ref().is_some_and(|url| !url.starts_with("https://") && !url.starts_with("http://")) {
                 return wrong(key, "begin with https:// or http://");
             }
+        }
+        for (key, rate) in [("rates.by_caller", self.rates.by_caller), ("rates.by_address", self.rates.by_address)] {
+            if rate != 0 && !(60..=1_000_000).contains(&rate) {
+                return wrong(key, "use 60 to 1000000 requests a minute, or 0 for as many as come");
+            }
+        }
+        if !(60..=3650).contains(&self.tls.rotate_days) {
+            return wrong("tls.rotate_days", "use 60 to 3650");
+        }
+        if self.tls.next_certificate.is_some() && self.tls.certificate.is_none() {
+            return wrong("tls.next_certificate", "it follows `tls.certificate`: give that too, or neither");
+        }
+        if self.store.url.as_ref().is_some_and(|url| !url.starts_with("s3://")) {
+            return wrong("store.url", "use s3://bucket/prefix, or leave it out for a folder of data_dir");
+        }
+        if self.store.access_key_id.is_some() != self.store.secret_access_key.is_some() {
+            return wrong("store.access_key_id, store.secret_access_key", "give both, or neither");
         }
         Ok(self)
     }
@@ -178,96 +355,5 @@ impl Config {
         self.database_url
             .clone()
             .unwrap_or_else(|| format!("sqlite://{}?mode=rwc", self.data_dir.join("undertone.sqlite").display()))
-    }
-}
-
-/// The part of the environment that names a key of ours: other programs of the project have `UNDERTONE_*` variables too.
-#[derive(Debug, Clone)]
-struct Known(config::Map<String, config::Value>);
-
-impl Known {
-    fn of(environment: &config::Environment) -> Result<Self, config::ConfigError> {
-        const KEYS: [&str; 12] = [
-            "http",
-            "grpc",
-            "public_url",
-            "public_grpc",
-            "database_url",
-            "data_dir",
-            "dist",
-            "behind_proxy",
-            "tls",
-            "access_minutes",
-            "session_days",
-            "log",
-        ];
-        let all = config::Source::collect(environment)?;
-        Ok(Self(all.into_iter().filter(|(key, _)| KEYS.contains(&key.split('.').next().unwrap_or(key))).collect()))
-    }
-}
-
-impl config::Source for Known {
-    fn clone_into_box(&self) -> Box<dyn config::Source + Send + Sync> {
-        Box::new(self.clone())
-    }
-
-    fn collect(&self) -> Result<config::Map<String, config::Value>, config::ConfigError> {
-        Ok(self.0.clone())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Config, TlsMode};
-
-    fn environment(pairs: &[(&str, &str)]) -> config::Environment {
-        let source = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        config::Environment::with_prefix("UNDERTONE").source(Some(source))
-    }
-
-    #[test]
-    fn the_environment_wins_over_the_file_and_the_file_over_what_is_built_in() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let file = dir.path().join("server.toml");
-        std::fs::write(&file, "http = \"127.0.0.1:1\"\naccess_minutes = 5\n[tls]\nmode = \"on\"\n").expect("written");
-        let config =
-            Config::default().read_with(Some(&file), environment(&[("UNDERTONE_HTTP", "127.0.0.1:2")])).expect("read");
-        assert_eq!((config.http.port(), config.access_minutes, config.session_days), (2, 5, 30));
-        assert_eq!(config.tls.mode, TlsMode::On);
-    }
-
-    #[test]
-    fn what_is_built_in_for_a_purpose_gives_way_to_what_is_set() {
-        let quiet = Config { log: super::LogConfig { filter: "warn".to_owned(), json: false }, ..Config::default() };
-        let read = |pairs: &[(&str, &str)]| quiet.read_with(None, environment(pairs)).expect("read").log.filter;
-        assert_eq!(read(&[]), "warn");
-        assert_eq!(read(&[("UNDERTONE_LOG__FILTER", "debug")]), "debug");
-    }
-
-    #[test]
-    fn variables_of_other_programs_are_left_alone() {
-        let config = Config::default()
-            .read_with(None, environment(&[("UNDERTONE_VECTORS", "x"), ("UNDERTONE_TLS__MODE", "off")]));
-        assert_eq!(config.expect("read").tls.mode, TlsMode::Off);
-    }
-
-    #[test]
-    fn a_misspelt_key_in_the_file_is_refused() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let file = dir.path().join("server.toml");
-        std::fs::write(&file, "htpp = \"127.0.0.1:1\"\n").expect("written");
-        assert!(
-            Config::default()
-                .read_with(Some(&file), environment(&[]))
-                .is_err_and(|error| error.to_string().contains("htpp"))
-        );
-    }
-
-    #[test]
-    fn tls_is_on_as_soon_as_an_address_leaves_the_machine() {
-        let mut config = Config::default();
-        assert!(!config.speaks_tls());
-        config.grpc = ([0, 0, 0, 0], 8421).into();
-        assert!(config.speaks_tls());
     }
 }

@@ -3,6 +3,7 @@
 mod clock;
 mod random;
 mod wake;
+mod watchers;
 
 use std::sync::Arc;
 
@@ -11,20 +12,22 @@ use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::auth::{Passwords, Throttle};
+use crate::auth::{Passwords, Provider};
 use crate::config::Config;
 use crate::db::Db;
 use crate::exchange::object::Store;
-use crate::keys::TokenKey;
-use crate::tls::TlsIdentity;
+use crate::keys::{FactorKey, TokenKey};
+use crate::metrics::Metrics;
+use crate::tls::Shown;
 
 pub use clock::{Clock, ManualClock};
 pub use random::{Random, fingerprint};
 pub use wake::{Waiter, Wake};
+pub use watchers::{Desk, MOST_STREAMS, News, Seat, Seen, Subject, Watchers};
 
 /// What every rule may use.
 #[derive(Clone)]
-pub struct Ctx(Arc<Parts>, Wake);
+pub struct Ctx(Arc<Parts>, Wake, Arc<Watchers>);
 
 /// The parts of a [`Ctx`].
 pub struct Parts {
@@ -40,16 +43,20 @@ pub struct Parts {
     pub signer: SigningKey,
     /// Signs access tokens.
     pub token_key: TokenKey,
+    /// Seals members' second factors.
+    pub factor_key: FactorKey,
+    /// Signs people in, beside passwords.
+    pub provider: Option<Provider>,
     /// Vectors and files.
     pub store: Store,
     /// The certificate of both faces, when the server speaks TLS itself.
-    pub tls: Option<TlsIdentity>,
+    pub tls: Option<Shown>,
+    /// What is counted and timed.
+    pub metrics: Metrics,
     /// By which address people and workers reach the server.
     pub addresses: Addresses,
     /// Hashes and checks passwords.
     pub passwords: Passwords,
-    /// Slows down guessing of passwords.
-    pub throttle: Throttle,
     /// Cancelled when the server stops; every loop listens to it.
     pub shutdown: CancellationToken,
 }
@@ -66,12 +73,17 @@ pub struct Addresses {
 impl Ctx {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts), Wake::new())
+        Self(Arc::new(parts), Wake::new(), Arc::default())
     }
 
     /// Wakes those who wait for something to change.
     pub const fn wake(&self) -> &Wake {
         &self.1
+    }
+
+    /// What is being watched.
+    pub const fn watchers(&self) -> &Arc<Watchers> {
+        &self.2
     }
 
     /// The present time, UTC, to the microsecond.

@@ -2,9 +2,13 @@
 //! leptos. Every request gets its own `Desk`, which knows who is asking and calls the service in process.
 
 mod desk;
+mod events;
 mod files;
+mod insight;
+mod life;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +43,7 @@ pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
     let pages = leptos_axum::generate_route_list(undertone_app::App);
     let people = pages.iter().fold(Router::new(), |router, route| router.route(route.path(), get(page)));
     let people = people
+        .route("/ui/events", get(events::events))
         .route("/ui/{*function}", any(function))
         .fallback(get(page))
         .layer(DefaultBodyLimit::max(LARGEST_FORM))
@@ -64,11 +69,24 @@ async fn function(State(ctx): State<Ctx>, request: Request<Body>) -> Response {
     private(leptos_axum::handle_server_fns_with_context(context, request).await.into_response())
 }
 
+/// Every server function: method and address.
+#[cfg(test)]
+pub(crate) fn functions() -> std::collections::BTreeSet<String> {
+    leptos::server_fn::axum::server_fn_paths().map(|(path, method)| format!("{method} {path}")).collect()
+}
+
+/// The address of every page, as the routes have it.
+#[cfg(test)]
+pub(crate) fn pages() -> std::collections::BTreeSet<String> {
+    leptos_axum::generate_route_list(undertone_app::App).iter().map(|route| route.path().to_owned()).collect()
+}
+
 /// Gives a request its desk.
 fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync + 'static {
     let (ctx, actor) = (ctx.clone(), request.extensions().get::<Actor>().cloned());
-    let from = extract::address(&ctx, request.headers(), request.extensions());
-    let desk: Arc<dyn Backend> = Arc::new(Desk::new(ctx, actor, from));
+    let from = extract::origin(&ctx, request.headers(), request.extensions());
+    let half = cookie::half(&ctx, request.headers());
+    let desk: Arc<dyn Backend> = Arc::new(Desk::new(ctx, actor, from, half));
     move || provide_context(Arc::clone(&desk))
 }
 

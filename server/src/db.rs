@@ -8,19 +8,24 @@
 //! Within the process writers queue for the one writing connection, first come first served: nothing spins. So a
 //! transaction must never wait for another: do not call `write` inside `write`.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use sea_orm::sqlx::Connection as _;
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
     AccessMode, ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
-    IsolationLevel, RuntimeErr, SqliteTransactionMode, TransactionOptions, TransactionTrait,
+    EntityTrait as _, IsolationLevel, QueryOrder as _, RuntimeErr, SqliteTransactionMode, Statement,
+    TransactionOptions, TransactionTrait,
 };
-use sea_orm_migration::MigratorTrait as _;
+use sea_orm_migration::{MigratorTrait as _, seaql_migrations};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
+use tracing::Instrument as _;
 
 use crate::error::Error;
 use crate::fault;
+use crate::metrics::Transactions;
 
 /// An open writing transaction.
 pub type Tx = DatabaseTransaction;
@@ -33,11 +38,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// databases do not meet.
 const WRITER_LOCK: i64 = 0x756E_6465_7274_6F6E;
 
+/// The lock of whoever brings the tables up to date.
+const MIGRATION_LOCK: i64 = WRITER_LOCK + 1;
+
 /// The database.
 #[derive(Clone, Debug)]
 pub struct Db {
     writer: DatabaseConnection,
     reader: DatabaseConnection,
+    timings: Transactions,
 }
 
 impl Db {
@@ -48,7 +57,7 @@ impl Db {
     pub async fn connect(url: &str) -> Result<Self, DbErr> {
         let writer = Database::connect(options(url, false)).await?;
         let reader = Database::connect(options(url, true)).await?;
-        Ok(Self { writer, reader })
+        Ok(Self { writer, reader, timings: Transactions::default() })
     }
 
     /// Connects for looking only: the database must be there, and nothing can be written to it.
@@ -61,7 +70,7 @@ impl Db {
             sqlite.create_if_missing(false).busy_timeout(PATIENCE).pragma("query_only", "ON")
         });
         let reader = Database::connect(options).await?;
-        Ok(Self { writer: reader.clone(), reader })
+        Ok(Self { writer: reader.clone(), reader, timings: Transactions::default() })
     }
 
     /// Brings the tables up to date.
@@ -69,7 +78,14 @@ impl Db {
     /// # Errors
     /// When a migration fails; what it did is rolled back where the database can.
     pub async fn migrate(&self) -> Result<(), DbErr> {
-        undertone_migrations::Migrator::up(&self.writer, None).await
+        if self.writer.get_database_backend() != DbBackend::Postgres {
+            return undertone_migrations::Migrator::up(&self.writer, None).await;
+        }
+        // Replicas may start at once. There is one writing connection, so the lock and what it guards are on the same.
+        self.writer.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
+        let done = undertone_migrations::Migrator::up(&self.writer, None).await;
+        self.writer.execute_unprepared(&format!("SELECT pg_advisory_unlock({MIGRATION_LOCK})")).await?;
+        done
     }
 
     /// For reading: what is written through it is refused by the database. Two statements may see two states; a rule
@@ -105,8 +121,10 @@ impl Db {
     {
         let asked = Instant::now();
         for attempt in 1.. {
-            match self.attempt(name, asked, &work).await {
+            let span = tracing::debug_span!("transaction", transaction.name = name);
+            match self.attempt(name, asked, &work).instrument(span).await {
                 Err(Error::Database(error)) if attempt < TRIES && is_transient(&error) => {
+                    self.timings.retried(name);
                     tracing::debug!(
                         transaction.name = name,
                         transaction.attempt = attempt,
@@ -137,13 +155,15 @@ impl Db {
                 tx.commit().await?;
                 failing(fault::AFTER_COMMIT)?;
             }
-            Err(_) => tx.rollback().await?,
+            Err(_) => roll_back(tx).await?,
         }
+        let (waited, took) = (began.duration_since(asked), began.elapsed());
+        self.timings.ended(name, result.is_ok(), waited, took);
         tracing::debug!(
             transaction.name = name,
             transaction.committed = result.is_ok(),
-            waited_ms = began.duration_since(asked).as_millis() as u64,
-            duration_ms = began.elapsed().as_millis() as u64,
+            waited_ms = waited.as_millis() as u64,
+            duration_ms = took.as_millis() as u64,
             "a transaction ended"
         );
         result
@@ -185,6 +205,57 @@ impl Db {
         self.reader.ping().await
     }
 
+    /// How long transactions take.
+    pub const fn timings(&self) -> &Transactions {
+        &self.timings
+    }
+
+    /// Copies all tables as they are now into a new SQLite file, whoever writes meanwhile. Elsewhere than on SQLite it is refused.
+    ///
+    /// # Errors
+    /// When the file is there already, or cannot be written.
+    pub async fn copy_into(&self, path: &Path) -> Result<(), DbErr> {
+        let path = path.display().to_string().replace('\'', "''");
+        self.writer.execute_unprepared(&format!("VACUUM INTO '{path}'")).await?;
+        Ok(())
+    }
+
+    /// Whether there is no table of ours.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn has_no_tables(&self) -> Result<bool, DbErr> {
+        let text = "SELECT 1 FROM information_schema.tables WHERE table_name = 'seaql_migrations'";
+        let found = self.reader.query_one_raw(Statement::from_string(self.reader.get_database_backend(), text)).await?;
+        Ok(found.is_none())
+    }
+
+    /// The migrations that made the tables what they are.
+    ///
+    /// # Errors
+    /// When the database does not answer, or no migration ever ran on it.
+    pub async fn migrations(&self) -> Result<Vec<String>, DbErr> {
+        // The migrator would make its table first where it is missing, and PostgreSQL refuses that to a reader even where it
+        // is not.
+        let ordered = seaql_migrations::Entity::find().order_by_asc(seaql_migrations::Column::Version);
+        let applied = ordered.all(&self.reader).await?;
+        Ok(applied.into_iter().map(|one| one.version).collect())
+    }
+
+    /// The migrations that this program knows.
+    pub fn known_migrations() -> Vec<String> {
+        undertone_migrations::Migrator::migrations().iter().map(|one| one.name().to_owned()).collect()
+    }
+
+    /// Whether the tables are those of this program: no migration waits, and none is there that it does not know.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn is_current(&self) -> Result<bool, DbErr> {
+        let (applied, known) = (self.migrations().await?, Self::known_migrations());
+        Ok(applied.len() == known.len() && applied.iter().all(|one| known.contains(one)))
+    }
+
     /// Ends the connections.
     ///
     /// # Errors
@@ -193,6 +264,17 @@ impl Db {
         self.reader.close().await?;
         self.writer.close().await
     }
+}
+
+/// Rolls back. A disk that is full makes SQLite roll back by itself, and then it refuses `ROLLBACK`: the connection would go
+/// on counting a transaction that is gone, every later one would nest in it as a savepoint, and after the first of those
+/// that is rolled back, nothing that is said to be committed would be.
+async fn roll_back(tx: Tx) -> Result<(), DbErr> {
+    if tx.get_database_backend() == DbBackend::Sqlite {
+        // Something to roll back, where there is nothing left; refused, without effect, where there is.
+        tx.execute_unprepared("BEGIN").await.ok();
+    }
+    tx.rollback().await
 }
 
 /// A point at which the simulation may have the disk, or the way to the database, fail.
@@ -212,6 +294,18 @@ fn options(url: &str, reading: bool) -> ConnectOptions {
             .busy_timeout(PATIENCE);
         if reading { sqlite.pragma("query_only", "ON") } else { sqlite }
     });
+    if !reading {
+        // A commit that failed may leave as much behind as a rollback, see `roll_back`: who counts on is not used again.
+        options.map_sqlx_sqlite_pool_opts(|pool| {
+            pool.after_release(|connection, _| {
+                Box::pin(async move {
+                    // What was dropped rolls back first.
+                    connection.ping().await?;
+                    Ok(!connection.is_in_transaction())
+                })
+            })
+        });
+    }
     options.map_sqlx_postgres_opts(move |postgres| {
         if reading { postgres.options([("default_transaction_read_only", "on")]) } else { postgres }
     });
@@ -233,7 +327,7 @@ fn is_transient(error: &DbErr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use sea_orm::{ConnectionTrait as _, DbErr};
+    use sea_orm::{ConnectionTrait as _, DbBackend, DbErr};
     use undertone_api::problem::Code;
 
     use crate::error::Error;
@@ -282,6 +376,33 @@ mod tests {
             }).await;
             assert_eq!(failed.expect_err("it said no").code(), Code::WrongState);
             app.ctx.db.write("make", async |tx| Ok(tx.execute_unprepared(MAKE).await?)).await.expect("it was not there");
+        }
+
+        /// SQLite alone rolls back by itself, and its file alone can be bounded.
+        async fn what_is_committed_after_a_full_disk_is_there(app: &TestApp) {
+            let db = &app.ctx.db;
+            if db.read().get_database_backend() != DbBackend::Sqlite {
+                return;
+            }
+            db.write("make", async |tx| {
+                tx.execute_unprepared(MAKE).await?;
+                tx.execute_unprepared("CREATE TABLE wide (bytes BLOB)").await?;
+                tx.execute_unprepared("INSERT INTO counter VALUES (0)").await?;
+                Ok(())
+            }).await.expect("made");
+            db.bound(1).await.expect("bounded");
+            for _ in 0..2 {
+                let full: Result<(), Error> = db.write("fill", async |tx| {
+                    tx.execute_unprepared("INSERT INTO wide VALUES (zeroblob(10000000))").await?;
+                    Ok(())
+                }).await;
+                assert!(format!("{:?}", full.expect_err("no page is left")).contains("full"));
+            }
+            db.bound(u32::MAX - 1).await.expect("room again");
+            let refused: Result<(), Error> = db.write("refuse", async |_| Err(Error::wrong_state("no"))).await;
+            assert_eq!(refused.expect_err("it said no").code(), Code::WrongState);
+            db.write("count", async |tx| Ok(tx.execute_unprepared("UPDATE counter SET n = 1").await?)).await.expect("written");
+            assert_eq!(count(db.read()).await.expect("read"), 1);
         }
 
         async fn readers_cannot_write(app: &TestApp) {

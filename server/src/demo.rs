@@ -2,14 +2,15 @@
 //!
 //! The server runs in this process; everything is founded through the service layer, as people would found it in a browser.
 //! Each organization has a site of its own under the demo's folder and a real `undertone-worker` process, which has enrolled
-//! with a token and knows nothing but its own folder. To change what is shown: `demo/recipe.rs` (who has which data) and
-//! `demo/job.rs` (what is asked of them).
+//! with a token and knows nothing but its own folder. To change what is shown: `demo/recipe.rs` (who has which data),
+//! `demo/job.rs` (what is asked of them) and `demo/questions.rs` (what is asked of people).
 
 mod data;
 mod follow;
 mod found;
 mod job;
 mod process;
+mod questions;
 mod recipe;
 mod table;
 
@@ -146,7 +147,21 @@ async fn play(
         ctx.addresses.http,
         consortium.id
     );
-    let ended = follow::to_the_end(ctx, &consortium, job, began).await;
+    let asking = questions::launch(ctx, &consortium).await?;
+    let ended = {
+        let followed = follow::to_the_end(ctx, &consortium, job, began);
+        let told = questions::tell(ctx, &consortium, asking, began);
+        let (mut followed, mut told) = (std::pin::pin!(followed), std::pin::pin!(told));
+        tokio::select! {
+            ended = &mut followed => {
+                if !options.exit {
+                    told.await;
+                }
+                ended
+            }
+            () = &mut told => followed.await,
+        }
+    };
     if let Ok(finished) = &ended {
         println!("\n{}", table::report(finished));
     }

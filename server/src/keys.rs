@@ -11,6 +11,10 @@ use crate::ctx::Random;
 #[derive(Clone)]
 pub struct TokenKey(pub(crate) [u8; 32]);
 
+/// Seals the secrets of members' second factors (XChaCha20-Poly1305).
+#[derive(Clone)]
+pub struct FactorKey(pub(crate) [u8; 32]);
+
 /// The key that signs manifests: `signing.key` in the data folder.
 ///
 /// # Errors
@@ -35,6 +39,15 @@ pub fn verifying_key(data_dir: &Path) -> io::Result<Option<VerifyingKey>> {
 /// As [`signing_key`].
 pub fn token_key(data_dir: &Path, random: &Random) -> io::Result<TokenKey> {
     Ok(TokenKey(read_or_make(&data_dir.join("token.key"), random)?))
+}
+
+/// The key under which second factors are stored: `factor.key` in the data folder. Without it no code can be checked, so it
+/// belongs into every backup and to every replica; removing it locks out everybody who has a second factor.
+///
+/// # Errors
+/// As [`signing_key`].
+pub fn factor_key(data_dir: &Path, random: &Random) -> io::Result<FactorKey> {
+    Ok(FactorKey(read_or_make(&data_dir.join("factor.key"), random)?))
 }
 
 fn read_or_make(path: &Path, random: &Random) -> io::Result<[u8; 32]> {

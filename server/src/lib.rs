@@ -4,6 +4,7 @@
 //! lives in `service` and asks the policy first, only `service` and `db` know tables.
 
 pub mod auth;
+pub mod backup;
 pub mod config;
 pub mod ctx;
 pub mod dashboard;
@@ -14,6 +15,9 @@ pub mod exchange;
 pub mod fault;
 pub mod grpc;
 pub mod keys;
+#[cfg(test)]
+mod matrix;
+pub mod metrics;
 pub mod rest;
 pub mod service;
 pub mod telemetry;

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use undertone_server::ctx::{Clock, Random};
 use undertone_server::service::setup;
 use undertone_server::verify::command;
-use undertone_server::{Config, Ctx, build, telemetry};
+use undertone_server::{Config, Ctx, backup, build, config, metrics, telemetry};
 
 /// Exit status of an examination that found something: 1 is for what could not be done.
 const UNSOUND: u8 = 2;
@@ -34,11 +34,30 @@ enum Command {
     /// What concerns certificates.
     #[command(subcommand)]
     Certificate(Certificate),
+    /// Write everything that this server consists of into one sealed file; it may run meanwhile.
+    Backup(backup::command::Options),
+    /// Make a server of a backup, in an empty data folder, database and store, and examine its ledger.
+    Restore(backup::command::Restoring),
+    /// Show the configuration in force and where each value comes from; secrets are masked.
+    Config(Shown),
     /// Examine the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
     Verify(command::Options),
     /// What concerns the ledger.
     #[command(subcommand)]
     Ledger(Ledger),
+}
+
+#[derive(clap::Args)]
+struct Shown {
+    /// As one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Every key with what is built in and what it means, as a table of Markdown, instead.
+    #[arg(long, conflicts_with = "json")]
+    table: bool,
+    /// Every metric that `/metrics` has, as a table of Markdown, instead.
+    #[arg(long, conflicts_with_all = ["json", "table"])]
+    metrics: bool,
 }
 
 #[derive(Subcommand)]
@@ -58,7 +77,7 @@ enum Certificate {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Arguments::parse()).await {
+    match Box::pin(run(Arguments::parse())).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("undertone-server: {error}");
@@ -70,12 +89,12 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let built_in = match &arguments.command {
         Command::Demo(_) => undertone_server::demo::built_in(),
-        Command::Serve | Command::Migrate | Command::Certificate(_) | Command::Verify(_) | Command::Ledger(_) => {
-            Config::default()
-        }
+        _ => Config::default(),
     };
-    let config = built_in.overlaid(arguments.config.as_deref())?;
-    telemetry::start(&config.log)?;
+    let file = arguments.config.as_deref();
+    let config = built_in.overlaid(file)?;
+    // Until the end, when the last traces are sent.
+    let _traces = telemetry::start(&config.log)?;
     match arguments.command {
         Command::Serve => {
             let app = build(config, Clock::system(), Random::system()).await?;
@@ -86,7 +105,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             }
             app.serve().await?;
         }
-        Command::Demo(options) => undertone_server::demo::run(options, config, stop_when_told).await?,
+        Command::Demo(options) => Box::pin(undertone_server::demo::run(options, config, stop_when_told)).await?,
         Command::Certificate(Certificate::Verify(options)) => {
             let verdict = undertone_server::service::certificate::command::run(&options)?;
             print!("{verdict}");
@@ -99,6 +118,31 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             db.migrate().await?;
             db.close().await?;
             println!("The database is up to date.");
+        }
+        Command::Config(Shown { table: true, .. }) => print!("{}", config::keys::table()),
+        Command::Config(Shown { metrics: true, .. }) => print!("{}", metrics::table()),
+        Command::Config(Shown { json: true, .. }) => {
+            println!("{}", serde_json::to_string_pretty(&built_in.settings(file)?)?);
+        }
+        Command::Config(_) => {
+            for config::Setting { key, value, source } in built_in.settings(file)? {
+                println!("{key:<26} {source:<12} {value}");
+            }
+        }
+        Command::Backup(options) => println!("{}", backup::command::backup(&config, &options).await?),
+        Command::Restore(options) => {
+            let report = backup::command::restore(&config, &options).await?;
+            println!("{report}");
+            if !report.holds() {
+                eprintln!(
+                    "The ledger does not hold: the keys were not put in place, and no server starts with this copy."
+                );
+                return Ok(ExitCode::from(UNSOUND));
+            }
+            println!(
+                "The server is restored to this state. A site that saw a later head lets nothing out to it and says so: \
+                 see `undertone-worker ledger alarm show`."
+            );
         }
         Command::Verify(options) => {
             let report = command::verify(&config, &options).await?;

@@ -2,24 +2,41 @@
 //!
 //! To add an address: a documented handler in its resource's file, a line below; the OpenAPI snapshot will show it.
 
+mod account;
+mod api_key;
+mod approval_limit;
 mod audit;
+mod audit_log;
 mod budget;
 mod certificate;
 mod consortium;
 pub mod cookie;
 mod dataset;
+mod draft;
+pub mod etag;
+pub(crate) mod events;
+mod explorer;
 pub mod extract;
 mod health;
+mod identity;
 mod invitation;
 mod job;
+mod job_life;
+mod job_log;
 mod ledger;
 mod me;
+mod member;
 mod model;
+mod notification;
+mod oidc;
+mod once;
 pub mod openapi;
 mod organization;
 mod plan;
 pub mod problem;
 mod question;
+mod rate;
+mod reference;
 mod report;
 mod schema;
 mod session;
@@ -39,27 +56,54 @@ use crate::ctx::Ctx;
 fn table() -> OpenApiRouter<Ctx> {
     OpenApiRouter::new()
         .routes(routes!(session::sign_in, session::sign_out))
+        .routes(routes!(session::finish))
         .routes(routes!(session::refresh))
         .routes(routes!(me::show))
+        .routes(routes!(notification::list))
+        .routes(routes!(notification::unread))
+        .routes(routes!(notification::read_all))
+        .routes(routes!(notification::read))
+        .routes(routes!(notification::switches, notification::set_switches))
+        .routes(routes!(account::factor, account::offer, account::confirm))
+        .routes(routes!(account::off))
+        .routes(routes!(account::recovery_codes))
+        .routes(routes!(account::sessions, account::end_others))
+        .routes(routes!(account::end))
+        .routes(routes!(account::password))
+        .routes(routes!(account::reset))
+        .routes(routes!(account::preview, account::redeem))
+        .routes(routes!(api_key::list, api_key::create))
+        .routes(routes!(api_key::revoke))
+        .routes(routes!(identity::list))
+        .routes(routes!(identity::unlink))
         .routes(routes!(invitation::create))
         .routes(routes!(invitation::preview))
         .routes(routes!(invitation::accept))
+        .routes(routes!(invitation::join))
         .routes(routes!(organization::list))
         .routes(routes!(organization::show))
         .routes(routes!(organization::members))
+        .routes(routes!(member::assign, member::remove))
         .routes(routes!(organization::invitations))
+        .routes(routes!(member::withdraw))
         .routes(routes!(organization::workers, organization::enrol))
         .routes(routes!(consortium::list, consortium::found))
-        .routes(routes!(consortium::show))
+        .routes(routes!(consortium::show, consortium::edit))
         .routes(routes!(consortium::overlap, consortium::attest))
         .routes(routes!(consortium::organizations))
+        .routes(routes!(member::over, member::add_over))
+        .routes(routes!(member::assign_over))
         .routes(routes!(consortium::invitations))
+        .routes(routes!(member::withdraw_over))
         .routes(routes!(consortium::annotators))
         .routes(routes!(consortium::datasets))
         .routes(routes!(dataset::show))
-        .routes(routes!(budget::set))
+        .routes(routes!(budget::list, budget::set))
+        .routes(routes!(budget::balances))
         .routes(routes!(ledger::entries))
         .routes(routes!(ledger::bundle))
+        .routes(routes!(explorer::history))
+        .routes(routes!(explorer::entry))
         .routes(routes!(ledger::head))
         .routes(routes!(ledger::heads))
         .routes(routes!(ledger::consistency))
@@ -67,12 +111,36 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(job::list, job::propose))
         .routes(routes!(job::show))
         .routes(routes!(job::progress))
+        .routes(routes!(job_log::list))
+        .routes(routes!(job_log::export))
+        .routes(routes!(events::job))
+        .routes(routes!(events::consortium))
         .routes(routes!(job::cancel))
         .routes(routes!(job::approve))
         .routes(routes!(job::refuse))
+        .routes(routes!(job_life::pause))
+        .routes(routes!(job_life::resume))
+        .routes(routes!(job_life::hold))
+        .routes(routes!(job_life::release))
+        .routes(routes!(job_life::retry))
+        .routes(routes!(job_life::review))
+        .routes(routes!(draft::list, draft::create))
+        .routes(routes!(draft::show, draft::update, draft::delete))
+        .routes(routes!(draft::propose))
+        .routes(routes!(draft::of_job))
+        .routes(routes!(approval_limit::list, approval_limit::set, approval_limit::withdraw))
         .routes(routes!(audit::list))
         .routes(routes!(audit::freezes))
         .routes(routes!(audit::clear))
+        .routes(routes!(audit_log::of_server))
+        .routes(routes!(audit_log::of_consortium))
+        .routes(routes!(audit_log::of_organization))
+        .routes(routes!(audit_log::check_server))
+        .routes(routes!(audit_log::check_consortium))
+        .routes(routes!(audit_log::check_organization))
+        .routes(routes!(audit_log::export_server))
+        .routes(routes!(audit_log::export_consortium))
+        .routes(routes!(audit_log::export_organization))
         .routes(routes!(report::show))
         .routes(routes!(report::document))
         .routes(routes!(report::again))
@@ -85,6 +153,7 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(question::take_back))
         .routes(routes!(question::export))
         .routes(routes!(question::import).layer(DefaultBodyLimit::max(question::LARGEST_IMPORT)))
+        .routes(routes!(model::in_consortium))
         .routes(routes!(model::list))
         .routes(routes!(model::content))
 }
@@ -92,8 +161,12 @@ fn table() -> OpenApiRouter<Ctx> {
 /// Every address that is not the dashboard's: `/api/v1`, its description, and health.
 pub fn router(ctx: &Ctx) -> Router {
     let (api, document) = openapi::split(table());
-    let api = wrap::api(ctx, api.with_state(ctx.clone()).merge(openapi::router(&document)));
-    Router::new().nest("/api/v1", api).merge(health::router(ctx))
+    let document = openapi::complete(&document);
+    let described = openapi::router(&document).merge(reference::router(&document));
+    let api = wrap::api(ctx, api.with_state(ctx.clone()).merge(described));
+    Router::new().nest("/api/v1", api).merge(health::router(ctx)).merge(oidc::router(ctx))
 }
 
+#[cfg(test)]
+pub(crate) use tests::member_of;
 pub use wrap::outside;

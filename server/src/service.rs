@@ -1,36 +1,56 @@
 //! The rules: one file per subject, one function per operation. The first line of an operation asks
 //! [`policy`](crate::auth::policy); faces translate and call. Only here are tables read and written.
 
+mod attempt;
 mod code;
 mod entity;
 mod receipt;
 
+pub mod api_key;
 pub mod approval;
 pub mod audit;
+pub mod audit_log;
 pub mod budget;
 pub mod bundle;
+pub mod census;
 pub mod certificate;
+pub mod challenge;
 pub mod consortium;
 pub mod dataset;
+pub mod duty;
+pub mod event;
+pub mod factor;
 pub mod finish;
 pub mod freeze;
+pub mod idempotency;
 pub mod invitation;
 pub mod job;
+pub mod job_log;
 pub mod lease;
 pub mod ledger;
 pub mod log;
 pub mod measurement;
 pub mod member;
 pub mod model;
+pub mod notification;
 pub mod offer;
+pub mod oidc;
 pub mod organization;
+pub mod password;
+pub mod pins;
 pub mod plan;
 pub mod presence;
 pub mod question;
 pub mod report;
+pub mod reset;
+pub mod role;
 pub mod round;
 pub mod session;
+pub mod sessions;
 pub mod setup;
+pub mod site_key;
+pub mod stuck;
+pub mod version;
 pub mod witness;
 pub mod worker;
 #[cfg(test)]

@@ -1,17 +1,97 @@
-//! Logs. A sentence plus dotted fields; never tokens, e-mail, audio, transcripts or queries.
+//! Logs and traces. A sentence plus dotted fields; never tokens, e-mail, audio, transcripts or queries.
+//!
+//! Logs go to the standard error, as text or as JSON lines. Traces go by OTLP (gRPC) to the collector that the environment names in
+//! `OTEL_EXPORTER_OTLP_ENDPOINT`, nowhere without it; the other variables of OpenTelemetry hold too (`OTEL_SERVICE_NAME`,
+//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`). To trace one more thing: a span.
 
-use tracing_subscriber::EnvFilter;
+#[cfg(test)]
+mod tests;
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use tracing::Subscriber;
+use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::LogConfig;
 
-/// Starts logging to the standard error. Only `main` calls this, once; a second call changes nothing.
+/// What the server is called where traces of several programs come together, unless the environment says otherwise.
+const NAME: &str = "undertone-server";
+/// The variables that name a collector.
+const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+
+/// Why there are no logs or traces.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter cannot be read.
+    #[error("log.filter cannot be read: {0}")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// The collector's address cannot be used.
+    #[error("OTEL_EXPORTER_OTLP_ENDPOINT cannot be used: {0}")]
+    Collector(#[from] opentelemetry_otlp::ExporterBuildError),
+}
+
+/// Traces under way; what is still to be sent is sent when it is dropped.
+#[derive(Debug, Default)]
+#[must_use = "dropped, it ends the traces"]
+pub struct Traces(Option<SdkTracerProvider>);
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        if let Some(provider) = self.0.take()
+            && let Err(error) = provider.shutdown()
+        {
+            eprintln!("the last traces were not sent: {error}");
+        }
+    }
+}
+
+/// Starts logging, and traces where the environment names a collector. Only `main` calls this, once, within the runtime; a second
+/// call changes nothing.
 ///
 /// # Errors
-/// When the filter cannot be read.
-pub fn start(config: &LogConfig) -> Result<(), tracing_subscriber::filter::ParseError> {
+/// [`TelemetryError`].
+pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
     let filter = EnvFilter::try_new(&config.filter)?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let provider = if wanted(|name| std::env::var(name).ok()) { Some(provider(None)?) } else { None };
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs = if config.json { logs.json().flatten_event(true).boxed() } else { logs.boxed() };
+    let all = tracing_subscriber::registry().with(logs.with_filter(filter)).with(provider.as_ref().map(layer));
     // A logger that is there already (a test harness) keeps its place.
-    let _ = if config.json { logs.json().flatten_event(true).try_init() } else { logs.try_init() };
-    Ok(())
+    let _ = all.try_init();
+    Ok(Traces(provider))
+}
+
+/// Whether the environment names a collector.
+fn wanted(read: impl Fn(&str) -> Option<String>) -> bool {
+    let off = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    !off && COLLECTOR.into_iter().any(|name| read(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Sends spans to a collector, or to the one of the environment.
+fn provider(collector: Option<&str>) -> Result<SdkTracerProvider, TelemetryError> {
+    let mut exporter = SpanExporter::builder().with_tonic();
+    if let Some(address) = collector {
+        exporter = exporter.with_endpoint(address);
+    }
+    let mut resource = Resource::builder();
+    if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
+        resource = resource.with_service_name(NAME);
+    }
+    Ok(SdkTracerProvider::builder().with_batch_exporter(exporter.build()?).with_resource(resource.build()).build())
+}
+
+/// The spans of this program as traces: requests, calls, transactions. The libraries' own are left out.
+fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    let spans: OpenTelemetryLayer<S, SdkTracer> = tracing_opentelemetry::layer().with_tracer(provider.tracer(NAME));
+    spans.with_filter(Targets::new().with_target("undertone_server", LevelFilter::DEBUG))
 }

@@ -3,7 +3,9 @@
 //! [`on_both!`] runs one claim on SQLite and, when `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a database
 //! of its own there, which is dropped in the end whatever happens.
 
+mod authenticator;
 mod people;
+pub(crate) mod provider;
 mod tamper;
 
 use axum_test::TestServer;
@@ -24,6 +26,8 @@ pub(crate) struct TestApp {
     pub(crate) clock: ManualClock,
     /// Its REST and dashboard faces.
     pub(crate) server: TestServer,
+    /// The same, for requests that are to run in the caller's own task.
+    pub(crate) router: axum::Router,
     dir: TempDir,
     database: Option<(String, String)>,
 }
@@ -31,7 +35,12 @@ pub(crate) struct TestApp {
 impl TestApp {
     /// On SQLite.
     pub(crate) async fn sqlite() -> Self {
-        Self::on(None).await
+        Self::on(None, |_| ()).await
+    }
+
+    /// On SQLite, with something configured otherwise.
+    pub(crate) async fn sqlite_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::on(None, change).await
     }
 
     /// On PostgreSQL; `None` when `UNDERTONE_TEST_DATABASE_URL` is not set.
@@ -41,27 +50,33 @@ impl TestApp {
         let admin = Database::connect(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
         admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database can be made");
         admin.close().await.expect("closed");
-        Some(Self::on(Some((server, name))).await)
+        Some(Self::on(Some((server, name)), |_| ()).await)
     }
 
-    async fn on(database: Option<(String, String)>) -> Self {
+    async fn on(database: Option<(String, String)>, change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let config = Config {
+        let mut config = Config {
             http: ([127, 0, 0, 1], 0).into(),
             grpc: ([127, 0, 0, 1], 0).into(),
             data_dir: dir.path().to_owned(),
             database_url: database.as_ref().map(|(server, name)| with_database(server, name)),
             ..Config::default()
         };
+        change(&mut config);
         let clock = ManualClock::starting_at(datetime!(2026-11-20 12:00 UTC));
         let App { ctx, router, .. } = build(config, clock.clock(), Random::seeded(1)).await.expect("the server starts");
-        let server = TestServer::new(router);
-        Self { ctx, clock, server, dir, database }
+        let server = TestServer::new(router.clone());
+        Self { ctx, clock, server, router, dir, database }
     }
 
     /// A second server on the same data, as after a restart: nothing that was only in memory is left.
     pub(crate) async fn restarted(&self) -> App {
         build(self.ctx.config.clone(), self.clock.clock(), Random::seeded(2)).await.expect("the server starts again")
+    }
+
+    /// The same with another configuration.
+    pub(crate) async fn restarted_with(&self, config: Config) -> App {
+        build(config, self.clock.clock(), Random::seeded(2)).await.expect("the server starts again")
     }
 
     /// The data folder.
@@ -128,5 +143,6 @@ macro_rules! on_both {
 
 pub(crate) use on_both;
 
+pub(crate) use authenticator::code;
 pub(crate) use people::{Founded, HERE, PASSWORD, Person, newcomer};
 pub(crate) use tamper::tamper;

@@ -1,16 +1,36 @@
-//! The certificate of both faces: the operator's own, or one made at first start and pinned by the workers.
+//! The certificate of both faces: the operator's own, or one made at first start. Workers pin it, so that a generated one is
+//! followed by the next only after they were told of it, and the operator can name the one that will follow theirs.
+//!
+//! [`Shown`] is what connections get: it looks at the files again every minute and at SIGHUP, and goes on with what it has when
+//! they cannot be used. Connections that are open stay as they are. `generated` keeps the files of a generated certificate,
+//! `incoming` does the handshakes of the workers' gateway.
+
+mod generated;
+mod incoming;
+#[cfg(test)]
+mod tests;
 
 use std::io;
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use rcgen::{CertificateParams, DnType, KeyPair};
-use rustls::pki_types::CertificateDer;
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use sha2::{Digest as _, Sha256};
+use time::OffsetDateTime;
 
 use crate::config::Config;
-use crate::keys::write_secret;
+use crate::ctx::Ctx;
+
+pub use incoming::incoming;
+
+/// How often the files are looked at.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// A certificate chain and its key.
 #[derive(Clone)]
@@ -21,6 +41,15 @@ pub struct TlsIdentity {
     pub key: String,
     /// SHA-256 of the first certificate (DER), hex: what workers pin.
     pub fingerprint: String,
+}
+
+/// The certificate that will follow the present one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextIdentity {
+    /// SHA-256 of the first certificate (DER), hex: what workers pin from then on.
+    pub fingerprint: String,
+    /// When it takes the place of the present one; `None` when the operator will do that by hand.
+    pub from: Option<OffsetDateTime>,
 }
 
 /// Why there is no certificate.
@@ -41,85 +70,191 @@ pub enum TlsError {
     /// The file holds no certificate.
     #[error("{0} holds no certificate in PEM form")]
     Empty(PathBuf),
+    /// The key is none, or another certificate's.
+    #[error("{path} is not the key of the certificate: {source}")]
+    Key {
+        /// The key's file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rustls::Error,
+    },
 }
 
 impl TlsIdentity {
-    /// The certificate in force; `None` when the server does not speak TLS itself. A generated one is kept in the data
-    /// folder for good, because workers pin it.
+    /// The certificate in force; `None` when the server does not speak TLS itself. A generated one is made, and followed by the
+    /// next, when it is time.
     ///
     /// # Errors
     /// [`TlsError`].
-    pub fn of(config: &Config) -> Result<Option<Self>, TlsError> {
+    pub fn of(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
         if !config.speaks_tls() {
             return Ok(None);
         }
-        let generated = (config.data_dir.join("certificate.pem"), config.data_dir.join("certificate.key"));
-        let (certificate, key) = match (&config.tls.certificate, &config.tls.key) {
-            (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
-            _ => generated.clone(),
-        };
-        if certificate == generated.0 && !certificate.exists() {
-            let (chain, secret) = make(config)?;
-            write_secret(&key, secret.as_bytes()).map_err(|source| TlsError::File { path: key.clone(), source })?;
-            write_secret(&certificate, chain.as_bytes())
-                .map_err(|source| TlsError::File { path: certificate.clone(), source })?;
-        }
-        let read = |path: &PathBuf| {
-            std::fs::read_to_string(path).map_err(|source| TlsError::File { path: path.clone(), source })
+        let (certificate, key) = match own(config) {
+            Some(own) => own,
+            None => generated::keep(config, now)?,
         };
         let (chain, key) = (read(&certificate)?, read(&key)?);
-        let first = CertificateDer::from_pem_slice(chain.as_bytes()).map_err(|_| TlsError::Empty(certificate))?;
-        Ok(Some(Self { certificate: chain, key, fingerprint: hex::encode(Sha256::digest(&first)) }))
+        let fingerprint = fingerprint(&certificate, &chain)?;
+        Ok(Some(Self { certificate: chain, key, fingerprint }))
+    }
+
+    fn certified(&self, config: &Config) -> Result<CertifiedKey, TlsError> {
+        let (certificate, key) = own(config).unwrap_or_else(|| generated::files(config));
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect();
+        let chain = chain.map_err(|_| TlsError::Empty(certificate))?;
+        let general = |error: rustls::pki_types::pem::Error| rustls::Error::General(error.to_string());
+        let secret = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(general);
+        let certified = secret.and_then(|secret| CertifiedKey::from_der(chain, secret, &default_provider()));
+        certified.map_err(|source| TlsError::Key { path: key, source })
     }
 }
 
-fn make(config: &Config) -> Result<(String, String), TlsError> {
-    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    for address in [config.http.ip(), config.grpc.ip()] {
-        if !address.is_unspecified() {
-            names.push(address.to_string());
+/// The certificate that will follow the one in force, once there is one: sites are told before it is shown to them.
+///
+/// # Errors
+/// [`TlsError`] when its file cannot be read.
+pub fn next_identity(config: &Config) -> Result<Option<NextIdentity>, TlsError> {
+    if !config.speaks_tls() {
+        return Ok(None);
+    }
+    match (&config.tls.next_certificate, own(config)) {
+        (Some(path), Some(_)) => Ok(Some(NextIdentity { fingerprint: fingerprint(path, &read(path)?)?, from: None })),
+        (None, Some(_)) => Ok(None),
+        (_, None) => generated::next(config),
+    }
+}
+
+/// The operator's own certificate and key.
+fn own(config: &Config) -> Option<(PathBuf, PathBuf)> {
+    Some((config.tls.certificate.clone()?, config.tls.key.clone()?))
+}
+
+fn read(path: &Path) -> Result<String, TlsError> {
+    std::fs::read_to_string(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
+}
+
+fn fingerprint(path: &Path, chain: &str) -> Result<String, TlsError> {
+    let first = CertificateDer::from_pem_slice(chain.as_bytes()).map_err(|_| TlsError::Empty(path.to_owned()))?;
+    Ok(hex::encode(Sha256::digest(&first)))
+}
+
+/// The certificate that connections get, which may change while the server runs.
+#[derive(Clone)]
+pub struct Shown(Arc<RwLock<Held>>);
+
+struct Held {
+    identity: Arc<TlsIdentity>,
+    certified: Arc<CertifiedKey>,
+    next: Option<NextIdentity>,
+    rotates_at: Option<OffsetDateTime>,
+}
+
+impl Held {
+    fn read(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
+        let Some(identity) = TlsIdentity::of(config, now)? else { return Ok(None) };
+        let certified = Arc::new(identity.certified(config)?);
+        let rotates_at = if own(config).is_some() { None } else { generated::rotates_at(config) };
+        Ok(Some(Self { identity: Arc::new(identity), certified, next: next_identity(config)?, rotates_at }))
+    }
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Shown").field(&self.fingerprint()).finish()
+    }
+}
+
+impl Shown {
+    /// The certificate in force; `None` when the server does not speak TLS itself.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn begin(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
+        Ok(Held::read(config, now)?.map(|held| Self(Arc::new(RwLock::new(held)))))
+    }
+
+    fn held<T>(&self, of: impl FnOnce(&Held) -> T) -> T {
+        of(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// SHA-256 of the certificate in force (DER), hex: what a worker that enrols now pins.
+    pub fn fingerprint(&self) -> String {
+        self.held(|held| held.identity.fingerprint.clone())
+    }
+
+    /// The certificate that will follow, once it is known.
+    pub fn next(&self) -> Option<NextIdentity> {
+        self.held(|held| held.next.clone())
+    }
+
+    /// When a generated certificate is followed by the next.
+    pub fn rotates_at(&self) -> Option<OffsetDateTime> {
+        self.held(|held| held.rotates_at)
+    }
+
+    /// Looks at the files again and shows what is there now; tells whether it is another certificate. When the files cannot be used
+    /// nothing changes.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn look_again(&self, config: &Config, now: OffsetDateTime) -> Result<bool, TlsError> {
+        let Some(new) = Held::read(config, now)? else { return Ok(false) };
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let other = held.identity.fingerprint != new.identity.fingerprint || held.identity.key != new.identity.key;
+        *held = new;
+        Ok(other)
+    }
+
+    /// How handshakes are done, for connections that speak these protocols.
+    ///
+    /// # Errors
+    /// When the library knows no version of TLS.
+    pub fn handshake(&self, protocols: &[&[u8]]) -> io::Result<Arc<ServerConfig>> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(self.clone()));
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Ok(Arc::new(config))
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.held(|held| Arc::clone(&held.certified)))
+    }
+}
+
+/// Looks at the files every minute, and at SIGHUP, until the server stops.
+///
+/// # Errors
+/// When the system gives no signals.
+pub async fn keep(ctx: &Ctx) -> io::Result<()> {
+    let Some(shown) = &ctx.tls else {
+        ctx.shutdown.cancelled().await;
+        return Ok(());
+    };
+    #[cfg(unix)]
+    let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+    loop {
+        #[cfg(unix)]
+        let told = told.recv();
+        #[cfg(not(unix))]
+        let told = std::future::pending::<()>();
+        tokio::select! {
+            () = ctx.shutdown.cancelled() => return Ok(()),
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            _ = told => {}
         }
-    }
-    for url in [&config.public_url, &config.public_grpc].into_iter().flatten() {
-        names.extend(host(url));
-    }
-    names.extend(config.tls.names.iter().cloned());
-    names.sort();
-    names.dedup();
-    let mut params = CertificateParams::new(names)?;
-    params.distinguished_name.push(DnType::CommonName, "Undertone server");
-    // Workers pin the certificate itself, so it does not run out; browsers ask the person either way.
-    params.not_after = rcgen::date_time_ymd(2099, 1, 1);
-    let key = KeyPair::generate()?;
-    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
-}
-
-/// The host of an address such as `https://[::1]:8421/`.
-fn host(url: &str) -> Option<String> {
-    let uri: http::Uri = url.parse().ok()?;
-    let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
-    Some(host.parse::<IpAddr>().map_or_else(|_| host.to_owned(), |address| address.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::TlsIdentity;
-    use crate::config::{Config, TlsMode};
-
-    #[test]
-    fn a_generated_certificate_stays_the_same() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
-        config.tls.mode = TlsMode::On;
-        config.public_url = Some("https://undertone.example.org".to_owned());
-        let first = TlsIdentity::of(&config).expect("made").expect("there is one");
-        let second = TlsIdentity::of(&config).expect("read").expect("there is one");
-        assert_eq!(first.fingerprint, second.fingerprint);
-        assert_eq!(first.fingerprint.len(), 64);
-    }
-
-    #[test]
-    fn there_is_none_on_loopback() {
-        assert!(TlsIdentity::of(&Config::default()).expect("nothing to make").is_none());
+        match shown.look_again(&ctx.config, ctx.now()) {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::info!(tls.fingerprint = shown.fingerprint(), "another certificate is shown from now on");
+            }
+            Err(error) => tracing::error!(%error, "the certificate's files cannot be used: the one in force stays"),
+        }
     }
 }

@@ -89,8 +89,8 @@ impl Examiner {
             Line::Bundle { format, version, server_key, scope, .. } => {
                 self.begin(format, *version, server_key, *scope);
             }
-            Line::Worker { worker, public_key, .. } => {
-                if let Err(what) = self.sites.enrol(*worker, public_key) {
+            Line::Worker { worker, public_key, rotations, .. } => {
+                if let Err(what) = self.sites.enrol(*worker, public_key, rotations) {
                     self.found(format!("worker {worker}"), what);
                 }
             }

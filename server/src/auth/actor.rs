@@ -2,16 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use undertone_api::id::{ConsortiumId, MemberId, OrganizationId, SessionId};
+use undertone_api::api_key::KeyScope;
+use undertone_api::id::{ApiKeyId, ConsortiumId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::{Member, Role, Scope};
 
-/// A signed-in member. Only `service::session` makes one, from a token that holds.
+/// By what a member was recognized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Means {
+    /// They signed in.
+    Session(SessionId),
+    /// They signed in, on a server that asks everybody for a second factor, which they do not have yet: they may set it up.
+    Confined(SessionId),
+    /// A program bears a key of theirs: it may what the member may, as far as the key's scopes reach.
+    Key(ApiKeyId, Vec<KeyScope>),
+}
+
+/// A signed-in member, or a program with a key of theirs. Only `service::session` and `service::api_key` make one, from a
+/// token that holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Actor {
     /// Who.
     pub member: Member,
-    /// In which session.
-    pub session: SessionId,
+    /// By what they were recognized.
+    pub means: Means,
     /// Every consortium in which the member stands, through a role in it or in one of its organizations, with its
     /// organizations.
     pub consortia: BTreeMap<ConsortiumId, Vec<OrganizationId>>,
@@ -21,6 +34,37 @@ impl Actor {
     /// The member's id.
     pub const fn id(&self) -> MemberId {
         self.member.id
+    }
+
+    /// The session in which the member signed in; `None` for a key.
+    pub const fn session(&self) -> Option<SessionId> {
+        match &self.means {
+            Means::Session(id) | Means::Confined(id) => Some(*id),
+            Means::Key(..) => None,
+        }
+    }
+
+    /// The key that is used, if one is.
+    pub const fn key(&self) -> Option<ApiKeyId> {
+        match &self.means {
+            Means::Session(_) | Means::Confined(_) => None,
+            Means::Key(id, _) => Some(*id),
+        }
+    }
+
+    /// Whether the member has yet to set up the second factor that this server asks for.
+    pub const fn is_confined(&self) -> bool {
+        matches!(self.means, Means::Confined(_))
+    }
+
+    /// Whether what is used to ask reaches so far: a session reaches everything, a key its scopes, and nothing that is in
+    /// none of them. Every key may read.
+    pub fn reaches(&self, scope: Option<KeyScope>) -> bool {
+        match (&self.means, scope) {
+            (Means::Session(_) | Means::Confined(_), _) | (Means::Key(..), Some(KeyScope::Read)) => true,
+            (Means::Key(_, scopes), Some(scope)) => scopes.contains(&scope),
+            (Means::Key(..), None) => false,
+        }
     }
 
     /// The roles in one organization.

@@ -75,6 +75,12 @@ impl Passwords {
     }
 }
 
+/// Whether the password is among those that are guessed early: common ones, words and dates in a row, keys beside each
+/// other, or made of what is known of its owner. Fewer than 10^8 guesses (zxcvbn's score below 3) are too few behind a slow hash.
+pub fn guessed_early(password: &str, known: &[&str]) -> bool {
+    zxcvbn::zxcvbn(password, known).score() < zxcvbn::Score::Three
+}
+
 fn argon2() -> Result<Argon2<'static>, Error> {
     let params = Params::new(MEMORY_KIB, PASSES, 1, None)
         .map_err(|error| Error::internal("setting Argon2's parameters", error.to_string()))?;
@@ -98,7 +104,28 @@ fn decoy_hash(cell: &OnceLock<String>) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::Passwords;
+    use super::{Passwords, guessed_early};
+
+    #[test]
+    fn what_is_guessed_early_is_refused_and_a_sentence_is_not() {
+        for early in [
+            "password1234",
+            "passwordpassword",
+            "123456789012",
+            "qwertyuiopas",
+            "aaaaaaaaaaaaaa",
+            "1q2w3e4r5t6y",
+            "iloveyou1234",
+            "northernnorthern",
+        ] {
+            assert!(guessed_early(early, &["Northern", "n@northern.example"]), "{early}");
+        }
+        for late in
+            ["a long enough password", "another long password", "correct horse battery staple", "right horse battery"]
+        {
+            assert!(!guessed_early(late, &["Northern", "n@northern.example"]), "{late}");
+        }
+    }
 
     #[tokio::test]
     async fn only_the_password_that_was_hashed_is_right() {

@@ -1,14 +1,15 @@
 //! What pages may ask, answered by the service in process. It translates and delegates; it decides nothing.
 
-use std::net::IpAddr;
+mod account;
 
 use async_trait::async_trait;
 use time::OffsetDateTime;
+use undertone_api::api_key::{ApiKey, NewApiKey};
 use undertone_api::budget::{Account, Entry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
-use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, QuestionId};
+use undertone_api::id::{ApiKeyId, ConsortiumId, DatasetId, IdentityId, JobId, OrganizationId, QuestionId};
 use undertone_api::job::audit::AuditView;
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::member::{Member, NewMember};
@@ -19,34 +20,39 @@ use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::question::{Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Queue};
 use undertone_api::report::ReportFile;
-use undertone_api::session::SignIn;
+use undertone_api::session::{LinkedIdentity, SignIn};
 use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
-use undertone_app::{Answer, Backend, Cookies, Standing};
+use undertone_app::{Answer, Backend, Cookies, Entered, Standing};
 
-use crate::auth::Actor;
+use crate::auth::{Actor, Origin};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::rest::cookie;
 use crate::service::{
-    approval, audit, budget, certificate, consortium, dataset, freeze, invitation, job, ledger, member, model,
-    organization, plan, question, report, session, worker,
+    api_key, approval, audit, budget, certificate, consortium, dataset, freeze, invitation, job, ledger, member, model,
+    oidc, organization, plan, question, report, session, worker,
 };
 
 /// The backend of one request.
 pub(super) struct Desk {
     ctx: Ctx,
     actor: Option<Actor>,
-    from: IpAddr,
+    from: Origin,
+    half: Option<String>,
 }
 
 impl Desk {
-    /// For a request of `actor`, which comes `from` an address.
-    pub(super) const fn new(ctx: Ctx, actor: Option<Actor>, from: IpAddr) -> Self {
-        Self { ctx, actor, from }
+    /// For a request of `actor`, which comes `from` somewhere; `half` a sign-in may wait for its code.
+    pub(super) const fn new(ctx: Ctx, actor: Option<Actor>, from: Origin, half: Option<String>) -> Self {
+        Self { ctx, actor, from, half }
     }
 
-    fn actor(&self) -> Answer<&Actor> {
+    pub(super) const fn ctx(&self) -> &Ctx {
+        &self.ctx
+    }
+
+    pub(super) fn actor(&self) -> Answer<&Actor> {
         self.actor.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "sign in to go on"))
     }
 }
@@ -68,9 +74,33 @@ impl Backend for Desk {
         }
     }
 
-    async fn sign_in(&self, credentials: SignIn) -> Answer<Cookies> {
-        let signed_in = session::sign_in(&self.ctx, self.from, &credentials).await;
-        signed_in.map(|session| cookie::set(&self.ctx, &session.tokens)).map_err(Error::into_problem)
+    async fn sign_in(&self, credentials: SignIn) -> Answer<Entered> {
+        let entered = session::sign_in(&self.ctx, self.from, &credentials).await.map_err(Error::into_problem)?;
+        Ok(account::entered(&self.ctx, &entered))
+    }
+
+    fn provider(&self) -> Option<String> {
+        self.ctx.provider.as_ref().map(|provider| provider.name().to_owned())
+    }
+
+    async fn api_keys(&self) -> Answer<Vec<ApiKey>> {
+        api_key::list(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn create_api_key(&self, new: NewApiKey) -> Answer<ApiKey> {
+        api_key::create(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn revoke_api_key(&self, id: ApiKeyId) -> Answer<()> {
+        api_key::revoke(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn identities(&self) -> Answer<Vec<LinkedIdentity>> {
+        oidc::list(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn unlink_identity(&self, id: IdentityId) -> Answer<()> {
+        oidc::unlink(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
     async fn sign_out(&self) -> Answer<Cookies> {

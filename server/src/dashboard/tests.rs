@@ -1,7 +1,10 @@
 use axum::http::{StatusCode, header};
+use undertone_api::consortium::NewConsortium;
+use undertone_api::member::Join;
 use undertone_api::organization::Purpose;
 
 use crate::rest::cookie;
+use crate::service::{consortium, invitation};
 use crate::testing::{newcomer, on_both};
 
 on_both! {
@@ -50,13 +53,45 @@ on_both! {
         page.assert_status_ok();
         let rail = page.text();
         let rail = rail.split("aria-label=\"Pages\"").nth(1).and_then(|rest| rest.split("</nav>").next()).expect("a rail");
-        assert_eq!(rail.matches("<a ").count(), 2, "questions and settings: {rail}");
+        assert_eq!(rail.matches("<a ").count(), 3, "questions, notifications and settings: {rail}");
         for other in ["jobs", "datasets", "organizations", "models", "ledger"] {
             let refused = get(&format!("{home}/{other}")).await;
             assert!(refused.status_code().is_client_error(), "{other}: {}", refused.status_code());
             assert!(!refused.text().contains("North"), "{other} tells of an organization");
         }
         assert!(get(&format!("{questions}/{}", founded.consortium)).await.status_code().is_client_error());
+    }
+
+    async fn somebody_in_two_consortia_goes_from_any_page_of_one_to_the_other(app: &TestApp) {
+        let founded = app.founded().await;
+        let new = NewConsortium {
+            name: "Second".to_owned(),
+            description: String::new(),
+            organization: None,
+            organization_name: None,
+        };
+        let operator = founded.operator.actor(app).await;
+        let second = consortium::found(&app.ctx, &operator, &new).await.expect("founded").id;
+        let link = app.link(&founded.operator, Purpose::Organization { consortium: second }).await;
+        let secret = link.rsplit('/').next().expect("a link has parts");
+        let own = Join { organization: Some(founded.north.0), organization_name: None };
+        invitation::join(&app.ctx, &founded.north.1.actor(app).await, secret, &own).await.expect("joined");
+        let set = cookie::set(&app.ctx, &founded.north.1.session.tokens);
+        let jar: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
+        let get = async |address: String| app.server.get(&address).add_header(header::COOKIE, jar.join("; ")).await.text();
+        let home = get("/".to_owned()).await;
+        assert!(home.contains("Speech") && home.contains("Second"), "{home}");
+        for (here, there) in [(founded.consortium, second), (second, founded.consortium)] {
+            for page in ["", "/jobs", "/plan", "/datasets", "/organizations", "/models", "/questions", "/ledger"] {
+                let shown = get(format!("/c/{here}{page}")).await;
+                assert!(shown.contains(&format!("href=\"/c/{there}\"")), "{page} does not lead to the other");
+                assert!(shown.contains(&format!("href=\"/c/{here}/jobs\"")), "{page} does not lead to its own jobs");
+            }
+            let people = get(format!("/c/{here}/organizations/{}", founded.north.0)).await;
+            assert!(people.contains("NorthAdmin") && people.contains("action=\"/ui/assign-roles\""), "{people}");
+        }
+        let south = get(format!("/c/{second}/organizations")).await;
+        assert!(!south.contains("South"), "the second consortium is without it");
     }
 
     async fn an_address_of_nothing_is_not_found(app: &TestApp) {

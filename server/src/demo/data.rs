@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use undertone_api::budget::NewBudget;
+use undertone_api::dataset::Content;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::found::{Consortium, Person};
 use super::process::{Daemon, Program};
 use super::recipe::{Corpus, Data, GROUPS, Party, Recipe, UTTERANCES};
-use super::{DemoError, rule};
+use super::{DemoError, questions, rule};
 use crate::ctx::Ctx;
 use crate::service::{budget, dataset, worker};
 
@@ -20,10 +21,10 @@ const LIMIT: (f64, f64) = (10.0, 1e-5);
 /// How long the workers may take to register their datasets.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What every private site of the demo lets out.
-const POLICY: &str = r#"# A site of the demo: its data are opened for the comparison with open pooling.
+/// What every site of the demo lets out: the lead's too, whose policy has to allow a kind of job as every other's.
+const POLICY: &str = r#"# A site of the demo: both kinds of job may run, and what they may spend is enough for both.
 [jobs]
-kinds = ["dp_sgd"]
+kinds = ["dp_sgd", "active_learning"]
 approval = "steward"
 least_noise_multiplier = 0.5
 most_epsilon_per_job = 10.0
@@ -56,15 +57,16 @@ pub(super) async fn bring_up(
         let site = sites.join(party.site);
         std::fs::create_dir_all(&site)?;
         enrol(ctx, program, &site, person).await?;
-        if number > 0 {
-            std::fs::write(site.join("policy.toml"), POLICY)?;
-        }
+        std::fs::write(site.join("policy.toml"), POLICY)?;
         for data in &party.datasets {
             println!("{}: prepares `{}`", party.name, data.name);
             let reach = if number == 0 { "public" } else { "open" };
             program.run(&site, &prepare(&corpus, data, reach, classes)).await?;
         }
     }
+    println!("two clinics and the archive: prepare what people ask their assistants");
+    let folders: Vec<PathBuf> = recipe.parties.iter().map(|party| sites.join(party.site)).collect();
+    questions::prepare(program, &folders).await?;
     let mut daemons = start(dir, &sites, program, &recipe.parties)?;
     registered(ctx, recipe, consortium, &mut daemons).await?;
     set_budgets(ctx, consortium).await?;
@@ -137,7 +139,8 @@ async fn registered(
     consortium: &Consortium,
     daemons: &mut [Daemon],
 ) -> Result<(), DemoError> {
-    let wanted: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
+    let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
+    let wanted = speech + questions::DATASETS;
     let end = tokio::time::Instant::now() + PATIENCE;
     let mut waiter = ctx.wake().listen();
     loop {
@@ -165,7 +168,11 @@ async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError
     for person in &consortium.people[1..] {
         let own = dataset::list(ctx, &person.actor, consortium.id).await.map_err(rule("listing the datasets"))?;
         for dataset in own.iter().filter(|dataset| dataset.organization == person.organization) {
-            for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker] {
+            let units: &[PrivacyUnit] = match dataset.content {
+                Content::Speech => &[PrivacyUnit::Record, PrivacyUnit::Speaker],
+                Content::Queries => &[PrivacyUnit::Record],
+            };
+            for &unit in units {
                 let new = NewBudget { unit, epsilon, delta };
                 budget::set(ctx, &person.actor, dataset.id, new).await.map_err(rule("setting a budget"))?;
             }

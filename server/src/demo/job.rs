@@ -3,7 +3,7 @@
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec as DpSgd, TestSet, WarmStart, Weights};
-use undertone_api::job::{NewJob, Spec};
+use undertone_api::job::{Job, NewJob, Spec};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, UnitError};
 
 use super::found::Consortium;
@@ -27,13 +27,19 @@ pub(super) async fn launch(ctx: &Ctx, recipe: &Recipe, consortium: &Consortium) 
     let spec = spec(recipe, &datasets)?;
     let new = NewJob { title: "Public, open and private speech".to_owned(), spec: Spec::DpSgd(spec) };
     let proposed = job::propose(ctx, proposer, consortium.id, new).await.map_err(rule("proposing the job"))?;
-    let id = proposed.summary.id;
+    approve(ctx, consortium, &proposed).await?;
+    Ok(proposed.summary.id)
+}
+
+/// Every steward but the lead's, whose data are public, approves what a job does with their organization's datasets.
+pub(super) async fn approve(ctx: &Ctx, consortium: &Consortium, proposed: &Job) -> Result<(), DemoError> {
     for person in &consortium.people[1..] {
         for part in proposed.participants.iter().filter(|part| part.organization == person.organization) {
-            approval::approve(ctx, &person.actor, id, part.dataset).await.map_err(rule("approving the job"))?;
+            let approved = approval::approve(ctx, &person.actor, proposed.summary.id, part.dataset).await;
+            approved.map_err(rule("approving a job"))?;
         }
     }
-    Ok(id)
+    Ok(())
 }
 
 fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
@@ -73,7 +79,8 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     })
 }
 
-fn find(datasets: &[Dataset], name: &str) -> Result<DatasetId, DemoError> {
+/// The dataset of a name.
+pub(super) fn find(datasets: &[Dataset], name: &str) -> Result<DatasetId, DemoError> {
     let found = datasets.iter().find(|dataset| dataset.name == name);
     found.map(|dataset| dataset.id).ok_or_else(|| DemoError::Job(format!("'s dataset `{name}` is not registered")))
 }

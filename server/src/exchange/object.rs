@@ -1,14 +1,19 @@
 //! Bytes in the object store: an upload becomes visible only when its size and digest are what was announced.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::TryStreamExt as _;
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart};
+use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart};
 use sha2::{Digest as _, Sha256};
 use undertone_proto::question::QuestionError;
 use undertone_proto::vector::VectorError;
 
+use crate::config::{Config, StoreConfig};
 use crate::fault;
 
 /// Where vectors and files are kept.
@@ -16,6 +21,51 @@ pub type Store = Arc<dyn ObjectStore>;
 
 /// Parts of an upload that may be under way at a time; a part has 5 MiB.
 const PARTS_UNDER_WAY: usize = 2;
+
+/// Where S3 is when nobody says it.
+const REGION: &str = "us-east-1";
+/// Times that a request is sent again to a bucket that does not answer, and for how long at most.
+const TRIES: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Opens the store of the configuration: a folder, whose files are durable once they are there, or a bucket of an S3-compatible
+/// store, whose objects are. Keys that the configuration lacks are looked for where AWS's own programs look (`AWS_*`, the machine's
+/// role).
+///
+/// # Errors
+/// When the folder cannot be used, or the address names no bucket. Whether the bucket answers, [`answers`] tells.
+pub fn open(config: &Config) -> Result<Store, object_store::Error> {
+    let Some(url) = &config.store.url else {
+        // A row that names an object is durable, so the object has to be durable before it.
+        return Ok(Arc::new(LocalFileSystem::new_with_prefix(config.data_dir.join("objects"))?.with_fsync(true)));
+    };
+    let StoreConfig { endpoint, region, access_key_id, secret_access_key, .. } = &config.store;
+    let (bucket, prefix) =
+        url.trim_start_matches("s3://").split_once('/').unwrap_or((url.trim_start_matches("s3://"), ""));
+    let patience = RetryConfig { max_retries: TRIES, retry_timeout: PATIENCE, ..RetryConfig::default() };
+    let mut s3 = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(patience);
+    s3 = s3.with_region(region.as_deref().unwrap_or(REGION));
+    if let Some(endpoint) = endpoint {
+        s3 = s3.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
+    }
+    if let (Some(id), Some(key)) = (access_key_id, secret_access_key) {
+        s3 = s3.with_access_key_id(id).with_secret_access_key(key);
+    }
+    // TLS needs the process's provider of cryptography, which may be there already; both are ring.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(Arc::new(PrefixStore::new(s3.build()?, Path::from(prefix))))
+}
+
+/// Asks the store for something that is not there, which only a store that works can tell.
+///
+/// # Errors
+/// When it does not answer, or does not let us in.
+pub async fn answers(store: &Store) -> Result<(), object_store::Error> {
+    match store.head(&Path::from("health/nothing")).await {
+        Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
 
 /// Why bytes were not stored, or could not be read.
 #[derive(Debug, thiserror::Error)]

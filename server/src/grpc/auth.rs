@@ -1,8 +1,5 @@
 //! Who calls: a worker proves its key once and gets a session, a document signed by the server. Nothing of a session is
-//! stored, so it holds at every replica and through a restart; a challenge is kept in memory, for a minute and one answer.
-
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+//! stored, so it holds at every replica and through a restart. What it must sign first is the business of `service::challenge`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,10 +15,6 @@ use crate::error::Error;
 
 /// How long a session holds.
 const SESSION: Duration = Duration::hours(12);
-/// How long a challenge may wait for its answer.
-const PATIENCE: Duration = Duration::minutes(1);
-/// Most challenges that may wait.
-const MOST_CHALLENGES: usize = 10_000;
 
 /// What a session says.
 #[derive(Serialize, Deserialize)]
@@ -61,32 +54,4 @@ pub(super) fn worker(ctx: &Ctx, metadata: &MetadataMap) -> Result<WorkerId, Prob
         return Err(refused());
     }
     Ok(session.worker)
-}
-
-/// Challenges that wait for an answer: one for each worker, the last one asked for.
-#[derive(Default)]
-pub(super) struct Challenges(Mutex<HashMap<WorkerId, (String, OffsetDateTime)>>);
-
-impl Challenges {
-    /// Asks a worker something new.
-    pub(super) fn ask(&self, ctx: &Ctx, worker: WorkerId) -> Result<String, Problem> {
-        let (challenge, now) = (ctx.random.secret(), ctx.now());
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= MOST_CHALLENGES {
-            waiting.retain(|_, (_, asked_at)| now - *asked_at < PATIENCE);
-        }
-        if waiting.len() >= MOST_CHALLENGES {
-            return Err(Problem::new(Code::RateLimited, "too many workers sign in at once: wait a minute"));
-        }
-        waiting.insert(worker, (challenge.clone(), now));
-        Ok(challenge)
-    }
-
-    /// What a worker was asked, once.
-    pub(super) fn take(&self, ctx: &Ctx, worker: WorkerId) -> Result<String, Problem> {
-        let asked = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
-        asked.filter(|(_, asked_at)| ctx.now() - *asked_at < PATIENCE).map(|(challenge, _)| challenge).ok_or_else(
-            || Problem::new(Code::Unauthenticated, "ask for a challenge first, and answer it within a minute"),
-        )
-    }
 }

@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod log;
 mod questions;
 
 use sha2::{Digest as _, Sha256};

@@ -4,31 +4,31 @@
 use tonic::{Request, Response, Status, Streaming};
 use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::signed::Signed;
+use undertone_api::signed::{Rotation, Signed};
 use undertone_proto::v1::worker_gateway_server::WorkerGateway;
 use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artifact_chunk, next_offer_reply};
 use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
 use undertone_proto::{status_of, v1::average_chunk};
 
-use super::auth::{self, Challenges};
+use super::auth;
 use super::stream::{self, Answer};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::finish::Outcome;
 use crate::service::offer::{Asking, Offer};
 use crate::service::{
-    approval, dataset, finish, lease, measurement, model, offer, presence, question, round, witness, worker,
+    approval, challenge, dataset, finish, job, job_log, lease, measurement, model, offer, pins, presence, question,
+    round, site_key, witness, worker,
 };
 
 /// The gateway.
 pub(super) struct Gateway {
     ctx: Ctx,
-    challenges: Challenges,
 }
 
 impl Gateway {
     pub(super) fn new(ctx: Ctx) -> Self {
-        Self { ctx, challenges: Challenges::default() }
+        Self { ctx }
     }
 
     fn caller<T>(&self, request: &Request<T>) -> Result<WorkerId, Status> {
@@ -37,7 +37,7 @@ impl Gateway {
 }
 
 /// A failure on its way out.
-fn fail(error: Error) -> Status {
+pub(super) fn fail(error: Error) -> Status {
     status_of(&error.into_problem())
 }
 
@@ -98,7 +98,7 @@ impl WorkerGateway for Gateway {
 
     async fn challenge(&self, request: Request<v1::ChallengeRequest>) -> Result<Response<v1::ChallengeReply>, Status> {
         let worker = request.into_inner().worker_id.parse().map_err(|_| malformed("worker_id is not an id"))?;
-        let challenge = self.challenges.ask(&self.ctx, worker).map_err(|problem| status_of(&problem))?;
+        let challenge = challenge::ask(&self.ctx, worker).await.map_err(fail)?;
         Ok(Response::new(v1::ChallengeReply { challenge }))
     }
 
@@ -107,7 +107,7 @@ impl WorkerGateway for Gateway {
         let presence = signed(presence, "presence")?;
         // Whose challenge is answered stands in the payload; that this worker's key signed it is proved below.
         let claimed: undertone_api::signed::Presence = json(&presence.payload, "presence")?;
-        let challenge = self.challenges.take(&self.ctx, claimed.worker).map_err(|problem| status_of(&problem))?;
+        let challenge = challenge::take(&self.ctx, claimed.worker).await.map_err(fail)?;
         presence::sign_in(&self.ctx, claimed.worker, &challenge, &presence, &version, &kinds).await.map_err(fail)?;
         let session = auth::session(&self.ctx, claimed.worker).map_err(fail)?;
         Ok(Response::new(v1::SignInReply {
@@ -115,6 +115,18 @@ impl WorkerGateway for Gateway {
             expires_at_unix: session.expires_at.unix_timestamp(),
             now_unix: self.ctx.now().unix_timestamp(),
         }))
+    }
+
+    async fn pins(&self, request: Request<v1::PinsRequest>) -> Result<Response<v1::PinsReply>, Status> {
+        let pins = pins::pins(&self.ctx, &request.into_inner().challenge).map_err(fail)?;
+        Ok(Response::new(v1::PinsReply { pins: Some(pins.into()) }))
+    }
+
+    async fn rotate_key(&self, request: Request<v1::RotateKeyRequest>) -> Result<Response<v1::RotateKeyReply>, Status> {
+        let v1::RotateKeyRequest { by_old, by_new } = request.into_inner();
+        let rotation = Rotation { by_old: signed(by_old, "by_old")?, by_new: signed(by_new, "by_new")? };
+        site_key::rotate(&self.ctx, &rotation).await.map_err(fail)?;
+        Ok(Response::new(v1::RotateKeyReply {}))
     }
 
     async fn register_dataset(
@@ -151,7 +163,12 @@ impl WorkerGateway for Gateway {
 
     async fn decide(&self, request: Request<v1::DecideRequest>) -> Result<Response<v1::DecideReply>, Status> {
         let caller = self.caller(&request)?;
-        let decision = signed(request.into_inner().decision, "decision")?;
+        let v1::DecideRequest { decision, hold } = request.into_inner();
+        if let Some(hold) = hold {
+            job::hold::hold_by_site(&self.ctx, caller, &Signed::from(hold)).await.map_err(fail)?;
+            return Ok(Response::new(v1::DecideReply {}));
+        }
+        let decision = signed(decision, "decision")?;
         approval::decide(&self.ctx, caller, &decision).await.map_err(fail)?;
         Ok(Response::new(v1::DecideReply {}))
     }
@@ -355,6 +372,20 @@ impl WorkerGateway for Gateway {
         Ok(Response::new(v1::MeasureReply {}))
     }
 
+    async fn log(&self, request: Request<v1::LogRequest>) -> Result<Response<v1::LogReply>, Status> {
+        let caller = self.caller(&request)?;
+        let v1::LogRequest { lease, sent_at_unix, events } = request.into_inner();
+        let said = |event: v1::LogEvent| {
+            let (sequence, at_unix) = (event.sequence, event.at_unix);
+            let event =
+                event.try_into().map_err(|_| malformed("an event of the log that this server does not know"))?;
+            Ok(job_log::Said { sequence, at_unix, event })
+        };
+        let said = events.into_iter().map(said).collect::<Result<Vec<_>, Status>>()?;
+        job_log::append(&self.ctx, caller, &lease, sent_at_unix, &said).await.map_err(fail)?;
+        Ok(Response::new(v1::LogReply {}))
+    }
+
     async fn finish(&self, request: Request<v1::FinishRequest>) -> Result<Response<v1::FinishReply>, Status> {
         let caller = self.caller(&request)?;
         let v1::FinishRequest { lease, outcome, receipts } = request.into_inner();
@@ -380,5 +411,11 @@ impl WorkerGateway for Gateway {
         let known = known.map(Signed::from);
         let answer = witness::witness(&self.ctx, caller, known.as_ref(), &receipts).await.map_err(fail)?;
         Ok(Response::new(answer.into()))
+    }
+
+    async fn receipts(&self, request: Request<v1::ReceiptsRequest>) -> Result<Response<v1::ReceiptsReply>, Status> {
+        let caller = self.caller(&request)?;
+        let receipts = witness::receipts(&self.ctx, caller, request.into_inner().after).await.map_err(fail)?;
+        Ok(Response::new(v1::ReceiptsReply { receipts: receipts.into_iter().map(v1::Signed::from).collect() }))
     }
 }

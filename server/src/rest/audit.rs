@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::service::{audit, freeze};
 
 /// List what the audits of a job found, as each site signed it
-#[utoipa::path(get, path = "/jobs/{id}/audits", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}/audits", tag = "jobs", operation_id = "list_job_audits", params(("id" = JobId, Path)),
     responses((status = 200, body = Vec<AuditView>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
@@ -23,7 +23,7 @@ pub(super) async fn list(
 }
 
 /// List the freezes of a dataset's accounts and their ends, the last first
-#[utoipa::path(get, path = "/datasets/{id}/freezes", tag = "datasets", params(("id" = DatasetId, Path)),
+#[utoipa::path(get, path = "/datasets/{id}/freezes", tag = "datasets", operation_id = "list_freezes", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Vec<Freeze>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn freezes(
     State(ctx): State<Ctx>,
@@ -34,7 +34,7 @@ pub(super) async fn freezes(
 }
 
 /// Clear a frozen dataset, once what was broken is mended
-#[utoipa::path(post, path = "/datasets/{id}/freezes/clear", tag = "datasets", params(("id" = DatasetId, Path)), request_body = ClearFreeze,
+#[utoipa::path(post, path = "/datasets/{id}/freezes/clear", tag = "datasets", operation_id = "clear_freeze", params(("id" = DatasetId, Path)), request_body = ClearFreeze,
     responses((status = 200, body = Freeze), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn clear(
     State(ctx): State<Ctx>,

@@ -1,23 +1,68 @@
-//! `/datasets/{id}/budgets`: lifetime limits.
+//! `/datasets/{id}/budgets`: lifetime limits, and how the accounts stand against them.
 
 use axum::extract::State;
 use undertone_api::budget::{Account, NewBudget};
 use undertone_api::id::DatasetId;
 use undertone_api::problem::Problem;
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::{Adjacency, PrivacyUnit};
 
+use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
-use crate::service::budget;
+use crate::service::{budget, dataset};
+
+/// An account with its full balance: what the ledger itself decides by.
+#[derive(Debug, serde::Serialize, utoipa::ToSchema)]
+pub(super) struct Standing {
+    /// Who is protected.
+    #[schema(schema_with = undertone_api::schema::unit)]
+    unit: PrivacyUnit,
+    /// Against which change.
+    #[schema(schema_with = undertone_api::schema::adjacency)]
+    adjacency: Adjacency,
+    /// The limit and, at every order, what is spent and reserved, in the ledger's own fixed-point numbers.
+    #[schema(value_type = Object)]
+    balance: Balance,
+}
+
+/// List a dataset's accounts with their lifetime limits
+///
+/// The `ETag` changes when a limit is set and when anything is spent or reserved.
+#[utoipa::path(get, path = "/datasets/{id}/budgets", tag = "datasets", operation_id = "list_budgets", params(("id" = DatasetId, Path)),
+    responses((status = 200, body = Vec<Account>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+) -> Result<Json<Vec<Account>>, Rejection> {
+    Ok(Json(dataset::get(&ctx, &actor, id).await?.accounts))
+}
+
+/// List the full balances of a dataset's accounts, to plan without the server
+#[utoipa::path(get, path = "/datasets/{id}/balances", tag = "datasets", operation_id = "list_balances", params(("id" = DatasetId, Path)),
+    responses((status = 200, body = Vec<Standing>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn balances(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+) -> Result<Json<Vec<Standing>>, Rejection> {
+    let all = budget::balances(&ctx, &actor, id).await?;
+    Ok(Json(all.into_iter().map(|(unit, adjacency, balance)| Standing { unit, adjacency, balance }).collect()))
+}
 
 /// Set or raise a dataset's lifetime limit for one unit
-#[utoipa::path(put, path = "/datasets/{id}/budgets", tag = "datasets", params(("id" = DatasetId, Path)), request_body = NewBudget,
+#[utoipa::path(put, path = "/datasets/{id}/budgets", tag = "datasets", operation_id = "set_budget", params(("id" = DatasetId, Path),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the accounts as they were read; absent: whatever they are")),
+    request_body = NewBudget,
     responses((status = 200, body = Account), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DatasetId>,
+    IfMatch(expected): IfMatch,
     Json(new): Json<NewBudget>,
 ) -> Result<Json<Account>, Rejection> {
-    Ok(Json(budget::set(&ctx, &actor, id, new).await?))
+    Ok(Json(budget::set_if(&ctx, &actor, id, new, &expected).await?))
 }

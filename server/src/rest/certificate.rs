@@ -16,7 +16,7 @@ use crate::service::certificate;
 /// Take a job's certificate away, with its evidence
 ///
 /// Checked without this server by `undertone-server certificate verify FILE`.
-#[utoipa::path(get, path = "/jobs/{id}/certificate", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}/certificate", tag = "jobs", operation_id = "get_certificate", params(("id" = JobId, Path)),
     responses((status = 200, body = CertificateFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn file(
     State(ctx): State<Ctx>,
@@ -27,7 +27,7 @@ pub(super) async fn file(
 }
 
 /// The JSON Schema of a certificate's file
-#[utoipa::path(get, path = "/schemas/certificate.json", tag = "jobs",
+#[utoipa::path(get, path = "/schemas/certificate.json", tag = "jobs", operation_id = "get_certificate_schema", security(()),
     responses((status = 200, body = Object, content_type = "application/schema+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn schema() -> Response {

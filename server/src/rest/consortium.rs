@@ -2,20 +2,22 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
-use undertone_api::dataset::Dataset;
-use undertone_api::id::ConsortiumId;
+use serde::Deserialize;
+use undertone_api::consortium::{Consortium, EditConsortium, NewConsortium, NewOverlap, OverlapRule};
+use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::organization::{Invitation, Organization, Purpose};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
+use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path, Query, cut};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::service::{consortium, dataset, invitation, organization};
 
 /// List the consortia one takes part in, by name
-#[utoipa::path(get, path = "/consortia", tag = "consortia", params(PageQuery),
+#[utoipa::path(get, path = "/consortia", tag = "consortia", operation_id = "list_consortia", params(PageQuery),
     responses((status = 200, body = Page<Consortium>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
@@ -27,7 +29,7 @@ pub(super) async fn list(
 }
 
 /// Found a consortium
-#[utoipa::path(post, path = "/consortia", tag = "consortia", request_body = NewConsortium,
+#[utoipa::path(post, path = "/consortia", tag = "consortia", operation_id = "found_consortium", request_body = NewConsortium,
     responses((status = 201, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn found(
     State(ctx): State<Ctx>,
@@ -38,7 +40,7 @@ pub(super) async fn found(
 }
 
 /// See a consortium
-#[utoipa::path(get, path = "/consortia/{id}", tag = "consortia", params(("id" = ConsortiumId, Path)),
+#[utoipa::path(get, path = "/consortia/{id}", tag = "consortia", operation_id = "get_consortium", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
@@ -48,8 +50,23 @@ pub(super) async fn show(
     Ok(Json(consortium::get(&ctx, &actor, id).await?))
 }
 
+/// Change a consortium's name or description
+#[utoipa::path(patch, path = "/consortia/{id}", tag = "consortia", operation_id = "edit_consortium", params(("id" = ConsortiumId, Path),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the consortium as it was read; absent: whatever it is")),
+    request_body = EditConsortium,
+    responses((status = 200, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn edit(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    IfMatch(expected): IfMatch,
+    Json(edit): Json<EditConsortium>,
+) -> Result<Json<Consortium>, Rejection> {
+    Ok(Json(consortium::edit(&ctx, &actor, id, &edit, &expected).await?))
+}
+
 /// List what was declared about people who may be in several of its organizations, the last first
-#[utoipa::path(get, path = "/consortia/{id}/overlap", tag = "consortia", params(("id" = ConsortiumId, Path)),
+#[utoipa::path(get, path = "/consortia/{id}/overlap", tag = "consortia", operation_id = "list_overlap_rules", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Vec<OverlapRule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn overlap(
     State(ctx): State<Ctx>,
@@ -62,19 +79,21 @@ pub(super) async fn overlap(
 /// Declare in how many of its organizations one person may be
 ///
 /// Holds for certificates made from now on; changes none made before.
-#[utoipa::path(post, path = "/consortia/{id}/overlap", tag = "consortia", params(("id" = ConsortiumId, Path)), request_body = NewOverlap,
+#[utoipa::path(post, path = "/consortia/{id}/overlap", tag = "consortia", operation_id = "attest_overlap", params(("id" = ConsortiumId, Path),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the declarations as they were read; absent: whatever they are")), request_body = NewOverlap,
     responses((status = 201, body = OverlapRule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn attest(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
+    IfMatch(expected): IfMatch,
     Json(new): Json<NewOverlap>,
 ) -> Result<(StatusCode, Json<OverlapRule>), Rejection> {
-    Ok((StatusCode::CREATED, Json(consortium::attest(&ctx, &actor, id, &new).await?)))
+    Ok((StatusCode::CREATED, Json(consortium::attest_if(&ctx, &actor, id, &new, &expected).await?)))
 }
 
 /// List its organizations, by name
-#[utoipa::path(get, path = "/consortia/{id}/organizations", tag = "consortia", params(("id" = ConsortiumId, Path), PageQuery),
+#[utoipa::path(get, path = "/consortia/{id}/organizations", tag = "consortia", operation_id = "list_consortium_organizations", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Organization>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn organizations(
     State(ctx): State<Ctx>,
@@ -87,7 +106,7 @@ pub(super) async fn organizations(
 }
 
 /// List the links that bring organizations in, newest first
-#[utoipa::path(get, path = "/consortia/{id}/invitations", tag = "consortia", params(("id" = ConsortiumId, Path), PageQuery),
+#[utoipa::path(get, path = "/consortia/{id}/invitations", tag = "consortia", operation_id = "list_consortium_invitations", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn invitations(
     State(ctx): State<Ctx>,
@@ -101,7 +120,7 @@ pub(super) async fn invitations(
 }
 
 /// List the links that bring annotators in, newest first
-#[utoipa::path(get, path = "/consortia/{id}/annotators/invitations", tag = "consortia", params(("id" = ConsortiumId, Path), PageQuery),
+#[utoipa::path(get, path = "/consortia/{id}/annotators/invitations", tag = "consortia", operation_id = "list_annotator_invitations", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn annotators(
     State(ctx): State<Ctx>,
@@ -114,15 +133,34 @@ pub(super) async fn annotators(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// List its datasets with their accounts
-#[utoipa::path(get, path = "/consortia/{id}/datasets", tag = "consortia", params(("id" = ConsortiumId, Path), PageQuery),
+/// Which datasets of a consortium are listed.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct DatasetQuery {
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Items on a page: 1 to 200, 50 unless told.
+    limit: Option<u32>,
+    /// Of this organization only.
+    organization: Option<OrganizationId>,
+    /// Of which this may be learned.
+    visibility: Option<Visibility>,
+    /// Of speech only, or of queries only.
+    content: Option<Content>,
+    /// With this text in the name, whatever the case.
+    text: Option<String>,
+}
+
+/// List its datasets with their accounts, by organization and name
+#[utoipa::path(get, path = "/consortia/{id}/datasets", tag = "consortia", operation_id = "list_datasets", params(("id" = ConsortiumId, Path), DatasetQuery),
     responses((status = 200, body = Page<Dataset>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn datasets(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
-    Query(page): Query<PageQuery>,
+    Query(query): Query<DatasetQuery>,
 ) -> Result<Json<Page<Dataset>>, Rejection> {
-    let all = dataset::list(&ctx, &actor, id).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    let DatasetQuery { cursor, limit, organization, visibility, content, text } = query;
+    let wanted = dataset::Wanted { organization, visibility, content, text };
+    let all = dataset::search(&ctx, &actor, id, &wanted).await?;
+    Ok(Json(cut(all, &PageQuery { cursor, limit }, |item| item.id.0)?))
 }

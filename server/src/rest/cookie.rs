@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum_extra::extract::cookie::{Cookie, SameSite};
+use undertone_api::account::HalfSession;
 use undertone_api::problem::Code;
 use undertone_api::session::Tokens;
 
@@ -33,6 +34,21 @@ pub fn clear(ctx: &Ctx) -> Vec<String> {
     [Kind::Access, Kind::Refresh].map(|kind| cookie(ctx, kind, "", time::Duration::ZERO)).to_vec()
 }
 
+/// The `Set-Cookie` value that keeps half a sign-in until its code is given; it opens nothing by itself.
+pub fn set_half(ctx: &Ctx, half: &HalfSession) -> String {
+    cookie(ctx, Kind::Half, &half.half_token, half.expires_at - ctx.now())
+}
+
+/// The `Set-Cookie` value that deletes it.
+pub fn clear_half(ctx: &Ctx) -> String {
+    cookie(ctx, Kind::Half, "", time::Duration::ZERO)
+}
+
+/// The half sign-in of a request.
+pub fn half(ctx: &Ctx, headers: &HeaderMap) -> Option<String> {
+    read(ctx, headers, Kind::Half).map(str::to_owned)
+}
+
 /// Reads the cookies of a request that has no `Authorization`, puts the [`Actor`] into its extensions, and renews the
 /// tokens when the access token is over.
 pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) -> Response {
@@ -58,7 +74,7 @@ pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) 
 
 async fn who(ctx: &Ctx, headers: &HeaderMap) -> (Option<Actor>, Vec<String>) {
     if let Some(token) = read(ctx, headers, Kind::Access)
-        && let Ok(actor) = session::authenticate(ctx, token).await
+        && let Ok(actor) = session::signed_in(ctx, token).await
     {
         return (Some(actor), Vec::new());
     }
@@ -79,14 +95,17 @@ async fn who(ctx: &Ctx, headers: &HeaderMap) -> (Option<Actor>, Vec<String>) {
 enum Kind {
     Access,
     Refresh,
+    Half,
 }
 
 const fn name(secure: bool, kind: Kind) -> &'static str {
     match (secure, kind) {
         (true, Kind::Access) => "__Host-undertone-access",
         (true, Kind::Refresh) => "__Host-undertone-refresh",
+        (true, Kind::Half) => "__Host-undertone-half",
         (false, Kind::Access) => "undertone-access",
         (false, Kind::Refresh) => "undertone-refresh",
+        (false, Kind::Half) => "undertone-half",
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ctx::Ctx;
 use crate::service::dataset;
 
 /// See a dataset and its accounts
-#[utoipa::path(get, path = "/datasets/{id}", tag = "datasets", params(("id" = DatasetId, Path)),
+#[utoipa::path(get, path = "/datasets/{id}", tag = "datasets", operation_id = "get_dataset", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Dataset), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,

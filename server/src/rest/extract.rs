@@ -15,7 +15,7 @@ use undertone_api::problem::{Code, Violation};
 use uuid::Uuid;
 
 use super::problem::Rejection;
-use crate::auth::Actor;
+use crate::auth::{Actor, Origin};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::session;
@@ -60,6 +60,28 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         Ok(Self(address(&Ctx::from_ref(state), &parts.headers, &parts.extensions)))
     }
+}
+
+/// From where the request comes, with what the browser or program calls itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Whence(pub Origin);
+
+impl<S> FromRequestParts<S> for Whence
+where
+    Ctx: FromRef<S>,
+    S: Send + Sync,
+{
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        Ok(Self(origin(&Ctx::from_ref(state), &parts.headers, &parts.extensions)))
+    }
+}
+
+/// From where a request comes.
+pub fn origin(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> Origin {
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    Origin::new(address(ctx, headers, extensions), agent)
 }
 
 /// The peer's address; behind a proxy, the one that the proxy saw.
@@ -112,7 +134,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
-/// What stands after the `?`.
+/// What stands after the `?`. A `limit` is from 1 to 200, wherever there is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<T>(pub T);
 
@@ -120,9 +142,26 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
+        limit(parts)?;
         let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         query.map(|query| Self(query.0)).map_err(|rejection| Rejection::new(Code::Malformed, rejection.body_text()))
     }
+}
+
+/// Refuses a size of pages that no list has; what is no number at all is refused as every other parameter.
+fn limit(parts: &Parts) -> Result<(), Rejection> {
+    let Ok(axum::extract::Query(pairs)) = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+    else {
+        return Ok(());
+    };
+    let wrong = pairs.iter().any(|(name, value)| {
+        name == "limit" && value.parse::<i64>().is_ok_and(|limit| !(1..=i64::from(PageQuery::MAX)).contains(&limit))
+    });
+    if wrong {
+        let violation = Violation::new("limit", format!("ask for 1 to {} items", PageQuery::MAX));
+        return Err(Error::validation(vec![violation]).into());
+    }
+    Ok(())
 }
 
 /// A page of a list that is short enough to be read whole; the cursor is the id of the last item before it.

@@ -2,12 +2,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use undertone_api::member::NewMember;
+use undertone_api::member::{Join, Member, NewMember};
 use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation};
 use undertone_api::problem::Problem;
 use undertone_api::session::Session;
 
-use super::extract::{Caller, From, Json, Path};
+use super::extract::{Caller, Json, Path, Whence};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::service::invitation;
@@ -15,7 +15,7 @@ use crate::service::invitation;
 /// Invite an organization or an annotator into a consortium, or a member into an organization
 ///
 /// The link is in this answer only. It works once, for 7 days.
-#[utoipa::path(post, path = "/invitations", tag = "invitations", request_body = NewInvitation,
+#[utoipa::path(post, path = "/invitations", tag = "invitations", operation_id = "create_invitation", request_body = NewInvitation,
     responses((status = 201, body = Invitation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(ctx): State<Ctx>,
@@ -26,7 +26,7 @@ pub(super) async fn create(
 }
 
 /// See what a link is for
-#[utoipa::path(get, path = "/invitations/{token}", tag = "invitations", security(()), params(("token" = String, Path, description = "The last part of the link")),
+#[utoipa::path(get, path = "/invitations/{token}", tag = "invitations", operation_id = "preview_invitation", security(()), params(("token" = String, Path, description = "The last part of the link")),
     responses((status = 200, body = InvitationPreview), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn preview(
     State(ctx): State<Ctx>,
@@ -37,14 +37,29 @@ pub(super) async fn preview(
 
 /// Accept a link, and sign in
 ///
-/// Who is a member already gives that e-mail and password, and gains the link's roles.
-#[utoipa::path(post, path = "/invitations/{token}/accept", tag = "invitations", security(()), params(("token" = String, Path, description = "The last part of the link")), request_body = NewMember,
+/// Who is a member already gives that e-mail and password, and gains the link's roles; with two-factor on, sign in and join
+/// instead.
+#[utoipa::path(post, path = "/invitations/{token}/accept", tag = "invitations", operation_id = "accept_invitation", security(()), params(("token" = String, Path, description = "The last part of the link")), request_body = NewMember,
     responses((status = 201, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn accept(
     State(ctx): State<Ctx>,
-    From(from): From,
+    Whence(from): Whence,
     Path(token): Path<String>,
     Json(new): Json<NewMember>,
 ) -> Result<(StatusCode, Json<Session>), Rejection> {
     Ok((StatusCode::CREATED, Json(invitation::accept(&ctx, from, &token, &new).await?)))
+}
+
+/// Accept a link with the account one has
+///
+/// A link that brings an organization into a consortium takes one of which the caller is an admin, or the name of a new one.
+#[utoipa::path(post, path = "/invitations/{token}/join", tag = "invitations", operation_id = "join_by_invitation", params(("token" = String, Path, description = "The last part of the link")), request_body = Join,
+    responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn join(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(token): Path<String>,
+    Json(join): Json<Join>,
+) -> Result<Json<Member>, Rejection> {
+    Ok(Json(invitation::join(&ctx, &actor, &token, &join).await?))
 }

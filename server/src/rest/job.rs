@@ -2,8 +2,10 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use undertone_api::id::{ConsortiumId, DatasetId, JobId};
-use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, MemberId};
+use undertone_api::job::{self as jobs, Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -12,20 +14,52 @@ use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::service::{approval, job};
 
+/// Which jobs of a consortium are listed.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct JobQuery {
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Items on a page: 1 to 200, 50 unless told.
+    limit: Option<u32>,
+    /// In this state only.
+    state: Option<jobs::State>,
+    /// Of this kind only: `dp_sgd`, `active_learning`.
+    kind: Option<String>,
+    /// That name this dataset.
+    dataset: Option<DatasetId>,
+    /// That this member proposed.
+    proposer: Option<MemberId>,
+    /// Proposed at this moment or later.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    since: Option<OffsetDateTime>,
+    /// With this text in the title, whatever the case: at most 100 characters.
+    text: Option<String>,
+}
+
+/// To which manifest an owner agrees.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct Exactly {
+    /// The digest of the manifest that was read: 412 when the job has another. Absent: whatever it is.
+    manifest: Option<String>,
+}
+
 /// List a consortium's jobs, newest first
-#[utoipa::path(get, path = "/consortia/{id}/jobs", tag = "jobs", params(("id" = ConsortiumId, Path), PageQuery),
+#[utoipa::path(get, path = "/consortia/{id}/jobs", tag = "jobs", operation_id = "list_jobs", params(("id" = ConsortiumId, Path), JobQuery),
     responses((status = 200, body = Page<JobSummary>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
-    Query(page): Query<PageQuery>,
+    Query(query): Query<JobQuery>,
 ) -> Result<Json<Page<JobSummary>>, Rejection> {
-    Ok(Json(job::list(&ctx, &actor, id, &page).await?))
+    let JobQuery { cursor, limit, state, kind, dataset, proposer, since, text } = query;
+    let wanted = job::Wanted { state, kind, dataset, proposer, since, text };
+    Ok(Json(job::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 
 /// Propose a job to the owners of its datasets
-#[utoipa::path(post, path = "/consortia/{id}/jobs", tag = "jobs", params(("id" = ConsortiumId, Path)), request_body = NewJob,
+#[utoipa::path(post, path = "/consortia/{id}/jobs", tag = "jobs", operation_id = "propose_job", params(("id" = ConsortiumId, Path)), request_body = NewJob,
     responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn propose(
     State(ctx): State<Ctx>,
@@ -37,7 +71,7 @@ pub(super) async fn propose(
 }
 
 /// See a job
-#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", operation_id = "get_job", params(("id" = JobId, Path)),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
@@ -48,7 +82,7 @@ pub(super) async fn show(
 }
 
 /// See how far a job is
-#[utoipa::path(get, path = "/jobs/{id}/progress", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}/progress", tag = "jobs", operation_id = "get_progress", params(("id" = JobId, Path)),
     responses((status = 200, body = Progress), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn progress(
     State(ctx): State<Ctx>,
@@ -59,7 +93,7 @@ pub(super) async fn progress(
 }
 
 /// End a job that is not over
-#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job", params(("id" = JobId, Path)),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn cancel(
     State(ctx): State<Ctx>,
@@ -70,18 +104,22 @@ pub(super) async fn cancel(
 }
 
 /// Agree, as a steward, to what a job does with a dataset
-#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/approve", tag = "jobs", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/approve", tag = "jobs", operation_id = "approve_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), Exactly),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, dataset)): Path<(JobId, DatasetId)>,
+    Query(Exactly { manifest }): Query<Exactly>,
 ) -> Result<Json<Job>, Rejection> {
-    Ok(Json(approval::approve(&ctx, &actor, id, dataset).await?))
+    Ok(Json(match manifest {
+        Some(manifest) => approval::approve_exactly(&ctx, &actor, id, dataset, &manifest).await?,
+        None => approval::approve(&ctx, &actor, id, dataset).await?,
+    }))
 }
 
 /// Refuse, as a steward, what a job would do with a dataset
-#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/refuse", tag = "jobs", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = Refuse,
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/refuse", tag = "jobs", operation_id = "refuse_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = Refuse,
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refuse(
     State(ctx): State<Ctx>,

@@ -5,8 +5,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use undertone_api::budget::Entry;
-use undertone_api::id::{ConsortiumId, DatasetId};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use undertone_api::budget::{Entry, EntryKind};
+use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::log::bundle::Line;
 use undertone_api::log::view::{Consistency, ConsistencyQuery, SignedHead};
 use undertone_api::page::{Page, PageQuery};
@@ -17,27 +19,50 @@ use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::service::{bundle, ledger, log};
 
+/// Which rows of a ledger are read.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct EntryQuery {
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Items on a page: 1 to 200, 50 unless told.
+    limit: Option<u32>,
+    /// Of this kind only.
+    kind: Option<EntryKind>,
+    /// Caused by this job only.
+    job: Option<JobId>,
+    /// Written at this moment or later.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    since: Option<OffsetDateTime>,
+    /// Written before this moment.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    until: Option<OffsetDateTime>,
+}
+
 /// Read a dataset's ledger, newest first
-#[utoipa::path(get, path = "/datasets/{id}/ledger", tag = "datasets", params(("id" = DatasetId, Path), PageQuery),
+#[utoipa::path(get, path = "/datasets/{id}/ledger", tag = "datasets", operation_id = "list_entries", params(("id" = DatasetId, Path), EntryQuery),
     responses((status = 200, body = Page<Entry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entries(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DatasetId>,
-    Query(page): Query<PageQuery>,
+    Query(query): Query<EntryQuery>,
 ) -> Result<Json<Page<Entry>>, Rejection> {
-    Ok(Json(ledger::entries(&ctx, &actor, id, &page).await?))
+    let EntryQuery { cursor, limit, kind, job, since, until } = query;
+    let wanted = ledger::Wanted { kind, job, since, until };
+    Ok(Json(ledger::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 
 /// Read the newest signed head of the server's log
-#[utoipa::path(get, path = "/log/head", tag = "log",
+#[utoipa::path(get, path = "/log/head", tag = "log", operation_id = "get_head",
     responses((status = 200, body = SignedHead), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn head(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<SignedHead>, Rejection> {
     Ok(Json(log::head(&ctx, &actor).await?))
 }
 
 /// List the signed heads of the server's log, newest first
-#[utoipa::path(get, path = "/log/heads", tag = "log", params(PageQuery),
+#[utoipa::path(get, path = "/log/heads", tag = "log", operation_id = "list_heads", params(PageQuery),
     responses((status = 200, body = Page<SignedHead>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn heads(
     State(ctx): State<Ctx>,
@@ -48,7 +73,7 @@ pub(super) async fn heads(
 }
 
 /// Prove that one size of the log continues another
-#[utoipa::path(get, path = "/log/consistency", tag = "log", params(ConsistencyQuery),
+#[utoipa::path(get, path = "/log/consistency", tag = "log", operation_id = "prove_consistency", params(ConsistencyQuery),
     responses((status = 200, body = Consistency), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn consistency(
     State(ctx): State<Ctx>,
@@ -62,7 +87,7 @@ pub(super) async fn consistency(
 ///
 /// One JSON object a line, each a `Line`, to be examined by `undertone-server verify --bundle FILE`. It is whole when its last
 /// line is there.
-#[utoipa::path(get, path = "/consortia/{id}/ledger/bundle", tag = "consortia", params(("id" = ConsortiumId, Path)),
+#[utoipa::path(get, path = "/consortia/{id}/ledger/bundle", tag = "consortia", operation_id = "export_ledger", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Line, content_type = "application/x-ndjson"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn bundle(
     State(ctx): State<Ctx>,

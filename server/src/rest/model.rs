@@ -5,18 +5,56 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use object_store::ObjectStoreExt as _;
-use undertone_api::id::{ArtifactId, JobId};
-use undertone_api::model::Artifact;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, MemberId};
+use undertone_api::model::{Artifact, Model};
+use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, Json, Path};
+use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::model;
+use crate::service::{job, model};
+
+/// Which models of a consortium are listed.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+pub(super) struct ModelQuery {
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Jobs looked through for a page: 1 to 200, 50 unless told. Those without files are left out.
+    limit: Option<u32>,
+    /// Of this kind of job only: `dp_sgd`, `active_learning`.
+    kind: Option<String>,
+    /// Made with this dataset.
+    dataset: Option<DatasetId>,
+    /// Of jobs that this member proposed.
+    proposer: Option<MemberId>,
+    /// Of jobs that were proposed at this moment or later.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    since: Option<OffsetDateTime>,
+    /// With this text in the job's title, whatever the case: at most 100 characters.
+    text: Option<String>,
+}
+
+/// List what a consortium's finished jobs have made, newest first
+#[utoipa::path(get, path = "/consortia/{id}/models", tag = "jobs", operation_id = "list_models", params(("id" = ConsortiumId, Path), ModelQuery),
+    responses((status = 200, body = Page<Model>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn in_consortium(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Query(query): Query<ModelQuery>,
+) -> Result<Json<Page<Model>>, Rejection> {
+    let ModelQuery { cursor, limit, kind, dataset, proposer, since, text } = query;
+    let wanted = job::Wanted { state: None, kind, dataset, proposer, since, text };
+    Ok(Json(model::in_consortium(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
+}
 
 /// List a job's files, by name
-#[utoipa::path(get, path = "/jobs/{id}/artifacts", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}/artifacts", tag = "jobs", operation_id = "list_artifacts", params(("id" = JobId, Path)),
     responses((status = 200, body = Vec<Artifact>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
@@ -35,7 +73,7 @@ struct Bytes(Vec<u8>);
 /// Take a file away
 ///
 /// `ETag` is its SHA-256, hex.
-#[utoipa::path(get, path = "/artifacts/{id}/content", tag = "jobs", params(("id" = ArtifactId, Path)),
+#[utoipa::path(get, path = "/artifacts/{id}/content", tag = "jobs", operation_id = "download_artifact", params(("id" = ArtifactId, Path)),
     responses((status = 200, body = Bytes, content_type = "application/octet-stream"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn content(

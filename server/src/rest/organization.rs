@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::service::{invitation, member, organization, worker};
 
 /// List the organizations one may see, by name
-#[utoipa::path(get, path = "/organizations", tag = "organizations", params(PageQuery),
+#[utoipa::path(get, path = "/organizations", tag = "organizations", operation_id = "list_organizations", params(PageQuery),
     responses((status = 200, body = Page<Organization>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
@@ -27,7 +27,7 @@ pub(super) async fn list(
 }
 
 /// See an organization
-#[utoipa::path(get, path = "/organizations/{id}", tag = "organizations", params(("id" = OrganizationId, Path)),
+#[utoipa::path(get, path = "/organizations/{id}", tag = "organizations", operation_id = "get_organization", params(("id" = OrganizationId, Path)),
     responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
@@ -40,7 +40,7 @@ pub(super) async fn show(
 /// List who works there, by name
 ///
 /// E-mail addresses are empty for all but its admins.
-#[utoipa::path(get, path = "/organizations/{id}/members", tag = "organizations", params(("id" = OrganizationId, Path), PageQuery),
+#[utoipa::path(get, path = "/organizations/{id}/members", tag = "organizations", operation_id = "list_members", params(("id" = OrganizationId, Path), PageQuery),
     responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn members(
     State(ctx): State<Ctx>,
@@ -53,7 +53,7 @@ pub(super) async fn members(
 }
 
 /// List the links that bring members in, newest first
-#[utoipa::path(get, path = "/organizations/{id}/invitations", tag = "organizations", params(("id" = OrganizationId, Path), PageQuery),
+#[utoipa::path(get, path = "/organizations/{id}/invitations", tag = "organizations", operation_id = "list_member_invitations", params(("id" = OrganizationId, Path), PageQuery),
     responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn invitations(
     State(ctx): State<Ctx>,
@@ -67,7 +67,7 @@ pub(super) async fn invitations(
 }
 
 /// List its workers, by name
-#[utoipa::path(get, path = "/organizations/{id}/workers", tag = "organizations", params(("id" = OrganizationId, Path), PageQuery),
+#[utoipa::path(get, path = "/organizations/{id}/workers", tag = "organizations", operation_id = "list_workers", params(("id" = OrganizationId, Path), PageQuery),
     responses((status = 200, body = Page<Worker>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn workers(
     State(ctx): State<Ctx>,
@@ -82,7 +82,7 @@ pub(super) async fn workers(
 /// Make a token by which a worker enrols
 ///
 /// The token is in this answer only. It works once, for 24 hours: `undertone-worker enroll <token>`.
-#[utoipa::path(post, path = "/organizations/{id}/workers", tag = "organizations", params(("id" = OrganizationId, Path)), request_body = NewEnrolment,
+#[utoipa::path(post, path = "/organizations/{id}/workers", tag = "organizations", operation_id = "enrol_worker", params(("id" = OrganizationId, Path)), request_body = NewEnrolment,
     responses((status = 201, body = Enrolment), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn enrol(
     State(ctx): State<Ctx>,

@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::service::plan;
 
 /// Ask what a job would cost each owner, and whether the budgets admit it
-#[utoipa::path(post, path = "/plans", tag = "jobs", request_body = NewPlan,
+#[utoipa::path(post, path = "/plans", tag = "jobs", operation_id = "plan_job", request_body = NewPlan,
     responses((status = 200, body = Plan), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn plan(
     State(ctx): State<Ctx>,

@@ -36,17 +36,16 @@ impl IntoResponse for Rejection {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        match self.0.code {
-            Code::Unauthenticated | Code::WrongCredentials => {
-                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            Code::RateLimited => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("900"));
-            }
-            Code::Unavailable => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-            }
-            _ => {}
+        if matches!(self.0.code, Code::Unauthenticated | Code::WrongCredentials | Code::WrongCode) {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        let later = match self.0.code {
+            Code::RateLimited => Some(900),
+            Code::Unavailable => Some(5),
+            _ => None,
+        };
+        if let Some(seconds) = self.0.retry_after.or(later) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use undertone_api::id::{ConsortiumId, JobId, QuestionId};
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, QuestionId};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 use undertone_api::question::{
@@ -31,6 +31,8 @@ pub(super) struct ListQuery {
     state: Option<QuestionState>,
     /// Of this round only.
     round: Option<u32>,
+    /// Of this dataset's pool only.
+    dataset: Option<DatasetId>,
 }
 
 /// In which form questions are taken away.
@@ -49,7 +51,7 @@ pub(super) struct ImportQuery {
 }
 
 /// List the jobs of a consortium that ask people, newest first, at most 100
-#[utoipa::path(get, path = "/consortia/{id}/questions", tag = "questions", params(("id" = ConsortiumId, Path)),
+#[utoipa::path(get, path = "/consortia/{id}/questions", tag = "questions", operation_id = "list_asking_jobs", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Vec<AskingJob>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn asking(
     State(ctx): State<Ctx>,
@@ -60,7 +62,7 @@ pub(super) async fn asking(
 }
 
 /// List a job's questions, in the order in which they are asked
-#[utoipa::path(get, path = "/jobs/{id}/questions", tag = "questions", params(("id" = JobId, Path), ListQuery),
+#[utoipa::path(get, path = "/jobs/{id}/questions", tag = "questions", operation_id = "list_questions", params(("id" = JobId, Path), ListQuery),
     responses((status = 200, body = Page<Question>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
@@ -68,8 +70,8 @@ pub(super) async fn list(
     Path(id): Path<JobId>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<Question>>, Rejection> {
-    let ListQuery { cursor, limit, state, round } = query;
-    let wanted = question::Wanted { state, round };
+    let ListQuery { cursor, limit, state, round, dataset } = query;
+    let wanted = question::Wanted { state, round, dataset };
     Ok(Json(question::list(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 
@@ -77,7 +79,7 @@ pub(super) async fn list(
 ///
 /// The most uncertain first. What is shown is held for the caller for five minutes: others are shown something else, where there is
 /// something else.
-#[utoipa::path(get, path = "/jobs/{id}/questions/next", tag = "questions", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}/questions/next", tag = "questions", operation_id = "next_questions", params(("id" = JobId, Path)),
     responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn next(
     State(ctx): State<Ctx>,
@@ -90,7 +92,7 @@ pub(super) async fn next(
 /// Answer a question
 ///
 /// Once; the same answer again changes nothing, and a question that was skipped may still be answered.
-#[utoipa::path(post, path = "/questions/{id}/annotations", tag = "questions", params(("id" = QuestionId, Path)), request_body = NewAnnotation,
+#[utoipa::path(post, path = "/questions/{id}/annotations", tag = "questions", operation_id = "annotate_question", params(("id" = QuestionId, Path)), request_body = NewAnnotation,
     responses((status = 201, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn annotate(
     State(ctx): State<Ctx>,
@@ -102,7 +104,7 @@ pub(super) async fn annotate(
 }
 
 /// Take one's own answer back, while the round is open
-#[utoipa::path(post, path = "/questions/{id}/annotations/undo", tag = "questions", params(("id" = QuestionId, Path)),
+#[utoipa::path(post, path = "/questions/{id}/annotations/undo", tag = "questions", operation_id = "take_back_annotation", params(("id" = QuestionId, Path)),
     responses((status = 200, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn take_back(
     State(ctx): State<Ctx>,
@@ -117,8 +119,8 @@ pub(super) async fn take_back(
 /// `jsonl` has a question with its answers in each line, `csv` an answer, `label_studio` is a file of tasks for a labelling
 /// configuration with `<Text name="text" value="$text"/>` and `<Choices name="label" toName="text">`, one `<Choice>` for each label
 /// of the job.
-#[utoipa::path(get, path = "/jobs/{id}/questions/export", tag = "questions", params(("id" = JobId, Path), ExportQuery),
-    responses((status = 200, body = String, content_type = "application/x-ndjson"),
+#[utoipa::path(get, path = "/jobs/{id}/questions/export", tag = "questions", operation_id = "export_questions", params(("id" = JobId, Path), ExportQuery),
+    responses((status = 200, content((String = "application/x-ndjson"), (String = "text/csv"), (Vec<Object> = "application/json"))),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn export(
     State(ctx): State<Ctx>,
@@ -140,7 +142,7 @@ pub(super) async fn export(
 /// JSON Lines with `text` and `label`, what `export` gives as `jsonl`, or the JSON of Label Studio (its tasks with annotations, or its
 /// short form). A label finds its question by the text, to the letter; a line without a label counts with the unknown ones. At most
 /// 20,000 lines and 16 MiB.
-#[utoipa::path(post, path = "/jobs/{id}/questions/import", tag = "questions", params(("id" = JobId, Path), ImportQuery),
+#[utoipa::path(post, path = "/jobs/{id}/questions/import", tag = "questions", operation_id = "import_answers", params(("id" = JobId, Path), ImportQuery),
     request_body(content((String = "application/x-ndjson"), (String = "application/json"))),
     responses((status = 200, body = Imported), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn import(

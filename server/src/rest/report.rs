@@ -18,7 +18,7 @@ use crate::service::report;
 ///
 /// Arms, learning curves, audits, what it cost at every level, and the whole spec: `POST /consortia/{id}/jobs/again` proposes
 /// the same job from it.
-#[utoipa::path(get, path = "/jobs/{id}/report", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}/report", tag = "jobs", operation_id = "get_report", params(("id" = JobId, Path)),
     responses((status = 200, body = ReportFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
@@ -29,7 +29,7 @@ pub(super) async fn show(
 }
 
 /// Take a job's report away as a page that needs nothing else
-#[utoipa::path(get, path = "/jobs/{id}/report.html", tag = "jobs", params(("id" = JobId, Path)),
+#[utoipa::path(get, path = "/jobs/{id}/report.html", tag = "jobs", operation_id = "get_report_document", params(("id" = JobId, Path)),
     responses((status = 200, body = String, content_type = "text/html"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn document(
@@ -49,7 +49,7 @@ pub(super) async fn document(
 /// Propose the job of a report again
 ///
 /// Exactly the spec that was signed then; a changed one is proposed with `POST /consortia/{id}/jobs`. Owners are asked anew.
-#[utoipa::path(post, path = "/consortia/{id}/jobs/again", tag = "jobs", params(("id" = ConsortiumId, Path)), request_body = ReportFile,
+#[utoipa::path(post, path = "/consortia/{id}/jobs/again", tag = "jobs", operation_id = "propose_job_again", params(("id" = ConsortiumId, Path)), request_body = ReportFile,
     responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn again(
     State(ctx): State<Ctx>,

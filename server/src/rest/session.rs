@@ -2,31 +2,53 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use undertone_api::account::{HalfSession, SecondStep};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::session::{Refresh, Session, SignIn, Tokens};
 
-use super::extract::{Caller, From, Json};
+use super::extract::{Caller, Json, Whence};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
-use crate::service::session::{self, Renewed};
+use crate::service::session::{self, Entered, Renewed};
 
 /// Sign in
 ///
-/// After 10 wrong sign-ins for an e-mail, or 50 from an address, within 15 minutes: `rate_limited`.
-#[utoipa::path(post, path = "/session", tag = "session", security(()), request_body = SignIn,
-    responses((status = 200, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Who has a second factor gets 202 and half a session, which only the second step takes. After 10 wrong sign-ins for an
+/// e-mail, or 50 from an address, within 15 minutes: `rate_limited`.
+#[utoipa::path(post, path = "/session", tag = "session", operation_id = "sign_in", security(()), request_body = SignIn,
+    responses((status = 200, body = Session, description = "Signed in"),
+        (status = 202, body = HalfSession, description = "The password is right, and a code is asked for"),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sign_in(
     State(ctx): State<Ctx>,
-    From(from): From,
+    Whence(from): Whence,
     Json(credentials): Json<SignIn>,
+) -> Result<Response, Rejection> {
+    Ok(match session::sign_in(&ctx, from, &credentials).await? {
+        Entered::Whole(session) => Json(session).into_response(),
+        Entered::Half(half) => (StatusCode::ACCEPTED, Json(half)).into_response(),
+    })
+}
+
+/// Finish signing in, by a code
+///
+/// Six digits of the authenticator, or a recovery code; either works once. After 5 wrong codes within 15 minutes:
+/// `rate_limited`.
+#[utoipa::path(post, path = "/session/second-factor", tag = "session", operation_id = "finish_sign_in", security(()), request_body = SecondStep,
+    responses((status = 200, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn finish(
+    State(ctx): State<Ctx>,
+    Whence(from): Whence,
+    Json(step): Json<SecondStep>,
 ) -> Result<Json<Session>, Rejection> {
-    Ok(Json(session::sign_in(&ctx, from, &credentials).await?))
+    Ok(Json(session::finish(&ctx, from, &step).await?))
 }
 
 /// Get the next pair of tokens
 ///
 /// A refresh token works once. Using an old one again ends the session.
-#[utoipa::path(post, path = "/session/refresh", tag = "session", security(()), request_body = Refresh,
+#[utoipa::path(post, path = "/session/refresh", tag = "session", operation_id = "refresh_session", security(()), request_body = Refresh,
     responses((status = 200, body = Tokens), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refresh(State(ctx): State<Ctx>, Json(refresh): Json<Refresh>) -> Result<Json<Tokens>, Rejection> {
     match session::refresh(&ctx, &refresh.refresh_token).await? {
@@ -38,7 +60,7 @@ pub(super) async fn refresh(State(ctx): State<Ctx>, Json(refresh): Json<Refresh>
 }
 
 /// Sign out
-#[utoipa::path(delete, path = "/session", tag = "session",
+#[utoipa::path(delete, path = "/session", tag = "session", operation_id = "sign_out",
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sign_out(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<StatusCode, Rejection> {
     session::sign_out(&ctx, &actor).await?;

@@ -1,10 +1,17 @@
+mod account;
+mod lists;
+
 use axum::http::{HeaderName, StatusCode, header};
 use axum_test::TestResponse;
 use serde_json::{Value, json};
 use time::Duration;
+use undertone_api::member::Role;
+use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::problem::{Code, Problem};
 
-use crate::testing::{PASSWORD, newcomer, on_both};
+use crate::service::invitation;
+use crate::service::world::World;
+use crate::testing::{PASSWORD, Person, newcomer, on_both};
 
 /// Whatever fails, fails as a problem document of this code.
 fn problem(response: &TestResponse, code: Code) -> Problem {
@@ -17,14 +24,14 @@ fn problem(response: &TestResponse, code: Code) -> Problem {
 
 #[test]
 fn the_description_is_what_was_agreed() {
-    let text = super::openapi::document().to_pretty_json().expect("JSON");
+    let text = serde_json::to_string_pretty(&super::openapi::described()).expect("JSON");
     assert!(text.contains("\"openapi\": \"3.1.0\""));
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn every_operation_says_how_it_fails() {
-    let document = serde_json::to_value(super::openapi::document()).expect("JSON");
+    let document = super::openapi::described();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
             assert!(operation["responses"]["default"].is_object(), "{method} {path}");
@@ -187,4 +194,15 @@ on_both! {
 fn jar(set: &[String]) -> String {
     let pairs: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
     pairs.join("; ")
+}
+
+/// Somebody with every role at a site's organization, who signs in like everybody.
+pub(crate) async fn member_of(app: &crate::testing::TestApp, world: &World, site: usize) -> Person {
+    let steward = &world.sites[site].steward;
+    let organization = steward.organizations()[0];
+    let roles = vec![Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
+    let purpose = Purpose::Member { organization, roles };
+    let new = NewInvitation { purpose, label: "for a test".to_owned() };
+    let made = invitation::create(&app.ctx, steward, &new).await.expect("an admin invites");
+    app.accept(&made.link.expect("a link"), newcomer(&format!("Person{site}"), None)).await
 }

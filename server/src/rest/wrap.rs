@@ -15,9 +15,11 @@ use tower_http::trace::{DefaultOnResponse, TraceLayer};
 use tracing::{Level, Span};
 use undertone_api::problem::Code;
 
-use super::cookie;
 use super::problem::Rejection;
+use super::rate::{self, Rates};
+use super::{cookie, etag, once};
 use crate::ctx::Ctx;
+use crate::metrics;
 
 /// Largest body of a request, in bytes: 1 MiB.
 pub(super) const LARGEST_BODY: usize = 1 << 20;
@@ -31,6 +33,8 @@ pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
         .fallback(async || Rejection::new(Code::NotFound, "there is no such address"))
         .method_not_allowed_fallback(async || Rejection::new(Code::MethodNotAllowed, "look at the `Allow` header"))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(from_fn(etag::conditional))
+        .layer(from_fn_with_state(ctx.clone(), once::once))
         .layer(from_fn_with_state(ctx.clone(), cookie::identify))
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, LONGEST))
         .layer(map_response(as_problem))
@@ -57,6 +61,8 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
             .layer(from_fn(move |request: Request, next: axum::middleware::Next| async move {
                 guard(next.run(request).await, secure)
             }))
+            .layer(from_fn_with_state(ctx.clone(), metrics::count))
+            .layer(from_fn_with_state(Rates::new(ctx), rate::limit))
             .layer(forged.with_rejection_response(|_: ProtectionError| {
                 Rejection::new(Code::Forbidden, "the request comes from another site").into_response()
             })),

@@ -1,8 +1,19 @@
 //! The owners' answers to a proposed job: a steward's, given here, or a site's policy's, signed with the site's key. Either
 //! yes is enough for the consortium (the site decides for itself again before it runs); either no refuses the job. All are
 //! kept.
+//!
+//! An answer is to one manifest, and a job has only one: whatever changes in a spec makes another job. What a steward saw
+//! beside it may change while others still think: `void` takes the answer back then. Within limits that a steward set
+//! (`limit`) nobody is asked; `review` is what they read who are.
+
+pub(crate) mod limit;
+mod review;
+#[cfg(test)]
+mod tests;
+mod void;
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use serde_json::json;
 use undertone_api::id::{DatasetId, JobId, OrganizationId, WorkerId};
 use undertone_api::job::{Job, Refuse, State, Step};
 use undertone_api::problem::{Code, Violation};
@@ -13,9 +24,14 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{decision, job, participant, worker};
 use crate::service::job::{readable, shown, state};
 use crate::service::round;
+
+pub use limit::{limit_set, limit_withdraw, limits};
+pub use review::review;
+pub(crate) use void::{changed, voided};
 
 /// Whose answer a site's is, in words.
 const SITE_POLICY: &str = "site policy";
@@ -25,7 +41,21 @@ const SITE_POLICY: &str = "site policy";
 /// # Errors
 /// 403 unless the caller is a steward there, `wrong_state` when the job no longer waits for answers.
 pub async fn approve(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<Job, Error> {
-    answer(ctx, actor, job, dataset, None).await
+    answer(ctx, actor, job, dataset, None, None).await
+}
+
+/// As [`approve`], for exactly the manifest with this digest: what the steward has read.
+///
+/// # Errors
+/// As [`approve`], and `precondition_failed` when the job's manifest is another.
+pub async fn approve_exactly(
+    ctx: &Ctx,
+    actor: &Actor,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: &str,
+) -> Result<Job, Error> {
+    answer(ctx, actor, job, dataset, None, Some(manifest)).await
 }
 
 /// Refuses, as a steward of the dataset's owner, what the job would do with it. The job is refused.
@@ -38,10 +68,17 @@ pub async fn refuse(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, re
         let violation = Violation::new("reason", "give a reason of 1 to 1,000 characters: the proposer reads it");
         return Err(Error::validation(vec![violation]));
     }
-    answer(ctx, actor, job, dataset, Some(reason)).await
+    answer(ctx, actor, job, dataset, Some(reason), None).await
 }
 
-async fn answer(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refusal: Option<&str>) -> Result<Job, Error> {
+async fn answer(
+    ctx: &Ctx,
+    actor: &Actor,
+    job: JobId,
+    dataset: DatasetId,
+    refusal: Option<&str>,
+    manifest: Option<&str>,
+) -> Result<Job, Error> {
     readable(ctx, actor, job).await?;
     let part = part(ctx.db.read(), job, dataset).await?;
     policy::check(actor, Operation::DecideJob, Place::Organization(OrganizationId(part.organization_id)))?;
@@ -56,6 +93,11 @@ async fn answer(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refusa
             if part.approval == "not_needed" {
                 return Err(Error::wrong_state("the dataset is public: nobody has to agree"));
             }
+            if manifest.is_some_and(|manifest| !manifest.eq_ignore_ascii_case(&row.digest)) {
+                let detail = format!("the job's manifest is {}: read it, and decide about that one", row.digest);
+                return Err(Error::problem(Code::PreconditionFailed, detail));
+            }
+            log(ctx, tx, &row, &part, actor.into(), refusal).await?;
             let by = actor.member.name.as_str();
             record(ctx, tx, &part, "steward", by, refusal, None).await?;
             let steward_approved = refusal.is_none();
@@ -94,6 +136,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
                 return Ok(decision.job);
             }
             let refusal = (!decision.approve).then_some(decision.reason.as_str());
+            log(ctx, tx, &row, &part, By::Worker(worker), refusal).await?;
             record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(signed)).await?;
             apply(ctx, tx, row, participant::Model { site_answered: true, ..part }, SITE_POLICY, refusal).await?;
             Ok(decision.job)
@@ -131,11 +174,30 @@ async fn apply(
             state::step(ctx, tx, row, Step::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
         }
         // A site that says no after all others said yes: it will not run, so nothing would come of the job.
-        (Some(reason), State::Queued | State::Running) => {
+        (Some(reason), State::Queued | State::Running | State::Paused) => {
             state::step(ctx, tx, row, Step::Fail, Some(format!("{owner}, {by}: {reason}"))).await
         }
         _ => Ok(row),
     }
+}
+
+/// Notes an answer in the log of the owner.
+async fn log(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: &job::Model,
+    part: &participant::Model,
+    by: By,
+    refusal: Option<&str>,
+) -> Result<(), Error> {
+    let act = Act {
+        by,
+        what: if refusal.is_none() { What::JobApproved } else { What::JobRefused },
+        place: Place::Organization(OrganizationId(part.organization_id)),
+        subject: Some(("job", row.id.to_string())),
+        detail: json!({ "dataset": part.dataset_id, "manifest": row.digest, "reason": refusal }),
+    };
+    audit_log::record(ctx, tx, act).await
 }
 
 async fn record(

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, IntoActiveModel as _};
+use serde_json::json;
 use undertone_api::budget::{Account, NewBudget, Refusal};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, LineageId, OrganizationId};
@@ -15,11 +16,14 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::approval;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
 use crate::service::entity::{account, budget};
 use crate::service::ledger::account::{self as accounts, Key};
 use crate::service::log;
+use crate::service::version::Expected;
 
 /// Largest ε that can be set.
 const MOST_EPSILON: f64 = 10_000.0;
@@ -32,6 +36,20 @@ const MOST_DELTA: f64 = 0.01;
 /// `validation_failed` when a number is out of range or could never admit a release, `budget_exceeded` when more is spent
 /// and reserved than the new limit holds.
 pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Result<Account, Error> {
+    set_if(ctx, actor, id, new, &Expected::Anything).await
+}
+
+/// Sets or raises a limit as [`set`] does, if the dataset's accounts are as the caller believes.
+///
+/// # Errors
+/// As [`set`]; `precondition_failed` when they are not.
+pub async fn set_if(
+    ctx: &Ctx,
+    actor: &Actor,
+    id: DatasetId,
+    new: NewBudget,
+    expected: &Expected,
+) -> Result<Account, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::SetBudget, Place::Organization(dataset.organization))?;
     let violations = violations(&new);
@@ -47,6 +65,8 @@ pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Res
     let row = ctx
         .db
         .write("set budget", async |tx| {
+            let mut now = of_lineages(tx, vec![dataset.lineage]).await?;
+            expected.check(&now.remove(&(dataset.organization, dataset.lineage)).unwrap_or_default())?;
             let mut held = accounts::open(ctx, tx, key).await?;
             let limits = limits(&held.balance, &new)?;
             let mut after = held.balance.clone();
@@ -68,6 +88,21 @@ pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Res
             let leaves: Vec<_> = began.into_iter().chain([log::leaf::of_limit(&set)]).collect();
             set.into_active_model().insert(tx).await?;
             log::append(ctx, tx, &leaves).await?;
+            let act = Act {
+                by: By::from(actor),
+                what: What::BudgetSet,
+                place: Place::Organization(dataset.organization),
+                subject: Some(("dataset", id.to_string())),
+                detail: json!({
+                    "name": dataset.name,
+                    "unit": new.unit,
+                    "epsilon": new.epsilon.get(),
+                    "delta": new.delta.get(),
+                }),
+            };
+            audit_log::record(ctx, tx, act).await?;
+            // Whoever approved a job saw it beside the limit of before.
+            approval::voided(ctx, tx, dataset.organization, dataset.lineage).await?;
             held.save(tx).await
         })
         .await?;

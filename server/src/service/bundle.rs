@@ -16,6 +16,7 @@ use ed25519_dalek::VerifyingKey;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
+use serde_json::json;
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -31,8 +32,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::from_json;
 use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
+use crate::service::site_key;
 use crate::verify::file::Bytes;
 use crate::verify::{Examiner, Pins, Report};
 
@@ -148,6 +151,14 @@ pub async fn of_consortium(
         policy::allows(actor, Operation::ReadLedger, Place::Organization((*organization).into()))
     });
     let reach = Reach { scope: Scope::Consortium(id), organizations: Some(readable.collect()) };
+    let act = Act {
+        by: By::from(actor),
+        what: What::LedgerExported,
+        place: Place::Consortium(id),
+        subject: None,
+        detail: json!({ "organizations": reach.organizations }),
+    };
+    audit_log::note(ctx, act).await?;
     let (to, from) = mpsc::channel(AHEAD);
     let ctx = ctx.clone();
     tokio::spawn(async move {
@@ -207,7 +218,8 @@ async fn lines(
     for row in worker::Entity::find().order_by_asc(worker::Column::Id).all(tx).await? {
         if reach.discloses(row.organization_id) {
             let (worker, organization) = (row.id.into(), row.organization_id.into());
-            sink.line(Line::Worker { worker, organization, public_key: row.public_key }).await?;
+            let rotations = site_key::rotations(tx, row.id).await?;
+            sink.line(Line::Worker { worker, organization, public_key: row.public_key, rotations }).await?;
         }
     }
     manifests(tx, reach, sink).await?;

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{certificate, job};
 use crate::service::job::{readable, state};
+use crate::service::notification;
 
 pub(crate) use draft::covered;
 
@@ -68,6 +69,7 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
     }
     let job = state::row(ctx.db.read(), id).await?;
     let Some(draft) = draft::of(ctx, &job).await? else { return Ok(None) };
+    let told = job;
     let certificate = tokio::task::spawn_blocking(move || price::filled(draft))
         .await
         .map_err(|error| Error::internal("pricing a certificate", error))?
@@ -85,10 +87,11 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
         .db
         .write("issue certificate", async |tx| {
             // Another replica, or another request, may have been faster.
-            match find(tx, id).await? {
-                Some(made) => Ok(made),
-                None => Ok(row.clone().into_active_model().insert(tx).await?),
+            if let Some(made) = find(tx, id).await? {
+                return Ok(made);
             }
+            notification::job::certified(ctx, tx, &told).await?;
+            Ok(row.clone().into_active_model().insert(tx).await?)
         })
         .await?;
     tracing::info!(job.id = %id, certificate.digest = made.digest, "a certificate was issued");

@@ -1,5 +1,6 @@
 //! Consortia: organizations that learn together.
 
+mod edit;
 mod overlap;
 #[cfg(test)]
 mod tests;
@@ -7,8 +8,10 @@ mod tests;
 use std::collections::HashMap;
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
 };
+use serde_json::json;
 use undertone_api::consortium::{Consortium, NewConsortium};
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::member::{Role, Scope, check_name};
@@ -19,11 +22,13 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{consortium, membership};
 use crate::service::{invitation, member as members};
 
+pub use edit::edit;
 pub(crate) use overlap::in_force;
-pub use overlap::{attest, history};
+pub use overlap::{attest, attest_if, history};
 
 /// Longest description, in characters.
 const LONGEST: usize = 1000;
@@ -59,6 +64,14 @@ pub async fn found(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Cons
             if let Some(name) = &new.organization_name {
                 invitation::found(ctx, tx, actor.id(), id, name).await?;
             }
+            let act = Act {
+                by: By::from(actor),
+                what: What::ConsortiumFounded,
+                place: Place::Consortium(id),
+                subject: Some(("consortium", id.to_string())),
+                detail: json!({ "name": new.name.trim() }),
+            };
+            audit_log::record(ctx, tx, act).await?;
             Ok(id)
         })
         .await?;
@@ -77,7 +90,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Consortium>, Error> {
     if !actor.member.operator {
         query = query.filter(consortium::Column::Id.is_in(actor.consortia.keys().map(|id| id.0)));
     }
-    let mut all = shown(ctx, query.order_by_asc(consortium::Column::Name).all(ctx.db.read()).await?).await?;
+    let mut all = shown(ctx.db.read(), query.order_by_asc(consortium::Column::Name).all(ctx.db.read()).await?).await?;
     for consortium in &mut all {
         if !policy::allows(actor, Operation::ReadConsortium, Place::Consortium(consortium.id)) {
             (consortium.organizations, consortium.overlap) = Default::default();
@@ -126,18 +139,18 @@ fn violations(actor: &Actor, new: &NewConsortium) -> Vec<Violation> {
 async fn load(ctx: &Ctx, id: ConsortiumId) -> Result<Consortium, Error> {
     let row = consortium::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("consortium"))?;
-    shown(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("consortium"))
+    shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("consortium"))
 }
 
-async fn shown(ctx: &Ctx, rows: Vec<consortium::Model>) -> Result<Vec<Consortium>, Error> {
+async fn shown(connection: &impl ConnectionTrait, rows: Vec<consortium::Model>) -> Result<Vec<Consortium>, Error> {
     let mut organizations: HashMap<Uuid, Vec<OrganizationId>> = HashMap::new();
     let joined = membership::Entity::find()
         .filter(membership::Column::ConsortiumId.is_in(rows.iter().map(|row| row.id)))
         .order_by_asc(membership::Column::OrganizationId);
-    for row in joined.all(ctx.db.read()).await? {
+    for row in joined.all(connection).await? {
         organizations.entry(row.consortium_id).or_default().push(row.organization_id.into());
     }
-    let mut rules = in_force(ctx.db.read(), rows.iter().map(|row| row.id)).await?;
+    let mut rules = in_force(connection, rows.iter().map(|row| row.id)).await?;
     Ok(rows
         .into_iter()
         .map(|row| Consortium {

@@ -3,6 +3,7 @@
 //! A dataset is one name at one organization. Registered again, it keeps its id; its lineage decides which accounts it is
 //! charged to, so a new version of the same people continues the accounts.
 
+mod list;
 mod register;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::service::code::from_word;
 use crate::service::entity::{dataset, membership};
 use crate::service::{budget, organization};
 
+pub use list::{Wanted, search};
 pub use register::register;
 
 /// The datasets of a consortium, by organization and name.

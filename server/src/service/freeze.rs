@@ -5,6 +5,7 @@
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use sea_orm::{QueryFilter as _, QueryOrder as _};
+use serde_json::json;
 use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId};
 use undertone_api::problem::Code;
@@ -13,9 +14,11 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::dataset;
-use crate::service::entity::{freeze, participant};
+use crate::service::entity::{freeze, job, participant};
 use crate::service::ledger::Ask;
+use crate::service::notification::{self, Notice};
 
 /// What is written as the author of a freeze.
 const AUDIT: &str = "audit";
@@ -55,6 +58,14 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
                 at: ctx.now(),
                 ..last
             };
+            let act = Act {
+                by: By::from(actor),
+                what: What::FreezeCleared,
+                place: Place::Organization(dataset.organization),
+                subject: Some(("dataset", id.to_string())),
+                detail: json!({ "name": dataset.name, "reason": row.reason }),
+            };
+            audit_log::record(ctx, tx, act).await?;
             Ok(row.into_active_model().insert(tx).await?)
         })
         .await?;
@@ -80,7 +91,20 @@ pub(crate) async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason
         by: AUDIT.to_owned(),
         at: ctx.now(),
     };
+    let number = row.number;
     row.into_active_model().insert(tx).await?;
+    if let Some(job) = job::Entity::find_by_id(part.job_id).one(tx).await? {
+        let notice = Notice::DatasetFrozen { consortium: job.consortium_id, part, number, reason };
+        notification::tell(ctx, tx, notice).await?;
+    }
+    let act = Act {
+        by: By::System,
+        what: What::DatasetFrozen,
+        place: Place::Organization(part.organization_id.into()),
+        subject: Some(("dataset", part.dataset_id.to_string())),
+        detail: json!({ "job": part.job_id, "reason": reason }),
+    };
+    audit_log::record(ctx, tx, act).await?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! the hash of its secret.
 
 mod accept;
+mod join;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,7 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _,
 };
+use serde_json::json;
 use time::Duration;
 use undertone_api::id::{InvitationId, MemberId};
 use undertone_api::member::{Role, check_name};
@@ -19,11 +21,13 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{consortium, invitation, organization};
 
 pub use accept::accept;
 pub(super) use accept::found;
+pub use join::join;
 
 /// How long a link holds.
 pub const LIFETIME: Duration = Duration::days(7);
@@ -55,7 +59,17 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
         .db
         .write("invite", async |tx| {
             exists(tx, &new.purpose).await?;
-            insert(ctx, tx, &new.purpose, new.label.trim(), Some(actor.id()), &secret).await
+            let row = insert(ctx, tx, &new.purpose, new.label.trim(), Some(actor.id()), &secret).await?;
+            let (what, detail) = match &new.purpose {
+                Purpose::Operator | Purpose::Member { .. } => {
+                    (What::MemberInvited, json!({ "roles": from_json::<serde_json::Value>(&row.roles)? }))
+                }
+                Purpose::Organization { .. } => (What::OrganizationInvited, json!({})),
+                Purpose::Annotator { .. } => (What::AnnotatorInvited, json!({})),
+            };
+            let subject = Some(("invitation", row.id.to_string()));
+            audit_log::record(ctx, tx, Act { by: By::from(actor), what, place, subject, detail }).await?;
+            Ok(row)
         })
         .await?;
     let link = Some(link(ctx, &secret));
@@ -77,6 +91,42 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &Purpose) -> Result<Vec<Inv
         .all(ctx.db.read())
         .await?;
     rows.into_iter().map(shown).collect()
+}
+
+/// Withdraws a link that was not used: it works no longer, from this moment on. Doing so again changes nothing.
+///
+/// # Errors
+/// 404 when the place has no such link, 403 as usual, `wrong_state` when it was used.
+pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) -> Result<(), Error> {
+    let row = invitation::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.ok_or_else(|| Error::not_found("invitation"))?;
+    let (operation, at) = wanted(&purpose(&row)?)?;
+    policy::check(actor, operation, at)?;
+    if at != place {
+        return Err(Error::not_found("invitation"));
+    }
+    ctx.db
+        .write("withdraw invitation", async |tx| {
+            let row = invitation::Entity::find_by_id(id.0).one(tx).await?;
+            let row = row.ok_or_else(|| Error::not_found("invitation"))?;
+            if row.used_at.is_some() {
+                return Err(Error::wrong_state("the link was used: remove the member instead"));
+            }
+            if row.withdrawn_at.is_some() {
+                return Ok(());
+            }
+            let row = invitation::Model { withdrawn_at: Some(ctx.now()), ..row };
+            row.into_active_model().reset_all().update(tx).await?;
+            let act = Act {
+                by: By::from(actor),
+                what: What::InvitationWithdrawn,
+                place,
+                subject: Some(("invitation", id.to_string())),
+                detail: json!({}),
+            };
+            audit_log::record(ctx, tx, act).await
+        })
+        .await
 }
 
 /// What a link is for, for whoever bears it.
@@ -108,7 +158,7 @@ pub(super) async fn open(
         .filter(invitation::Column::SecretHash.eq(fingerprint(secret)))
         .one(connection)
         .await?;
-    row.filter(|row| row.used_at.is_none() && row.expires_at > ctx.now())
+    row.filter(|row| row.used_at.is_none() && row.withdrawn_at.is_none() && row.expires_at > ctx.now())
         .ok_or_else(|| Error::problem(Code::LinkSpent, "ask whoever sent you the link for a new one"))
 }
 
@@ -134,6 +184,7 @@ pub(super) async fn insert(
         created_at: ctx.now(),
         expires_at: ctx.now() + LIFETIME,
         used_at: None,
+        withdrawn_at: None,
     };
     Ok(row.into_active_model().insert(tx).await?)
 }
@@ -192,5 +243,6 @@ fn shown(row: invitation::Model) -> Result<Invitation, Error> {
         link: None,
         expires_at: row.expires_at,
         used: row.used_at.is_some(),
+        withdrawn: row.withdrawn_at.is_some(),
     })
 }

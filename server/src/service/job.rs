@@ -1,51 +1,34 @@
 //! Jobs: proposed, listed, shown, cancelled. What they may cost was decided by the ledger before any worker hears of them.
 
+mod draft;
+pub(crate) mod hold;
+mod lapse;
+mod list;
 mod propose;
+pub(crate) mod refused;
+mod repeat;
 pub(crate) mod series;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Job, JobSummary, Progress, Step};
-use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Violation;
-use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::audit_log::{Act, What, record};
 use crate::service::entity::job;
 use crate::service::{certificate, round};
 
+pub use draft::{MOST_DRAFTS, draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
+pub use hold::{hold_dataset, pause, release_dataset, resume};
+pub use lapse::lapse;
+pub use list::{Wanted, list, search};
 pub use propose::{propose, violations};
-
-/// The jobs of a consortium, newest first.
-///
-/// # Errors
-/// 404 when the caller may not know the consortium, `validation_failed` for a cursor that is none.
-pub async fn list(
-    ctx: &Ctx,
-    actor: &Actor,
-    consortium: ConsortiumId,
-    page: &PageQuery,
-) -> Result<Page<JobSummary>, Error> {
-    policy::check(actor, Operation::ReadJob, Place::Consortium(consortium))?;
-    let mut query = job::Entity::find().filter(job::Column::ConsortiumId.eq(consortium.0));
-    if let Some(cursor) = &page.cursor {
-        let before = Uuid::parse_str(cursor)
-            .map_err(|_| Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]))?;
-        query = query.filter(job::Column::Id.lt(before));
-    }
-    let size = page.size() as usize;
-    let mut rows = query.order_by_desc(job::Column::Id).limit(Some(size as u64 + 1)).all(ctx.db.read()).await?;
-    let more = rows.len() > size;
-    rows.truncate(size);
-    let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
-    Ok(Page { items: rows.iter().map(view::summary).collect::<Result<_, _>>()?, next })
-}
+pub use repeat::{clone_spec, retry};
 
 /// A job in full.
 ///
@@ -71,19 +54,22 @@ pub async fn progress(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Progress, E
 /// 404 and 403 as usual, `wrong_state` when it is over.
 pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
-    let place = Place::Consortium(ConsortiumId(row.consortium_id));
-    policy::check(actor, Operation::CancelJob, place)?;
-    let proposed_it = row.proposer_id == actor.id().0;
-    let runs_consortium = actor.roles_over(row.consortium_id.into()).next().is_some();
-    if !proposed_it && !runs_consortium {
-        return Err(Error::forbidden("only who proposed a job, or an admin of the consortium, ends it"));
-    }
+    hold::may_steer(actor, Operation::CancelJob, &row)?;
     let reason = format!("cancelled by {}", actor.member.name);
     let row = ctx
         .db
         .write("cancel job", async |tx| {
             let row = state::row(tx, id).await?;
-            state::step(ctx, tx, row, Step::Cancel, Some(reason.clone())).await
+            let row = state::step(ctx, tx, row, Step::Cancel, Some(reason.clone())).await?;
+            let act = Act {
+                by: actor.into(),
+                what: What::JobCancelled,
+                place: Place::Consortium(ConsortiumId(row.consortium_id)),
+                subject: Some(("job", row.id.to_string())),
+                detail: serde_json::Value::Null,
+            };
+            record(ctx, tx, act).await?;
+            Ok(row)
         })
         .await?;
     round::clear(ctx, id).await;
@@ -103,6 +89,11 @@ pub(crate) async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job:
     let place = Place::Consortium(ConsortiumId(row.consortium_id));
     policy::check(actor, Operation::ReadJob, place).map_err(|_| Error::not_found("job"))?;
     Ok(row)
+}
+
+/// How a job stands at this moment, for whoever has its row.
+pub(crate) async fn standing(ctx: &Ctx, row: job::Model) -> Result<Progress, Error> {
+    view::progress(ctx, row).await
 }
 
 /// The job as a view, for whoever has changed it.

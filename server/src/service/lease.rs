@@ -6,6 +6,7 @@ use sea_orm::{
 };
 use time::Duration;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::job::log::LogEvent;
 use undertone_api::job::{State, Step};
 use undertone_api::problem::Code;
 
@@ -13,8 +14,8 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{job, lease, participant};
-use crate::service::job::state;
-use crate::service::ledger;
+use crate::service::job::{hold, state};
+use crate::service::{job_log, ledger};
 
 /// How long a lease holds without a word from its worker, in seconds.
 pub const SECONDS: u32 = 60;
@@ -59,6 +60,7 @@ pub(crate) async fn at_work(
     let row = state::row(connection, held.job).await?;
     match state::of(&row)? {
         State::Queued | State::Running => Ok((held, row)),
+        State::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
     }
 }
@@ -97,6 +99,7 @@ pub(crate) async fn grant(
         granted_at: ctx.now(),
         expires_at: ctx.now() + Duration::seconds(i64::from(SECONDS)),
     };
+    let number = u32::try_from(next.number).unwrap_or(u32::MAX);
     let next = next.into_active_model().reset_all();
     if before.is_some() {
         next.update(tx).await?
@@ -105,17 +108,27 @@ pub(crate) async fn grant(
     };
     let part = participant::Model { state: "running".to_owned(), ..part };
     let part = part.into_active_model().reset_all().update(tx).await?;
+    job_log::note(ctx, tx, job.0, Some(dataset.0), LogEvent::Leased { times: number }).await?;
     Ok((row, part, token))
+}
+
+/// What whoever works on a paused job is told: that its lease is gone and not that the job is over, so that it puts its work
+/// down as it would if the connection broke, gives nothing back, and takes it up again when it is offered again.
+async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Error, Error> {
+    Ok(Error::problem(Code::LeaseLost, format!("the job is paused: {}", hold::in_words(connection, row).await?)))
 }
 
 /// Keeps a lease; tells whether the job goes on. A lease that ran out without a successor is kept as well.
 ///
 /// # Errors
-/// `lease_lost` when a later lease has begun.
+/// `lease_lost` when a later lease has begun, and while the job is paused.
 pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, Error> {
     let held = held(ctx.db.read(), worker, token).await?;
     let row = state::row(ctx.db.read(), held.job).await?;
     let now = state::of(&row)?;
+    if now == State::Paused {
+        return Err(paused(ctx.db.read(), &row).await?);
+    }
     if now.is_over() {
         let reason = row.reason.unwrap_or_else(|| format!("the job is {}", now.label()));
         return Ok(Renewal { go_on: false, reason });

@@ -8,7 +8,9 @@
 pub(crate) mod account;
 pub mod bench;
 mod chain;
+mod explain;
 mod figures;
+mod history;
 mod read;
 mod rebuild;
 #[cfg(test)]
@@ -35,8 +37,10 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::reservation;
 use crate::service::{freeze, log};
 
+pub use explain::explain;
 pub(crate) use figures::epsilon_alone;
-pub use read::entries;
+pub use history::history;
+pub use read::{Wanted, entries, search};
 pub use rebuild::{Rebuilt, rebuild};
 
 /// What one dataset of a job asks of its account.

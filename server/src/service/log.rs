@@ -21,7 +21,7 @@ use undertone_api::log::{Frontier, Hash, Leaf, from_hex, leaf_hash};
 use undertone_api::signed::{Head, Signed, key_id};
 
 use crate::ctx::Ctx;
-use crate::db::Tx;
+use crate::db::{Db, Tx};
 use crate::error::Error;
 use crate::service::entity::{log_head, log_leaf};
 
@@ -70,6 +70,23 @@ pub(crate) async fn append(ctx: &Ctx, tx: &Tx, leaves: &[Leaf]) -> Result<u64, E
 /// The newest head; `None` while the log is empty.
 pub(crate) async fn newest(connection: &impl ConnectionTrait) -> Result<Option<log_head::Model>, Error> {
     Ok(log_head::Entity::find().order_by_desc(log_head::Column::Size).one(connection).await?)
+}
+
+/// The newest head of a database, as it was signed.
+///
+/// # Errors
+/// When the database does not answer.
+pub(crate) async fn newest_of(db: &Db) -> Result<Option<Signed>, Error> {
+    Ok(newest(db.read()).await?.map(|head| Signed { payload: head.payload, signature: head.signature }))
+}
+
+/// Whether the log, if it has begun, was signed with this server's key.
+///
+/// # Errors
+/// When the database does not answer.
+pub(crate) async fn is_ours(ctx: &Ctx) -> Result<bool, Error> {
+    let ours = key_id(&ctx.signer.verifying_key());
+    Ok(newest(ctx.db.read()).await?.is_none_or(|head| head.server == ours))
 }
 
 /// The hashes that paths are made of.

@@ -1,5 +1,7 @@
 //! Files of jobs: put there by the lead, fetched by the other participants, and the model taken away by people.
 
+mod list;
+
 use std::time::Duration;
 
 use object_store::path::Path;
@@ -7,6 +9,7 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
     PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
 };
+use serde_json::json;
 use undertone_api::id::{ArtifactId, ConsortiumId, JobId, WorkerId};
 use undertone_api::model::Artifact;
 use undertone_api::problem::{Code, Violation};
@@ -16,10 +19,13 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
 use crate::exchange::object::{self, Upload};
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{artifact, participant};
 use crate::service::job::{readable, state};
 use crate::service::round::object_error;
 use crate::service::{audit, lease};
+
+pub use list::in_consortium;
 
 /// Longest time that a worker may ask to wait, in seconds.
 const LONGEST_WAIT: u32 = 60;
@@ -183,6 +189,14 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<Stored, Er
     let place = Place::Consortium(ConsortiumId(job.consortium_id));
     policy::check(actor, Operation::TakeModel, place)?;
     audit::releasable(&job)?;
+    let act = Act {
+        by: By::from(actor),
+        what: What::ModelTaken,
+        place,
+        subject: Some(("job", row.job_id.to_string())),
+        detail: json!({ "file": row.name, "digest": row.digest }),
+    };
+    audit_log::note(ctx, act).await?;
     Ok(stored(row))
 }
 

@@ -13,8 +13,8 @@ use undertone_api::signed::Signed;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{from_json, word};
-use crate::service::entity::{job, lease, participant, worker};
-use crate::service::job::state;
+use crate::service::entity::{job as jobs, lease, participant, worker};
+use crate::service::job::{self, state};
 use crate::service::lease as leases;
 
 /// Longest time that a worker may ask to wait, in seconds.
@@ -69,6 +69,7 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
     let end = tokio::time::Instant::now() + wait;
     let mut waiter = ctx.wake().listen();
     state::finish_silent(ctx).await?;
+    job::lapse(ctx).await?;
     loop {
         let worker = seen(ctx, id).await?;
         if let Some(offer) = proposal(ctx, id, asking).await? {
@@ -163,6 +164,6 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
     Ok(None)
 }
 
-fn manifest(row: job::Model) -> Signed {
+fn manifest(row: jobs::Model) -> Signed {
     Signed { payload: row.manifest, signature: row.signature }
 }

@@ -53,6 +53,19 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     Ok(Plan { admitted, violations, parties, refusals, buys, offers, together })
 }
 
+/// What a job would come to for one dataset, as things stand; nothing when it is not charged.
+pub(crate) async fn party(
+    ctx: &Ctx,
+    spec: &Spec,
+    datasets: &[Dataset],
+    dataset: &Dataset,
+) -> Result<Option<PlanParty>, Error> {
+    let Some(charge) = spec.cost(dataset) else { return Ok(None) };
+    let books = books(ctx, spec, datasets).await?;
+    let priced = plan::outlook(spec, datasets, &books);
+    Ok(Some(PlanParty::of(dataset, charge, &books, priced.as_ref())))
+}
+
 /// Every dataset of a job that is charged, with its charge.
 fn charges<'a>(spec: &Spec, datasets: &'a [Dataset]) -> Vec<(&'a Dataset, Charge)> {
     let used = spec.datasets();

@@ -14,10 +14,10 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::from_json;
-use crate::service::entity::{countersignature, job, participant, receipt, worker};
+use crate::service::entity::{countersignature, job, participant, receipt};
 use crate::service::job::series::Planned;
 use crate::service::ledger::{self, Release};
-use crate::service::question;
+use crate::service::{question, site_key};
 
 /// SHA-256 of nothing, hex: what the first receipt of a chain names as the one before it.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -33,8 +33,7 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
     if receipts.is_empty() {
         return Ok(countersigned);
     }
-    let row = worker::Entity::find_by_id(worker.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
-    let key = signed::public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
+    let keys = site_key::of(tx, worker).await?;
     let last = receipt::Entity::find()
         .filter(receipt::Column::WorkerId.eq(worker.0))
         .order_by_desc(receipt::Column::Sequence)
@@ -42,7 +41,9 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
         .await?;
     let (mut sequence, mut head) = last.map_or((0, NOTHING.to_owned()), |row| (row.sequence, row.digest));
     for signed in receipts {
-        let document: Receipt = signed.open(&key).map_err(|error| bad(error.to_string()))?;
+        // Which key has to have signed it depends on its number alone.
+        let claimed: Receipt = serde_json::from_str(&signed.payload).map_err(|error| bad(error.to_string()))?;
+        let document: Receipt = signed.open(keys.at(claimed.sequence)).map_err(|error| bad(error.to_string()))?;
         let digest = signed.digest();
         let number = i64::try_from(document.sequence).map_err(|_| bad("a receipt's number is out of range"))?;
         if number <= sequence {

@@ -4,25 +4,29 @@
 //! has a copy, and ends the session for everybody. The bearer of the token *just* replaced gets half a minute in which a
 //! request that was already under way is still answered, without new tokens ([`Renewed::Late`]).
 
+mod enter;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use serde_json::json;
 use subtle::ConstantTimeEq as _;
 use time::Duration;
 use undertone_api::id::{MemberId, SessionId};
 use undertone_api::problem::Code;
-use undertone_api::session::{Session, SignIn, Tokens};
+use undertone_api::session::Tokens;
 use uuid::Uuid;
 
-use crate::auth::{Access, Actor, Operation, Place, policy};
+use crate::auth::{Access, Actor, Means, Operation, Origin, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{member, session};
-use crate::service::member as members;
+use crate::service::{api_key, factor, member as members, sessions};
+
+pub(super) use enter::admit;
+pub use enter::{Entered, HALF, finish, sign_in};
 
 /// How long a request with the token just replaced is still answered.
 const LATE: Duration = Duration::seconds(30);
@@ -36,45 +40,10 @@ pub enum Renewed {
     Late(SessionId),
 }
 
-/// Signs in. Whether the e-mail or the password is wrong is not told, not even by the time it takes.
-///
-/// # Errors
-/// `wrong_credentials`; `rate_limited` after too many of those (see [`crate::auth::Throttle`]).
-pub async fn sign_in(ctx: &Ctx, from: IpAddr, credentials: &SignIn) -> Result<Session, Error> {
-    let row = members::by_email(ctx.db.read(), &credentials.email).await?;
-    prove(ctx, from, &credentials.email, &credentials.password, row.as_ref()).await?;
-    let row = row.ok_or_else(|| Error::problem(Code::WrongCredentials, "check e-mail and password"))?;
-    let id = MemberId(row.id);
-    let tokens = ctx.db.write("sign in", async |tx| begin(ctx, tx, id).await).await?;
-    let member = members::with_grants(ctx.db.read(), row).await?;
-    tracing::info!(member.id = %id, "a member signed in");
-    Ok(Session { member, tokens })
-}
-
-/// Checks a password, slowly and not too often.
-pub(super) async fn prove(
-    ctx: &Ctx,
-    from: IpAddr,
-    email: &str,
-    password: &str,
-    row: Option<&member::Model>,
-) -> Result<(), Error> {
-    let email = members::normal_email(email);
-    if !ctx.throttle.admits(&email, from, ctx.now()) {
-        return Err(Error::problem(Code::RateLimited, "too many wrong sign-ins; wait 15 minutes"));
-    }
-    // A password longer than any account's is wrong without being hashed.
-    let right =
-        password.len() <= 800 && ctx.passwords.verify(password, row.map(|row| row.password_hash.as_str())).await?;
-    if !right {
-        return Err(Error::problem(Code::WrongCredentials, "check e-mail and password"));
-    }
-    ctx.throttle.forgive(&email, from);
-    Ok(())
-}
-
-/// A new session of a member whose identity was proven.
-pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<Tokens, Error> {
+/// A new session of a member whose identity was proven, as far as this server asks for proof: where a second factor is in
+/// force, only [`finish`] or a provider's word may lead here.
+pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId, from: &Origin) -> Result<Tokens, Error> {
+    sessions::make_room(ctx, tx, member).await?;
     let (id, secret, now) = (ctx.id::<SessionId>(), ctx.random.secret(), ctx.now());
     let row = session::Model {
         id: id.0,
@@ -85,6 +54,8 @@ pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<Tokens
         rotated_at: now,
         expires_at: now + lifetime(ctx),
         ended_at: None,
+        network: from.network(),
+        agent: from.agent(),
     };
     row.into_active_model().insert(tx).await?;
     tokens(ctx, member, id, &secret)
@@ -138,23 +109,44 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
 pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
-    policy::check(actor, Operation::ReadSelf, Place::Server)?;
+    policy::check(actor, Operation::EndSession, Place::Server)?;
     ctx.db
         .write("sign out", async |tx| {
-            if let Some(row) = session::Entity::find_by_id(actor.session.0).one(tx).await? {
+            if let Some(id) = actor.session()
+                && let Some(row) = session::Entity::find_by_id(id.0).one(tx).await?
+            {
                 let row = session::Model { ended_at: Some(ctx.now()), ..row };
                 row.into_active_model().reset_all().update(tx).await?;
+                let subject = Some(("session", id.to_string()));
+                let (by, what, place) = (By::from(actor), What::SignedOut, Place::Server);
+                audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await?;
             }
             Ok(())
         })
         .await
 }
 
-/// Who is calling, by an access token.
+/// Who is calling, by an access token or by an API key.
 ///
 /// # Errors
 /// `unauthenticated` when it does not hold or its session is over.
-pub async fn authenticate(ctx: &Ctx, access_token: &str) -> Result<Actor, Error> {
+pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
+    if !api_key::is_key(token) {
+        return signed_in(ctx, token).await;
+    }
+    let actor = api_key::authenticate(ctx, token).await?;
+    if ctx.config.require_two_factor && !factor::in_force(ctx.db.read(), actor.id()).await? {
+        let remedy = "this server asks everybody for a second factor: the owner of this key has yet to set theirs up";
+        return Err(Error::problem(Code::SecondFactorMissing, remedy));
+    }
+    Ok(actor)
+}
+
+/// Who has signed in, by an access token: what a browser may bear in its cookies.
+///
+/// # Errors
+/// As [`authenticate`].
+pub async fn signed_in(ctx: &Ctx, access_token: &str) -> Result<Actor, Error> {
     let access = Access::open(access_token, &ctx.token_key, ctx.now())
         .map_err(|error| Error::problem(Code::Unauthenticated, error.to_string()))?;
     actor_of(ctx, access.session).await
@@ -172,7 +164,9 @@ pub async fn actor_of(ctx: &Ctx, id: SessionId) -> Result<Actor, Error> {
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?.ok_or_else(over)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
     let consortia = members::consortia_of(ctx.db.read(), &member.grants).await?;
-    Ok(Actor { member, session: id, consortia })
+    let confined = ctx.config.require_two_factor && !factor::in_force(ctx.db.read(), member.id).await?;
+    let means = if confined { Means::Confined(id) } else { Means::Session(id) };
+    Ok(Actor { member, means, consortia })
 }
 
 fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Result<Tokens, Error> {

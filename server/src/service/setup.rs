@@ -2,10 +2,13 @@
 //! before. Only its hash is kept, so it can be read off the terminal and nowhere else.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _};
+use serde_json::json;
 use undertone_api::organization::Purpose;
 
+use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{invitation, member};
 use crate::service::invitation as invitations;
 
@@ -26,7 +29,15 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
                 .filter(invitation::Column::UsedAt.is_null())
                 .exec(tx)
                 .await?;
-            invitations::insert(ctx, tx, &Purpose::Operator, "operator", None, &secret).await?;
+            let row = invitations::insert(ctx, tx, &Purpose::Operator, "operator", None, &secret).await?;
+            let act = Act {
+                by: By::Operator,
+                what: What::MemberInvited,
+                place: Place::Server,
+                subject: Some(("invitation", row.id.to_string())),
+                detail: json!({ "purpose": "operator" }),
+            };
+            audit_log::record(ctx, tx, act).await?;
             Ok(true)
         })
         .await?;

@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _};
+use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use undertone_api::id::WorkerId;
 use undertone_api::log::proof::{Subtree, assemble, consistency_path, inclusion_path};
 use undertone_api::log::witness::{Answer, MOST_RECEIPTS, Proof};
@@ -14,8 +14,11 @@ use undertone_api::signed::{Head, Signed};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{countersignature, ledger_entry, log_head, log_leaf};
+use crate::service::entity::{countersignature, ledger_entry, log_head, log_leaf, receipt};
 use crate::service::log;
+
+/// Most receipts that a site is given at once.
+const MOST_GIVEN: u64 = 500;
 
 /// The newest head, the proof that it continues the head that the site keeps (`known`), and the proofs of those of the
 /// worker's receipts asked for that the server has. Everything is computed from the database as it is: one that was
@@ -61,6 +64,21 @@ pub async fn witness(ctx: &Ctx, worker: WorkerId, known: Option<&Signed>, receip
         consistency: proof(&consistency)?,
         head: newest.map(|head| Signed { payload: head.payload, signature: head.signature }),
     })
+}
+
+/// The worker's receipts with numbers after `after`, as its site has signed them, in their order: at most `MOST_GIVEN`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn receipts(ctx: &Ctx, worker: WorkerId, after: u64) -> Result<Vec<Signed>, Error> {
+    let rows = receipt::Entity::find()
+        .filter(receipt::Column::WorkerId.eq(worker.0))
+        .filter(receipt::Column::Sequence.gt(i64::try_from(after).unwrap_or(i64::MAX)))
+        .order_by_asc(receipt::Column::Sequence)
+        .limit(MOST_GIVEN)
+        .all(ctx.db.read())
+        .await?;
+    Ok(rows.into_iter().map(|row| Signed { payload: row.payload, signature: row.signature }).collect())
 }
 
 /// The countersignatures of the receipts with what their leaves say, by number.

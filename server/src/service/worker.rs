@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
 };
+use serde_json::json;
 use time::Duration;
 use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::member::check_name;
@@ -21,8 +22,11 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{enrolment, worker};
+use crate::service::stuck;
+use crate::tls::Shown;
 
 /// How long an enrolment token holds.
 pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
@@ -61,12 +65,20 @@ pub async fn invite(
                 expires_at,
                 used_at: None,
             };
+            let act = Act {
+                by: By::from(actor),
+                what: What::EnrolmentMade,
+                place: Place::Organization(organization),
+                subject: Some(("enrolment", row.id.to_string())),
+                detail: json!({ "name": row.name }),
+            };
+            audit_log::record(ctx, tx, act).await?;
             Ok(row.into_active_model().insert(tx).await?)
         })
         .await?;
     let token = EnrolmentToken {
         server: ctx.addresses.grpc.clone(),
-        certificate: ctx.tls.as_ref().map(|identity| identity.fingerprint.clone()),
+        certificate: ctx.tls.as_ref().map(Shown::fingerprint),
         server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
         secret,
     };
@@ -113,6 +125,14 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
             let row = row.into_active_model().insert(tx).await?;
             let used = enrolment::Model { used_at: Some(ctx.now()), ..token };
             used.into_active_model().reset_all().update(tx).await?;
+            let act = Act {
+                by: By::Worker(row.id.into()),
+                what: What::WorkerEnrolled,
+                place: Place::Organization(row.organization_id.into()),
+                subject: Some(("worker", row.id.to_string())),
+                detail: json!({ "name": row.name, "version": version, "public_key": row.public_key }),
+            };
+            audit_log::record(ctx, tx, act).await?;
             Ok((row, true))
         })
         .await?;
@@ -148,6 +168,7 @@ pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<
 
 fn shown(ctx: &Ctx, row: worker::Model) -> Result<Worker, Error> {
     Ok(Worker {
+        diagnoses: stuck::of_worker(ctx, &row),
         id: row.id.into(),
         organization: row.organization_id.into(),
         name: row.name,

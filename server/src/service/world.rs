@@ -3,11 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+pub(crate) mod people;
+
 use std::collections::BTreeMap;
 
 use ed25519_dalek::SigningKey;
 use object_store::ObjectStoreExt as _;
-use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use sha2::{Digest as _, Sha256};
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::{Registration, SizeClass, Visibility};
@@ -19,10 +21,10 @@ use undertone_api::signed::{Decision, Receipt, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
-use crate::auth::Actor;
+use crate::auth::{Actor, Means};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{consortium, job, membership, organization, worker};
+use crate::service::entity::{consortium, job, membership, organization, role, worker};
 use crate::service::offer::{Asking, Offer};
 use crate::service::round::{Header, begin};
 use crate::service::{approval, budget, dataset, job as jobs, offer};
@@ -62,6 +64,12 @@ impl World {
         let mut sites = Vec::new();
         for number in 0..=private {
             sites.push(Site::new(ctx, consortium, number).await);
+        }
+        // As for whoever signs in: they know which organizations are in their consortium.
+        let organizations: Vec<OrganizationId> =
+            sites.iter().flat_map(|site: &Site| site.steward.organizations()).collect();
+        for site in &mut sites {
+            site.steward.consortia.insert(consortium, organizations.clone());
         }
         let test = register(ctx, &sites[0], "test", Visibility::Public, ctx.id()).await;
         let world = Self { ctx: ctx.clone(), consortium, sites, test };
@@ -284,7 +292,7 @@ fn person(ctx: &Ctx, consortium: ConsortiumId, organization: OrganizationId, nam
             grants: roles.map(|role| Grant { scope, role }).to_vec(),
             created_at: ctx.now(),
         },
-        session: ctx.id::<SessionId>(),
+        means: Means::Session(ctx.id::<SessionId>()),
         consortia: BTreeMap::from([(consortium, vec![organization])]),
     }
 }
@@ -313,6 +321,14 @@ fn rounds_of(rounds: u32) -> Rounds {
         quorum: 2,
         ..Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 })
     }
+}
+
+/// Takes every role away from a member.
+pub(crate) async fn loses_every_role(ctx: &Ctx, member: MemberId) {
+    let lose = async |tx: &crate::db::Tx| {
+        Ok(role::Entity::delete_many().filter(role::Column::MemberId.eq(member.0)).exec(tx).await?)
+    };
+    ctx.db.write("test", lose).await.unwrap();
 }
 
 /// The row of a job, for what no view tells.

@@ -83,6 +83,11 @@ impl TestApp {
         self.accept(&link, newcomer(name, None)).await
     }
 
+    /// Takes every role away from a person.
+    pub(crate) async fn loses_every_role(&self, person: &Person) {
+        crate::service::world::loses_every_role(&self.ctx, person.session.member.id).await;
+    }
+
     /// A consortium of two organizations.
     pub(crate) async fn founded(&self) -> Founded {
         let operator = self.operator().await;

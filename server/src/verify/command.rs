@@ -114,7 +114,7 @@ fn own_key(config: &Config) -> Result<VerifyingKey, CommandError> {
     key.ok_or_else(|| CommandError::NoKey(config.data_dir.clone()))
 }
 
-fn head(path: &Path) -> Result<Signed, CommandError> {
+pub(crate) fn head(path: &Path) -> Result<Signed, CommandError> {
     let text = std::fs::read_to_string(path).map_err(|source| CommandError::File { path: path.to_owned(), source })?;
     serde_json::from_str(&text).map_err(|source| CommandError::Head { path: path.to_owned(), source })
 }

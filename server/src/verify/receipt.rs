@@ -6,29 +6,30 @@ use ed25519_dalek::VerifyingKey;
 use undertone_api::id::WorkerId;
 use undertone_api::log::Leaf;
 use undertone_api::log::witness::{charges, countersigned};
-use undertone_api::signed::{Receipt, Signed, public_key};
+use undertone_api::signed::{Receipt, Rotation, Signed, SiteKeys, public_key};
 
 use super::NOTHING;
 use super::account::Account;
 use super::manifest::Manifests;
 use super::report::Finding;
 
-/// Each site's key and how far its chain was followed.
+/// Each site's keys and how far its chain was followed.
 #[derive(Debug, Default)]
 pub(super) struct Sites(BTreeMap<WorkerId, Site>);
 
 #[derive(Debug)]
 struct Site {
-    key: VerifyingKey,
+    keys: SiteKeys,
     sequence: u64,
     head: String,
 }
 
 impl Sites {
-    /// Notes a site's key.
-    pub(super) fn enrol(&mut self, worker: WorkerId, key: &str) -> Result<(), String> {
+    /// Notes a site's key, and how it came to be that one.
+    pub(super) fn enrol(&mut self, worker: WorkerId, key: &str, rotations: &[Rotation]) -> Result<(), String> {
         let key = public_key(key).map_err(|error| error.to_string())?;
-        self.0.insert(worker, Site { key, sequence: 0, head: NOTHING.to_owned() });
+        let keys = SiteKeys::leading_to(key, rotations).map_err(|error| error.to_string())?;
+        self.0.insert(worker, Site { keys, sequence: 0, head: NOTHING.to_owned() });
         Ok(())
     }
 
@@ -50,8 +51,9 @@ impl Sites {
         let named = format!("receipt {} of worker {} (position {position})", claimed.sequence, claimed.worker);
         let wrong = |what: &str| Finding { place: named.clone(), what: what.to_owned() };
         let site = self.0.get_mut(&claimed.worker).ok_or_else(|| wrong("the worker's key is not known"))?;
-        let receipt: Receipt =
-            signed.open(&site.key).map_err(|error| wrong(&format!("the site's signature: {error}")))?;
+        let receipt: Receipt = signed
+            .open(site.keys.at(claimed.sequence))
+            .map_err(|error| wrong(&format!("the site's signature: {error}")))?;
         let follows = receipt.sequence == site.sequence + 1 && receipt.previous == site.head;
         (site.sequence, site.head) = (receipt.sequence, digest.clone());
         if !follows {

@@ -1,10 +1,11 @@
-use undertone_api::id::{ConsortiumId, MemberId, OrganizationId, SessionId};
+use undertone_api::api_key::KeyScope;
+use undertone_api::id::{ApiKeyId, ConsortiumId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::{Grant, Member, Role, Scope};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
 use super::{Operation, Place, Standing, check};
-use crate::auth::Actor;
+use crate::auth::{Actor, Means};
 
 /// The whole policy, as a table that a person can read.
 #[test]
@@ -13,10 +14,12 @@ fn the_matrix_is_what_was_agreed() {
         let cells: Vec<String> = [first].into_iter().chain(cells).map(|cell| format!("{cell:<18}")).collect();
         cells.join(" ").trim_end().to_owned()
     };
-    let mut table = vec![line(String::new(), Standing::ALL.iter().map(|standing| format!("{standing:?}")).collect())];
+    let titles = Standing::ALL.iter().map(|standing| format!("{standing:?}")).chain(["Key".to_owned()]);
+    let mut table = vec![line(String::new(), titles.collect())];
     for operation in Operation::ALL {
         let cell = |standing| if operation.allowed().contains(standing) { "yes" } else { "-" }.to_owned();
-        table.push(line(format!("{operation:?}"), Standing::ALL.iter().map(cell).collect()));
+        let scope = operation.scope().map_or("-", |scope| scope.word()).to_owned();
+        table.push(line(format!("{operation:?}"), Standing::ALL.iter().map(cell).chain([scope]).collect()));
     }
     insta::assert_snapshot!(table.join("\n"));
 }
@@ -53,7 +56,12 @@ fn every_row_of_the_table_is_asked_by_some_operation() {
 }
 
 /// Operations that reach the policy through another one, which is named.
-const THROUGH: [&str; 8] = [
+const THROUGH: [&str; 13] = [
+    "search(ctx, actor",
+    "list(ctx, actor",
+    "set_if(ctx, actor",
+    "attest_if(ctx, actor",
+    "may(ctx, actor",
     "askable(ctx, actor",
     "answerable(ctx, actor",
     "readable(ctx, actor",
@@ -93,7 +101,7 @@ fn what_a_place_hides_is_a_404_and_what_a_role_lacks_a_403() {
             grants: vec![Grant { scope: Scope::Organization(organization), role: Role::Researcher }],
             created_at: time::OffsetDateTime::UNIX_EPOCH,
         },
-        session: SessionId(Uuid::nil()),
+        means: Means::Session(SessionId(Uuid::nil())),
         consortia: [(here, vec![organization])].into(),
     };
     let code = |operation, place| check(&actor, operation, place).err().map(|error| error.code());
@@ -102,4 +110,43 @@ fn what_a_place_hides_is_a_404_and_what_a_role_lacks_a_403() {
     assert_eq!(code(Operation::ProposeJob, Place::Consortium(there)), Some(Code::NotFound));
     assert_eq!(code(Operation::SetBudget, Place::Organization(organization)), Some(Code::Forbidden));
     assert_eq!(code(Operation::FoundConsortium, Place::Server), Some(Code::Forbidden));
+}
+
+#[test]
+fn a_key_reaches_reading_and_its_own_scopes_and_nothing_else() {
+    let key = |scopes: &[KeyScope]| Actor {
+        member: Member {
+            id: MemberId(Uuid::nil()),
+            name: String::new(),
+            email: String::new(),
+            operator: true,
+            grants: Vec::new(),
+            created_at: time::OffsetDateTime::UNIX_EPOCH,
+        },
+        means: Means::Key(ApiKeyId(Uuid::nil()), scopes.to_vec()),
+        consortia: std::collections::BTreeMap::new(),
+    };
+    for held in KeyScope::ALL {
+        let actor = key(&[*held]);
+        for operation in Operation::ALL {
+            let within = operation.scope().is_some_and(|scope| scope == KeyScope::Read || scope == *held);
+            assert_eq!(actor.reaches(operation.scope()), within, "{operation:?} by a key for {held:?}");
+        }
+    }
+    let refused = check(&key(&[KeyScope::Jobs]), Operation::FoundConsortium, Place::Server).expect_err("out of reach");
+    assert_eq!(refused.code(), Code::Forbidden);
+    assert!(refused.to_string().contains("`consortia`"), "it says which scope is missing: {refused}");
+    check(&key(&[KeyScope::Consortia]), Operation::FoundConsortium, Place::Server).expect("within reach");
+}
+
+/// What changes accounts, roles, invitations, keys or second factors takes somebody who has signed in.
+#[test]
+fn no_key_reaches_accounts() {
+    for operation in Operation::ALL {
+        let name = format!("{operation:?}");
+        let accounts = ["Invite", "Manage", "Assign", "Remove", "Password", "Session", "Join", "Mark"];
+        if accounts.iter().any(|word| name.contains(word)) {
+            assert_eq!(operation.scope(), None, "{name}");
+        }
+    }
 }

@@ -16,9 +16,9 @@ use super::price;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{from_json, from_word};
-use crate::service::entity::{account, artifact, audit, consortium, job, participant, receipt, worker};
+use crate::service::entity::{account, artifact, audit, consortium, job, participant, receipt};
 use crate::service::job::state;
-use crate::service::{consortium as consortia, ledger, log};
+use crate::service::{consortium as consortia, ledger, log, site_key};
 
 /// The draft of a job's certificate; `None` while it is not due. Due is one when the job has finished; when it ended
 /// otherwise, one is due once something was released and every site has closed its part.
@@ -89,7 +89,7 @@ pub(crate) fn covered(job: &job::Model, state: State) -> JobCovered {
 }
 
 async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> Result<Party, Error> {
-    let worker = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await?;
+    let keys = site_key::of(ctx.db.read(), part.worker_id.into()).await?;
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
     let mut party = Party {
         organization: part.organization_id.into(),
@@ -100,12 +100,16 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
         visibility: from_word(&part.visibility)?,
         purpose: from_word(&part.purpose)?,
         worker: part.worker_id.into(),
-        site_key: worker.map(|worker| worker.public_key).ok_or_else(|| Error::not_found("worker"))?,
+        site_key: hex::encode(keys.newest().to_bytes()),
         units,
         charged: None,
     };
     if let Some(charge) = charge {
         party.charged = charged(ctx, &part, &party, &charge, spec).await?;
+    }
+    // A site changes its key between jobs only, so that what it signed for this one has one key.
+    if let Some(first) = party.charged.as_ref().and_then(|charged| charged.receipts.first) {
+        party.site_key = hex::encode(keys.at(first).to_bytes());
     }
     Ok(party)
 }

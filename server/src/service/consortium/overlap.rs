@@ -10,6 +10,7 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _,
 };
+use serde_json::json;
 use undertone_api::consortium::{NewOverlap, OverlapRule};
 use undertone_api::id::ConsortiumId;
 use uuid::Uuid;
@@ -17,14 +18,30 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::overlap;
+use crate::service::version::Expected;
 
 /// Declares the rule from now on.
 ///
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` when a claim has no grounds.
 pub async fn attest(ctx: &Ctx, actor: &Actor, id: ConsortiumId, new: &NewOverlap) -> Result<OverlapRule, Error> {
+    attest_if(ctx, actor, id, new, &Expected::Anything).await
+}
+
+/// Declares the rule as [`attest`] does, if what was declared until now is what the caller believes.
+///
+/// # Errors
+/// As [`attest`]; `precondition_failed` when it is not.
+pub async fn attest_if(
+    ctx: &Ctx,
+    actor: &Actor,
+    id: ConsortiumId,
+    new: &NewOverlap,
+    expected: &Expected,
+) -> Result<OverlapRule, Error> {
     policy::check(actor, Operation::AttestOverlap, Place::Consortium(id))?;
     let violations = new.check();
     if !violations.is_empty() {
@@ -33,7 +50,9 @@ pub async fn attest(ctx: &Ctx, actor: &Actor, id: ConsortiumId, new: &NewOverlap
     let row = ctx
         .db
         .write("attest overlap", async |tx| {
-            let last = rows(tx, [id.0]).await?.pop().map_or(0, |row| row.sequence);
+            let mut declared = rows(tx, [id.0]).await?;
+            let last = declared.last().map_or(0, |row| row.sequence);
+            expected.check(&declared.drain(..).rev().map(shown).collect::<Result<Vec<_>, _>>()?)?;
             let row = overlap::Model {
                 consortium_id: id.0,
                 sequence: last + 1,
@@ -43,6 +62,14 @@ pub async fn attest(ctx: &Ctx, actor: &Actor, id: ConsortiumId, new: &NewOverlap
                 attested_by: actor.member.name.clone(),
                 attested_at: ctx.now(),
             };
+            let act = Act {
+                by: By::from(actor),
+                what: What::OverlapAttested,
+                place: Place::Consortium(id),
+                subject: Some(("overlap", row.sequence.to_string())),
+                detail: json!({ "overlap": new.overlap }),
+            };
+            audit_log::record(ctx, tx, act).await?;
             Ok(row.into_active_model().insert(tx).await?)
         })
         .await?;

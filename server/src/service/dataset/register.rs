@@ -3,6 +3,7 @@
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
+use serde_json::json;
 use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::State;
@@ -11,8 +12,11 @@ use undertone_api::problem::Violation;
 use undertone_privacy::PrivacyUnit;
 
 use super::shown;
+use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::approval;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{dataset, job, participant, worker};
 
@@ -42,6 +46,14 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
                 .await?;
             let Some(known) = known else {
                 let row = row(ctx, &worker, ctx.id(), ctx.now(), told)?;
+                let act = Act {
+                    by: By::Worker(worker.id.into()),
+                    what: What::DatasetRegistered,
+                    place: Place::Organization(worker.organization_id.into()),
+                    subject: Some(("dataset", row.id.to_string())),
+                    detail: json!({ "name": row.name, "visibility": told.visibility, "content": told.content }),
+                };
+                audit_log::record(ctx, tx, act).await?;
                 return Ok(row.into_active_model().insert(tx).await?);
             };
             if known.worker_id != worker.id {
@@ -52,9 +64,15 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
             }
             agrees(tx, &known, told).await?;
             let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
-            Ok(row.into_active_model().reset_all().update(tx).await?)
+            let row = row.into_active_model().reset_all().update(tx).await?;
+            if let Some(now) = shown(tx, vec![row.clone()]).await?.pop() {
+                // A manifest that says something else of it is about no data any more.
+                approval::changed(ctx, tx, &now).await?;
+            }
+            Ok(row)
         })
         .await?;
+    ctx.wake().ring();
     tracing::info!(dataset.id = %row.id, worker.id = %worker, "a dataset was registered");
     shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
 }
@@ -74,7 +92,8 @@ async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told:
     if from_word::<Visibility>(&known.visibility)? != told.visibility {
         let parts =
             participant::Entity::find().filter(participant::Column::DatasetId.eq(known.id)).all(connection).await?;
-        let under_way = [word(&State::Proposed)?, word(&State::Queued)?, word(&State::Running)?];
+        let under_way = [State::Proposed, State::Queued, State::Running, State::Paused].iter().map(word);
+        let under_way = under_way.collect::<Result<Vec<_>, _>>()?;
         let busy = job::Entity::find()
             .filter(job::Column::Id.is_in(parts.into_iter().map(|part| part.job_id)))
             .filter(job::Column::State.is_in(under_way))

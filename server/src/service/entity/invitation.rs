@@ -18,6 +18,7 @@ pub struct Model {
     pub created_at: TimeDateTimeWithTimeZone,
     pub expires_at: TimeDateTimeWithTimeZone,
     pub used_at: Option<TimeDateTimeWithTimeZone>,
+    pub withdrawn_at: Option<TimeDateTimeWithTimeZone>,
 }
 
 /// Rows are joined by hand, by key.

@@ -35,6 +35,14 @@ pub struct Model {
     pub finished_at: Option<TimeDateTimeWithTimeZone>,
     /// Whether it asks questions of people.
     pub asks: bool,
+    /// When it is refused by itself unless all have answered; empty in jobs of before there was such a time.
+    pub answer_by: Option<TimeDateTimeWithTimeZone>,
+    /// When its manifest ends, and with it the job; empty in jobs of before.
+    pub not_after: Option<TimeDateTimeWithTimeZone>,
+    /// Since when it is paused; empty while it is not.
+    pub paused_at: Option<TimeDateTimeWithTimeZone>,
+    /// Milliseconds that it was paused before, all in all.
+    pub paused_for: i64,
 }
 
 /// Rows are joined by hand, by key.

@@ -15,6 +15,8 @@ pub struct Model {
     pub rotated_at: TimeDateTimeWithTimeZone,
     pub expires_at: TimeDateTimeWithTimeZone,
     pub ended_at: Option<TimeDateTimeWithTimeZone>,
+    pub network: String,
+    pub agent: String,
 }
 
 /// Rows are joined by hand, by key.

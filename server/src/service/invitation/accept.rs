@@ -1,8 +1,7 @@
 //! Accepting a link: the one way to become a member, or to gain roles as one.
 
-use std::net::IpAddr;
-
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use serde_json::json;
 use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
 use undertone_api::member::{NewMember, Role, Scope};
 use undertone_api::organization::Purpose;
@@ -10,11 +9,14 @@ use undertone_api::problem::{Code, Violation};
 use undertone_api::session::Session;
 
 use super::{open, purpose};
+use crate::auth::{Origin, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{invitation, member};
-use crate::service::{consortium, member as members, organization, session};
+use crate::service::notification::{self, Notice};
+use crate::service::{attempt, consortium, factor, member as members, organization, password, session};
 
 /// The roles of a new organization's first member.
 const FIRST: [Role; 3] = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher];
@@ -24,7 +26,8 @@ const FIRST: [Role; 3] = [Role::OrganizationAdmin, Role::DataSteward, Role::Rese
 /// # Errors
 /// `link_spent`; `validation_failed` with every violation; `wrong_credentials` when the e-mail is a member's and the
 /// password is not; `already_exists` when the organization's name is taken.
-pub async fn accept(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewMember) -> Result<Session, Error> {
+pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewMember) -> Result<Session, Error> {
+    let from = from.into();
     let row = open(ctx, ctx.db.read(), secret).await?;
     let founds = matches!(purpose(&row)?, Purpose::Organization { .. });
     let mut violations = new.check();
@@ -38,11 +41,20 @@ pub async fn accept(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewMember) -> R
         return Err(Error::validation(violations));
     }
     let known = members::by_email(ctx.db.read(), &new.email).await?;
-    let hash = if known.is_some() {
-        session::prove(ctx, from, &new.email, &new.password, known.as_ref()).await?;
-        None
+    let (hash, doors) = if let Some(row) = &known {
+        let doors = password::prove(ctx, from.address, &new.email, &new.password, Some(row)).await?;
+        if factor::in_force(ctx.db.read(), MemberId(row.id)).await? {
+            let remedy = "you have an account with two-factor on: sign in first, then open the link again";
+            return Err(Error::wrong_state(remedy));
+        }
+        (None, doors.to_vec())
     } else {
-        Some(ctx.passwords.hash(&new.password, ctx.random.bytes()).await?)
+        let place = new.organization.as_deref().unwrap_or_default();
+        let violations = password::chosen("password", &new.password, &[&new.name, &new.email, place]);
+        if !violations.is_empty() {
+            return Err(Error::validation(violations));
+        }
+        (Some(ctx.passwords.hash(&new.password, ctx.random.bytes()).await?), Vec::new())
     };
     let (row, tokens) = ctx
         .db
@@ -50,16 +62,44 @@ pub async fn accept(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewMember) -> R
             // Both are asked again: another request may have been first.
             let link = open(ctx, tx, secret).await?;
             let purpose = purpose(&link)?;
+            attempt::forgive(tx, &doors).await?;
             let member = settle(ctx, tx, new, hash.as_deref(), purpose == Purpose::Operator).await?;
-            admit(ctx, tx, MemberId(member.id), &purpose, new.organization.as_deref()).await?;
+            let bring = Bring::named(new.organization.as_deref());
+            admit(ctx, tx, MemberId(member.id), &purpose, bring).await?;
             let spent = invitation::Model { used_at: Some(ctx.now()), ..link };
-            spent.into_active_model().reset_all().update(tx).await?;
-            let tokens = session::begin(ctx, tx, MemberId(member.id)).await?;
+            let spent = spent.into_active_model().reset_all().update(tx).await?;
+            told(ctx, tx, &spent, &purpose, &member).await?;
+            let tokens = session::begin(ctx, tx, MemberId(member.id), &from).await?;
             Ok((member, tokens))
         })
         .await?;
     tracing::info!(member.id = %row.id, invitation.purpose = row_purpose(&row), "an invitation was accepted");
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
+}
+
+/// Tells whoever made a link that somebody came by it.
+pub(super) async fn told(
+    ctx: &Ctx,
+    tx: &Tx,
+    link: &invitation::Model,
+    purpose: &Purpose,
+    who: &member::Model,
+) -> Result<(), Error> {
+    let Some(invited_by) = link.invited_by else { return Ok(()) };
+    let (consortium, organization) = match purpose {
+        Purpose::Operator => (None, None),
+        Purpose::Organization { consortium } | Purpose::Annotator { consortium } => (Some(consortium.0), None),
+        Purpose::Member { organization, .. } => (None, Some(organization.0)),
+    };
+    let notice = Notice::InvitationAccepted {
+        invitation: link.id,
+        invited_by,
+        consortium,
+        organization,
+        who: &who.name,
+        label: &link.label,
+    };
+    notification::tell(ctx, tx, notice).await
 }
 
 const fn row_purpose(row: &member::Model) -> &'static str {
@@ -94,23 +134,58 @@ async fn settle(
     }
 }
 
-/// Gives what the link promises.
-async fn admit(ctx: &Ctx, tx: &Tx, member: MemberId, purpose: &Purpose, name: Option<&str>) -> Result<(), Error> {
-    match purpose {
-        Purpose::Operator => Ok(()),
+/// Which organization comes with whoever accepts.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Bring<'a> {
+    /// None.
+    Nothing,
+    /// A new one of this name.
+    New(&'a str),
+    /// One that is there.
+    Existing(OrganizationId),
+}
+
+impl<'a> Bring<'a> {
+    fn named(name: Option<&'a str>) -> Self {
+        name.map_or(Self::Nothing, Self::New)
+    }
+}
+
+/// Gives what the link promises, and logs it where it holds.
+pub(super) async fn admit(
+    ctx: &Ctx,
+    tx: &Tx,
+    member: MemberId,
+    purpose: &Purpose,
+    bring: Bring<'_>,
+) -> Result<(), Error> {
+    let (what, place, subject) = match purpose {
+        Purpose::Operator => (What::MemberJoined, Place::Server, None),
         Purpose::Organization { consortium } => {
-            found(ctx, tx, member, *consortium, name.unwrap_or_default()).await.map(|_| ())
+            let organization = match bring {
+                Bring::Existing(id) => {
+                    consortium::join(ctx, tx, *consortium, id).await?;
+                    id
+                }
+                Bring::New(name) => found(ctx, tx, member, *consortium, name).await?,
+                Bring::Nothing => return Err(Error::internal("accepting a link", "it brings no organization")),
+            };
+            let subject = Some(("organization", organization.to_string()));
+            (What::OrganizationJoined, Place::Consortium(*consortium), subject)
         }
         Purpose::Annotator { consortium } => {
-            members::grant(tx, member, Scope::Consortium(*consortium), Role::Annotator).await
+            members::grant(tx, member, Scope::Consortium(*consortium), Role::Annotator).await?;
+            (What::MemberJoined, Place::Consortium(*consortium), None)
         }
         Purpose::Member { organization, roles } => {
             for role in roles {
                 members::grant(tx, member, Scope::Organization(*organization), *role).await?;
             }
-            Ok(())
+            (What::MemberJoined, Place::Organization(*organization), None)
         }
-    }
+    };
+    let subject = subject.or_else(|| Some(("member", member.to_string())));
+    audit_log::record(ctx, tx, Act { by: By::Member(member), what, place, subject, detail: json!({}) }).await
 }
 
 /// Makes an organization in a consortium, with `member` as its first.

@@ -2,6 +2,7 @@
 //! asked to approve it.
 
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use serde_json::json;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Job, NewJob, Purpose, State};
@@ -9,14 +10,17 @@ use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed};
 
+use super::lapse::ANSWER_WITHIN;
 use super::series::Planned;
-use super::{state, view};
+use super::{refused, state, view};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::approval::limit;
+use crate::service::audit_log::{Act, What, record};
 use crate::service::code::{to_json, word};
-use crate::service::entity::{job, participant};
-use crate::service::{dataset, ledger};
+use crate::service::entity::{draft, job, participant};
+use crate::service::{dataset, ledger, notification};
 
 /// Proposes a job to the owners of its datasets. One that needs nobody's approval is reserved and queued at once.
 ///
@@ -25,6 +29,17 @@ use crate::service::{dataset, ledger};
 /// would refuse.
 pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: NewJob) -> Result<Job, Error> {
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
+    submit(ctx, actor, consortium, new, None).await
+}
+
+/// Proposes a job that was a draft until now, or never was, for rules that have asked the policy already.
+pub(super) async fn submit(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    new: NewJob,
+    drafted: Option<&draft::Model>,
+) -> Result<Job, Error> {
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
     let violations = violations(&new, &datasets);
     if !violations.is_empty() {
@@ -36,15 +51,29 @@ pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: Ne
     if !refusals.is_empty() {
         let missing = refusals.iter().any(|refusal| refusal.limit <= 0.0);
         let code = if missing { Code::BudgetMissing } else { Code::BudgetExceeded };
-        return Err(Problem { refusals: refusals.clone(), ..Problem::new(code, state::in_words(&refusals)) }.into());
+        let told = refused::in_words(&refusals, &datasets);
+        return Err(Problem { refusals, ..Problem::new(code, told) }.into());
     }
     let row = ctx
         .db
         .write("propose job", async |tx| {
+            if let Some(drafted) = drafted {
+                super::draft::spend(tx, drafted).await?;
+            }
             let row = row.clone().into_active_model().insert(tx).await?;
             for part in &parts {
                 part.clone().into_active_model().insert(tx).await?;
             }
+            let act = Act {
+                by: actor.into(),
+                what: What::JobProposed,
+                place: Place::Consortium(consortium),
+                subject: Some(("job", row.id.to_string())),
+                detail: json!({ "kind": row.kind, "manifest": row.digest }),
+            };
+            record(ctx, tx, act).await?;
+            limit::apply(ctx, tx, &row).await?;
+            notification::job::proposed(ctx, tx, &row).await?;
             state::admit(ctx, tx, row).await
         })
         .await?;
@@ -113,6 +142,10 @@ fn rows(
         started_at: None,
         finished_at: None,
         asks: questions.is_some(),
+        answer_by: Some(ctx.now() + ANSWER_WITHIN),
+        not_after: manifest.limits.as_ref().map(|limits| limits.not_after),
+        paused_at: None,
+        paused_for: 0,
     };
     let parts = (0..)
         .zip(&manifest.participants)

@@ -4,17 +4,20 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _,
 };
-use undertone_api::budget::Refusal;
-use undertone_api::id::JobId;
+use time::Duration;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::log::LogEvent;
 use undertone_api::job::{Charge, Purpose, State, Step};
+use uuid::Uuid;
 
+use super::refused;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::{from_json, from_word, to_json, word};
-use crate::service::entity::{job, lease, participant};
+use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, Ask};
-use crate::service::{audit, round};
+use crate::service::{audit, dataset, job_log, notification};
 
 /// The job's row.
 pub(crate) async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
@@ -52,6 +55,14 @@ pub(crate) async fn step(
     let before = of(&row)?;
     let after = before.after(step).map_err(|_| Error::wrong_state(format!("the job is {}", before.label())))?;
     row.state = word(&after)?;
+    if step == Step::Pause {
+        row.paused_at = Some(ctx.now());
+    } else if let Some(since) = row.paused_at.take() {
+        // Nobody was at it in between, so no deadline ran.
+        let paused = ctx.now() - since;
+        row.paused_for += paused.whole_milliseconds() as i64;
+        put_off(tx, row.id, paused).await?;
+    }
     if step == Step::Start {
         row.started_at = row.started_at.or_else(|| Some(ctx.now()));
     }
@@ -60,10 +71,32 @@ pub(crate) async fn step(
         row.reason = reason.or(row.reason);
     }
     let row = row.into_active_model().reset_all().update(tx).await?;
+    if after != before {
+        job_log::note(ctx, tx, row.id, None, LogEvent::State { state: after }).await?;
+    }
+    if step == Step::Reserve {
+        notification::job::reserved(ctx, tx, &row).await?;
+    }
     if after.is_over() {
         settle_untouched(ctx, tx, &row).await?;
+        notification::job::ended(ctx, tx, &row, after).await?;
     }
     Ok(row)
+}
+
+/// Puts the deadlines of what is open off by `time`.
+async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
+    let open = round::Entity::find().filter(round::Column::JobId.eq(job)).filter(round::Column::ClosedAt.is_null());
+    for row in open.all(tx).await? {
+        let row = round::Model { deadline: row.deadline + time, ..row };
+        row.into_active_model().reset_all().update(tx).await?;
+    }
+    let open = asking::Entity::find().filter(asking::Column::JobId.eq(job)).filter(asking::Column::ClosedAt.is_null());
+    for row in open.all(tx).await? {
+        let row = asking::Model { deadline: row.deadline + time, ..row };
+        row.into_active_model().reset_all().update(tx).await?;
+    }
+    Ok(())
 }
 
 /// Reserves everything and queues the job once nobody's answer is awaited; a budget's no refuses it. Does nothing while an
@@ -78,7 +111,8 @@ pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Mo
     if refusals.is_empty() {
         return step(ctx, tx, row, Step::Reserve, None).await;
     }
-    let reason = in_words(&refusals);
+    let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
+    let reason = refused::in_words(&refusals, &datasets);
     let row = job::Model { refusals: to_json(&refusals)?, ..row };
     step(ctx, tx, row, Step::Refuse, Some(reason)).await
 }
@@ -98,21 +132,6 @@ pub(crate) fn asks(participants: &[participant::Model]) -> Result<Vec<Ask>, Erro
         }
     }
     Ok(asks)
-}
-
-/// Refusals as sentences.
-pub(crate) fn in_words(refusals: &[Refusal]) -> String {
-    let sentence = |refusal: &Refusal| {
-        if refusal.limit <= 0.0 {
-            return format!("`{}` has no budget for this privacy unit: its steward can set one", refusal.dataset_name);
-        }
-        let would_be = refusal.would_be.map_or_else(|| "infinity".to_owned(), |epsilon| format!("{epsilon:.4}"));
-        format!(
-            "`{}` would come to ε {would_be} of {} at δ {:e}: {:.4} is spent or reserved, {} such releases still fit",
-            refusal.dataset_name, refusal.limit, refusal.delta, refusal.spent, refusal.releases_that_fit
-        )
-    };
-    refusals.iter().map(sentence).collect::<Vec<_>>().join("; ")
 }
 
 /// Finishes a running job whose lead has reported and in which nobody is still at work. A participant that has fallen
@@ -143,7 +162,7 @@ pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
                     finish_if_done(ctx, tx, row).await
                 })
                 .await?;
-            round::clear(ctx, JobId(found.id)).await;
+            crate::service::round::clear(ctx, JobId(found.id)).await;
             ctx.wake().ring();
         }
     }

@@ -1,6 +1,10 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 #![expect(clippy::float_cmp, reason = "what was never charged is exactly 0")]
 
+mod draft;
+mod hold;
+mod lapse;
+
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{ArmResult, Report as DpSgdReport};
 use undertone_api::job::{Approval, Measurement, NewJob, ParticipantState, Refuse, Report, Spec, State};

@@ -10,12 +10,13 @@ use undertone_api::job::{Approval, Charge, Job, JobSummary, Participant, Partici
 use undertone_privacy::ledger::Balance;
 use uuid::Uuid;
 
-use super::state;
+use super::{hold, state};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{from_json, from_word, word};
 use crate::service::entity::{account, job, lease, participant};
 use crate::service::ledger::{self, account as accounts};
+use crate::service::stuck;
 
 pub(super) use live::progress;
 
@@ -36,13 +37,18 @@ pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
 
 /// A job in full.
 pub(super) async fn job(ctx: &Ctx, row: job::Model) -> Result<Job, Error> {
+    let holds = hold::of(ctx.db.read(), &row).await?;
+    let diagnoses = stuck::diagnose(ctx, &row).await?;
     Ok(Job {
+        diagnoses,
         summary: summary(&row)?,
         spec: from_json(&row.spec)?,
         participants: participants(ctx, &row).await?,
         refusals: from_json(&row.refusals)?,
         report: row.report.as_deref().map(from_json).transpose()?,
         manifest: row.digest,
+        answer_by: row.answer_by.filter(|_| row.state == "proposed"),
+        holds,
         reason: row.reason,
         started_at: row.started_at,
         finished_at: row.finished_at,

@@ -259,6 +259,10 @@ impl Client {
             started_at: None,
             finished_at: None,
             asks: false,
+            answer_by: None,
+            not_after: None,
+            paused_at: None,
+            paused_for: 0,
         })
     }
 

@@ -1,8 +1,9 @@
 //! A dataset's ledger, row by row, for those who may read it.
 
-use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
-use undertone_api::budget::Entry;
-use undertone_api::id::DatasetId;
+use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
+use time::OffsetDateTime;
+use undertone_api::budget::{Entry, EntryKind};
+use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
 
@@ -10,16 +11,43 @@ use super::account;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word};
+use crate::service::code::{from_json, from_word, word};
 use crate::service::dataset;
 use crate::service::entity::ledger_entry;
 
-/// The rows of all accounts of a dataset's lineage, the last first: each account's in the order of its chain, whatever the
+/// Which rows. Everything that is named must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Of this kind.
+    pub kind: Option<EntryKind>,
+    /// Caused by this job.
+    pub job: Option<JobId>,
+    /// Written at this moment or later.
+    pub since: Option<OffsetDateTime>,
+    /// Written before this moment.
+    pub until: Option<OffsetDateTime>,
+}
+
+/// The rows of all accounts of a dataset's lineage, the last first.
+///
+/// # Errors
+/// As [`search`].
+pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) -> Result<Page<Entry>, Error> {
+    search(ctx, actor, id, &Wanted::default(), page).await
+}
+
+/// The wanted rows of all accounts of a dataset's lineage, the last first: each account's in the order of its chain, whatever the
 /// clock said.
 ///
 /// # Errors
 /// 404 and 403 as usual, `validation_failed` for a cursor that is none.
-pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) -> Result<Page<Entry>, Error> {
+pub async fn search(
+    ctx: &Ctx,
+    actor: &Actor,
+    id: DatasetId,
+    wanted: &Wanted,
+    page: &PageQuery,
+) -> Result<Page<Entry>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::ReadLedger, Place::Organization(dataset.organization))?;
     let skip: u64 = match &page.cursor {
@@ -33,6 +61,7 @@ pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) 
     let size = u64::from(page.size());
     let mut rows = ledger_entry::Entity::find()
         .filter(ledger_entry::Column::AccountId.is_in(own.map(|account| account.id)))
+        .filter(condition(wanted)?)
         .order_by_desc(ledger_entry::Column::Sequence)
         .order_by_desc(ledger_entry::Column::AccountId)
         .offset(skip)
@@ -42,6 +71,15 @@ pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) 
     let next = (rows.len() as u64 > size).then(|| (skip + size).to_string());
     rows.truncate(size as usize);
     Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
+}
+
+fn condition(wanted: &Wanted) -> Result<Condition, Error> {
+    let kind = wanted.kind.map(|kind| word(&kind)).transpose()?;
+    Ok(Condition::all()
+        .add_option(kind.map(|kind| ledger_entry::Column::Kind.eq(kind)))
+        .add_option(wanted.job.map(|job| ledger_entry::Column::JobId.eq(job.0)))
+        .add_option(wanted.since.map(|since| ledger_entry::Column::At.gte(since)))
+        .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
 }
 
 fn shown(row: ledger_entry::Model) -> Result<Entry, Error> {

@@ -8,6 +8,8 @@ use undertone_api::job::State;
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 
+mod explorer;
+
 use super::{entries, rebuild};
 use crate::ctx::Ctx;
 use crate::service::approval;

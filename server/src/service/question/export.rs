@@ -11,9 +11,10 @@ use undertone_api::question::{Answer, Answered, ExportFormat, Exported, Question
 use uuid::Uuid;
 
 use super::{ROWS, answer_of, askable, close, list};
-use crate::auth::{Actor, Operation};
+use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{annotation, job, question};
 
 /// A file on its way out.
@@ -49,6 +50,14 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
         ExportFormat::Csv => ("csv", "text/csv; charset=utf-8"),
         ExportFormat::LabelStudio => ("json", "application/json"),
     };
+    let act = Act {
+        by: By::from(actor),
+        what: What::QuestionsExported,
+        place: Place::Consortium(row.consortium_id.into()),
+        subject: Some(("job", id.to_string())),
+        detail: json!({ "format": ending }),
+    };
+    audit_log::note(ctx, act).await?;
     let progress = Progress { ctx: ctx.clone(), row, questions, format, last: None, begun: false, ended: false };
     let body = stream::try_unfold(progress, async |mut progress| {
         if progress.ended {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 use undertone_api::id::JobId;
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Violation};
@@ -12,10 +12,11 @@ use undertone_api::question::{Answer, Imported, Questions};
 
 use super::answer::{self, Recorded, Who};
 use super::askable;
-use crate::auth::{Actor, Operation};
+use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::question;
 
 /// Most labels of one import.
@@ -37,7 +38,7 @@ struct Line {
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` with the lines that cannot be read, `too_large` for too many.
 pub async fn import(ctx: &Ctx, actor: &Actor, id: JobId, name: Option<&str>, text: &str) -> Result<Imported, Error> {
-    let (_, questions) = askable(ctx, actor, Operation::ImportAnswers, id).await?;
+    let (row, questions) = askable(ctx, actor, Operation::ImportAnswers, id).await?;
     let mut violations = Vec::new();
     if let Some(name) = name {
         check_name("name", name, &mut violations);
@@ -60,6 +61,14 @@ pub async fn import(ctx: &Ctx, actor: &Actor, id: JobId, name: Option<&str>, tex
         imported.too_late += counts.too_late;
         ctx.wake().ring();
     }
+    let act = Act {
+        by: By::from(actor),
+        what: What::AnswersImported,
+        place: Place::Consortium(row.consortium_id.into()),
+        subject: Some(("job", id.to_string())),
+        detail: json!({ "lines": lines.len(), "taken": imported.taken, "as_another": name.is_some() }),
+    };
+    audit_log::note(ctx, act).await?;
     Ok(imported)
 }
 

@@ -7,7 +7,7 @@ use sea_orm::{
     ColumnTrait as _, Condition, ConnectionTrait, EntityTrait as _, PaginatorTrait as _, QueryFilter as _,
     QueryOrder as _, QuerySelect as _, Select,
 };
-use undertone_api::id::{ConsortiumId, JobId, QuestionId};
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, QuestionId};
 use undertone_api::job::Participant;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
@@ -35,6 +35,8 @@ pub struct Wanted {
     pub state: Option<QuestionState>,
     /// Of this round only.
     pub round: Option<u32>,
+    /// Of this dataset's pool only.
+    pub dataset: Option<DatasetId>,
 }
 
 /// The jobs of a consortium that ask people, newest first, with how far each is.
@@ -128,6 +130,9 @@ pub async fn list(
         }
         if let Some(round) = wanted.round {
             query = query.filter(question::Column::Round.eq(i64::from(round)));
+        }
+        if let Some(dataset) = wanted.dataset {
+            query = query.filter(question::Column::DatasetId.eq(dataset.0));
         }
         if let Some(after) = after {
             let last = question::Entity::find_by_id(after.0).one(ctx.db.read()).await?;
@@ -229,7 +234,8 @@ async fn waiting(
         return Ok(Vec::new());
     }
     let job = JobId(row.id);
-    let here = stored(&pools(ctx.db.read(), job, questions).await?);
+    let mut here = stored(&pools(ctx.db.read(), job, questions).await?);
+    here.retain(|pool| wanted.dataset.is_none_or(|dataset| pool.dataset == dataset));
     let chosen = question::Entity::find().filter(question::Column::JobId.eq(row.id)).select_only();
     let chosen: Vec<Uuid> = chosen.column(question::Column::Id).into_tuple().all(ctx.db.read()).await?;
     let chosen: Vec<_> = chosen.into_iter().map(QuestionId).collect();

@@ -273,7 +273,8 @@ async fn all(ctx: &Ctx, job: JobId, questions: &Questions) -> Result<Pools, Erro
 
 /// When the pools are no longer waited for.
 pub(super) fn deadline(ctx: &Ctx, row: &job::Model, questions: &Questions) -> OffsetDateTime {
-    row.started_at.unwrap_or_else(|| ctx.now()) + Duration::seconds(i64::from(questions.deadline_seconds))
+    let began = row.started_at.unwrap_or_else(|| ctx.now()) + Duration::milliseconds(row.paused_for);
+    began + Duration::seconds(i64::from(questions.deadline_seconds))
 }
 
 /// Who has a pool to send still, in the order of the participants.

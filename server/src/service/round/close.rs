@@ -6,6 +6,7 @@ use sea_orm::{
 };
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::JobId;
+use undertone_api::job::log::LogEvent;
 use undertone_proto::vector::Form;
 
 use super::{find, object_error, open};
@@ -18,6 +19,7 @@ use crate::service::code::from_json;
 use crate::service::entity::{job, participant, round, submission};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
+use crate::service::job_log;
 
 /// One mean at a time in a process: it bounds what is read from the store at once, and whoever comes second to the same round
 /// finds it closed.
@@ -37,7 +39,8 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
     // Ends when the round is closed or not due; goes round again only when a submission came in between.
     loop {
         let row = state::row(ctx.db.read(), id).await?;
-        if state::of(&row)?.is_over() {
+        // Of a job that is over or paused no round closes.
+        if !state::of(&row)?.is_under_way() {
             return Ok(());
         }
         let planned: Vec<Planned> = from_json(&row.series)?;
@@ -80,6 +83,9 @@ async fn due(
     number: u32,
 ) -> Result<Option<Due>, Error> {
     let series = &planned.series;
+    if !state::of(row)?.is_under_way() {
+        return Ok(None);
+    }
     let Some(open) = find(connection, row, &series.name, number).await?.filter(|open| open.closed_at.is_none()) else {
         return Ok(None);
     };
@@ -142,6 +148,15 @@ async fn close(
     if number < series.rounds {
         open(ctx, tx, &row, planned, number + 1).await?;
     }
+    let all: Vec<Planned> = from_json(&row.series)?;
+    let place = all.iter().position(|other| other.series.name == series.name).unwrap_or_default();
+    let event = LogEvent::Closed {
+        series: place as u32,
+        round: number,
+        contributors: due.parts.len() as u32,
+        of: series.weights.len() as u32,
+    };
+    job_log::note(ctx, tx, row.id, None, event).await?;
     let rounds_done = row.rounds_done + 1;
     let row = job::Model { rounds_done, ..row }.into_active_model().reset_all().update(tx).await?;
     state::finish_if_done(ctx, tx, row).await?;

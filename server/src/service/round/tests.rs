@@ -47,19 +47,28 @@ on_both! {
             };
             assert_eq!(kept(), [1, 1]);
             assert_eq!(world.average(2, &leases[2], 1).await, Some(vec![5.0]), "who is at work still fetches");
+            let gave_up = Outcome::GaveUp("the lead has lost its data".to_owned());
             if cancelled {
                 job::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
             } else {
-                let gave_up = Outcome::GaveUp("the lead has lost its data".to_owned());
                 finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
             }
             assert_eq!(kept(), [0, 0]);
+            // Whoever was at work comes to its end; until then it is this job that it is offered, not the next one.
+            for (site, lease) in leases.iter().enumerate() {
+                finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
+            }
+            let account = world.account(1).await;
+            assert_eq!(account.committed, account.spent, "nothing stays reserved");
         }
     }
 
     async fn what_a_server_that_died_left_of_a_job_goes_at_the_next_start(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let (over, running) = (world.queued(2).await, world.queued(2).await);
+        let over = world.queued(2).await;
+        // Work is offered in the order in which jobs were proposed: not both in one millisecond.
+        app.clock.advance(Duration::seconds(1));
+        let running = world.queued(2).await;
         let lease = world.lease(1).await;
         world.submit(&over, 1, &lease, 1, &[1.0]).await.unwrap();
         job::cancel(&app.ctx, &world.sites[0].steward, over.summary.id).await.unwrap();

@@ -1,8 +1,11 @@
 use time::Duration;
+use undertone_api::account::SecondStep;
 use undertone_api::problem::Code;
 use undertone_api::session::{Refresh, SignIn};
 
-use super::{Renewed, authenticate, refresh, sign_in, sign_out};
+use super::{Entered, Renewed, authenticate, finish, refresh, sign_in, sign_out};
+use crate::auth::Origin;
+use crate::service::sessions;
 use crate::testing::{HERE, PASSWORD, on_both};
 
 fn credentials(email: &str, password: &str) -> SignIn {
@@ -12,7 +15,8 @@ fn credentials(email: &str, password: &str) -> SignIn {
 on_both! {
     async fn a_member_signs_in_with_the_email_in_any_case(app: &TestApp) {
         let known = app.operator().await.session.member;
-        let session = sign_in(&app.ctx, HERE, &credentials(" Operator@Example.ORG", PASSWORD)).await.expect("right");
+        let right = credentials(" Operator@Example.ORG", PASSWORD);
+        let Ok(Entered::Whole(session)) = sign_in(&app.ctx, HERE, &right).await else { panic!("right") };
         assert_eq!(session.member, known);
         let actor = authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
         assert_eq!(actor.member, known);
@@ -87,5 +91,79 @@ on_both! {
             let refresh_token = Refresh { refresh_token: token.to_owned() }.refresh_token;
             assert_eq!(refresh(&app.ctx, &refresh_token).await.expect_err(token).code(), Code::Unauthenticated);
         }
+    }
+
+    async fn with_a_second_factor_the_password_opens_half_a_session_that_nothing_takes(app: &TestApp) {
+        let person = app.operator().await;
+        let device = app.two_factor(&person).await;
+        app.clock.advance(Duration::minutes(1));
+        let half = app.half("operator@example.org").await;
+        for token in [half.half_token.as_str(), &format!("{}.x", half.half_token)] {
+            assert_eq!(authenticate(&app.ctx, token).await.expect_err("half").code(), Code::Unauthenticated);
+            assert_eq!(refresh(&app.ctx, token).await.expect_err("half").code(), Code::Unauthenticated);
+        }
+        let step = SecondStep { half_token: half.half_token, code: device.code(app) };
+        let session = finish(&app.ctx, HERE, &step).await.expect("the code is right");
+        authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
+        let again = finish(&app.ctx, HERE, &step).await;
+        assert_eq!(again.expect_err("a half session works once").code(), Code::Unauthenticated);
+    }
+
+    async fn half_a_session_is_over_after_five_minutes(app: &TestApp) {
+        let person = app.operator().await;
+        let device = app.two_factor(&person).await;
+        let half = app.half("operator@example.org").await;
+        app.clock.advance(Duration::minutes(5));
+        let step = SecondStep { half_token: half.half_token, code: device.code(app) };
+        assert_eq!(finish(&app.ctx, HERE, &step).await.expect_err("over").code(), Code::Unauthenticated);
+    }
+
+    async fn a_code_that_was_used_works_in_no_other_sign_in(app: &TestApp) {
+        let person = app.operator().await;
+        let device = app.two_factor(&person).await;
+        app.clock.advance(Duration::minutes(1));
+        let code = device.code(app);
+        let (first, second) = (app.half("operator@example.org").await, app.half("operator@example.org").await);
+        let step = |half_token| SecondStep { half_token, code: code.clone() };
+        finish(&app.ctx, HERE, &step(first.half_token)).await.expect("right");
+        let refused = finish(&app.ctx, HERE, &step(second.half_token)).await;
+        assert_eq!(refused.expect_err("used").code(), Code::WrongCode);
+    }
+
+    async fn a_recovery_code_lets_one_in_once_however_it_is_typed(app: &TestApp) {
+        let person = app.operator().await;
+        let device = app.two_factor(&person).await;
+        let typed = device.codes[3].to_lowercase().replace('-', " ");
+        let step = SecondStep { half_token: app.half("operator@example.org").await.half_token, code: typed };
+        finish(&app.ctx, HERE, &step).await.expect("right");
+        let step = SecondStep { half_token: app.half("operator@example.org").await.half_token, ..step };
+        assert_eq!(finish(&app.ctx, HERE, &step).await.expect_err("used").code(), Code::WrongCode);
+    }
+
+    async fn guessing_codes_closes_the_door_even_to_the_right_one(app: &TestApp) {
+        let person = app.operator().await;
+        let device = app.two_factor(&person).await;
+        app.clock.advance(Duration::minutes(1));
+        let wrong = if device.code(app) == "000000" { "111111" } else { "000000" };
+        for _ in 0..5 {
+            let step = SecondStep { half_token: app.half("operator@example.org").await.half_token, code: wrong.to_owned() };
+            assert_eq!(finish(&app.ctx, HERE, &step).await.expect_err("wrong").code(), Code::WrongCode);
+        }
+        let right = || async { SecondStep { half_token: app.half("operator@example.org").await.half_token, code: device.code(app) } };
+        let closed = finish(&app.ctx, HERE, &right().await).await.expect_err("closed").into_problem();
+        assert_eq!((closed.code, closed.retry_after), (Code::RateLimited, Some(900)));
+        app.clock.advance(Duration::minutes(15));
+        finish(&app.ctx, HERE, &right().await).await.expect("open again");
+    }
+
+    async fn a_session_tells_from_where_it_began_coarsely(app: &TestApp) {
+        let person = app.operator().await;
+        let from = Origin::new([192, 0, 2, 7].into(), "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0");
+        sign_in(&app.ctx, from, &credentials("operator@example.org", PASSWORD)).await.expect("right");
+        let listed = sessions::list(&app.ctx, &person.actor(app).await).await.expect("listed");
+        let shown: Vec<_> = listed.iter().map(|one| (one.agent.as_str(), one.address.as_str(), one.current)).collect();
+        assert_eq!(shown.len(), 2);
+        assert!(shown.contains(&("Firefox on Linux", "192.0.2.0/24", false)), "{shown:?}");
+        assert!(shown.contains(&("another program", "127.0.0.0/24", true)), "{shown:?}");
     }
 }

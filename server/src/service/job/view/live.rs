@@ -12,6 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{job, measurement, participant, round, submission, worker};
+use crate::service::job::hold;
 use crate::service::job::series::Planned;
 use crate::service::question;
 
@@ -128,6 +129,7 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[Participant], rounds: &[Round
             missing if missing.is_empty() => "waits for its workers to begin".to_owned(),
             missing => format!("waits for the worker of {}: not connected", missing.join(", ")),
         },
+        State::Paused => hold::in_words(ctx.db.read(), row).await?,
         State::Running => match rounds.iter().find(|round| round.closed_at.is_none()) {
             Some(open) => {
                 let part = |submission: &Submission| parts.iter().find(|part| part.dataset == submission.dataset);

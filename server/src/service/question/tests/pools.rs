@@ -174,7 +174,7 @@ on_both! {
             let (mut texts, mut cursor) = (Vec::new(), None);
             loop {
                 let page = PageQuery { cursor, limit: Some(1) };
-                let wanted = Wanted { state, round };
+                let wanted = Wanted { state, round, dataset: None };
                 let page = question::list(&app.ctx, reader, poll.job.summary.id, &wanted, &page).await.unwrap();
                 texts.extend(page.items.into_iter().map(|question| question.text));
                 cursor = page.next;

@@ -1,0 +1,133 @@
+//! The mathematics of a second factor: one-time codes by time (RFC 6238 with SHA-1, 6 digits and 30 seconds, which every
+//! authenticator reads), and the seal under which its secret is stored. Whose it is and what was used is the service's.
+
+use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use totp_rs::{Builder, Secret, Totp};
+use undertone_api::id::MemberId;
+
+use crate::error::Error;
+use crate::keys::FactorKey;
+
+/// Bytes of a secret: the length that RFC 4226 recommends.
+pub const SECRET: usize = 20;
+/// Bytes of the seal's nonce: long enough to be drawn at random.
+pub const NONCE: usize = 24;
+
+/// The secret as it is stored: a hex text that only this server reads, and only for this member.
+///
+/// # Errors
+/// [`Error::Internal`] when it cannot be sealed.
+pub fn seal(key: &FactorKey, member: MemberId, secret: &[u8; SECRET], nonce: [u8; NONCE]) -> Result<String, Error> {
+    let payload = Payload { msg: secret, aad: member.0.as_bytes() };
+    let sealed = cipher(key)
+        .encrypt(&XNonce::from(nonce), payload)
+        .map_err(|_| Error::internal("sealing a second factor", "the cipher refused"))?;
+    Ok(hex::encode([nonce.as_slice(), &sealed].concat()))
+}
+
+/// The secret that was sealed.
+///
+/// # Errors
+/// [`Error::Internal`] when it was sealed by another key, for another member, or was changed.
+pub fn unseal(key: &FactorKey, member: MemberId, sealed: &str) -> Result<[u8; SECRET], Error> {
+    let broken = || Error::internal("opening a second factor", "it was sealed by another `factor.key`, or changed");
+    let bytes = hex::decode(sealed).map_err(|_| broken())?;
+    let (nonce, text) = bytes.split_first_chunk::<NONCE>().ok_or_else(broken)?;
+    let payload = Payload { msg: text, aad: member.0.as_bytes() };
+    let secret = cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| broken())?;
+    secret.try_into().map_err(|_| broken())
+}
+
+/// The step of 30 seconds, the one of `now`, the one before or the one after, of which this is the code.
+///
+/// # Errors
+/// [`Error::Internal`] when the secret is none.
+pub fn step_of(secret: &[u8; SECRET], code: &str, now: i64) -> Result<Option<i64>, Error> {
+    Ok(totp(secret)?.check(code, now.max(0) as u64).map(|step| step as i64))
+}
+
+/// Bytes as text for people to type: base 32 (RFC 4648) without padding.
+pub fn base32(bytes: &[u8]) -> String {
+    Secret::new(bytes.into()).to_base32()
+}
+
+/// The address that authenticators read from a picture.
+pub fn uri(secret: &[u8; SECRET], email: &str, host: &str) -> String {
+    let (issuer, account) = (encoded(&format!("Undertone {host}")), encoded(email));
+    format!("otpauth://totp/{issuer}:{account}?secret={}&issuer={issuer}", base32(secret))
+}
+
+fn totp(secret: &[u8; SECRET]) -> Result<Totp, Error> {
+    Builder::new()
+        .with_secret(Secret::new_stack(*secret))
+        .build()
+        .map_err(|error| Error::internal("reading a second factor", error.to_string()))
+}
+
+fn cipher(key: &FactorKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&Key::from(key.0))
+}
+
+/// Percent-encoded, but for what RFC 3986 leaves as it is.
+fn encoded(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
+    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::id::MemberId;
+    use uuid::Uuid;
+
+    use super::{base32, seal, step_of, unseal, uri};
+    use crate::keys::FactorKey;
+
+    const SECRET: &[u8; 20] = b"12345678901234567890";
+
+    /// RFC 6238, appendix B, cut to six digits.
+    #[test]
+    fn codes_are_those_of_the_standard() {
+        for (at, code) in
+            [(59, "287082"), (1_111_111_109, "081804"), (1_234_567_890, "005924"), (2_000_000_000, "279037")]
+        {
+            assert_eq!(step_of(SECRET, code, at).expect("a secret"), Some(at / 30));
+        }
+    }
+
+    #[test]
+    fn a_code_holds_one_step_early_or_late_and_no_further() {
+        for (at, holds) in
+            [(0, false), (30, true), (59, true), (60, true), (89, true), (90, true), (119, true), (120, false)]
+        {
+            // The code of step 2.
+            let found = step_of(SECRET, "359152", at).expect("a secret");
+            assert_eq!(found, holds.then_some(2), "at {at}");
+        }
+        for wrong in ["", "35915", "3591520", "abcdef", "３５９１５２"] {
+            assert_eq!(step_of(SECRET, wrong, 60).expect("a secret"), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_sealed_secret_opens_for_its_member_and_key_only() {
+        let (key, member) = (FactorKey([1; 32]), MemberId(Uuid::from_u128(1)));
+        let sealed = seal(&key, member, SECRET, [7; 24]).expect("sealed");
+        assert!(!sealed.contains(&hex::encode(SECRET)));
+        assert_eq!(&unseal(&key, member, &sealed).expect("opened"), SECRET);
+        assert!(unseal(&FactorKey([2; 32]), member, &sealed).is_err());
+        assert!(unseal(&key, MemberId(Uuid::from_u128(2)), &sealed).is_err());
+        assert!(unseal(&key, member, &sealed[2..]).is_err() && unseal(&key, member, "").is_err());
+    }
+
+    #[test]
+    fn an_authenticator_can_read_the_address() {
+        let address = uri(SECRET, "a b@example.org", "undertone.example.org:8420");
+        assert_eq!(
+            address,
+            "otpauth://totp/Undertone%20undertone.example.org%3A8420:a%20b@example.org\
+             ?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Undertone%20undertone.example.org%3A8420"
+        );
+        assert_eq!(base32(SECRET).len(), 32);
+    }
+}

@@ -1,0 +1,309 @@
+//! Signing in at a provider by OpenID Connect: the authorization code flow with PKCE, state and nonce. Here is what is said
+//! to the provider and what is believed of its answers; who the person is to us is decided in `service::oidc`.
+//!
+//! An [`Attempt`] holds what must come back the same. It travels sealed in a cookie of the browser that began (see
+//! `rest::oidc`), so that it holds at every replica and nobody can finish what somebody else began.
+
+mod http;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreIdToken, CoreIdTokenClaims, CoreIdTokenVerifier,
+    CoreJwsSigningAlgorithm as Alg, CoreProviderMetadata, CoreUserInfoClaims,
+};
+use openidconnect::{
+    AccessToken, AccessTokenHash, AuthorizationCode, ClientId, ClientSecret, CsrfToken, IssuerUrl, Nonce,
+    OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
+    TokenResponse as _,
+};
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+use time::{Duration, OffsetDateTime};
+use tokio::sync::RwLock;
+
+use crate::config::OidcConfig;
+use crate::ctx::Ctx;
+
+/// How long what the provider says about itself, its keys above all, is believed.
+const BELIEVED: Duration = Duration::hours(1);
+/// How soon it may be asked again when a signature is by a key that is not known.
+const AGAIN: Duration = Duration::minutes(1);
+/// What tokens may be signed with: nothing that needs a shared secret, and never nothing.
+const ALGORITHMS: [Alg; 9] = [
+    Alg::RsaSsaPkcs1V15Sha256,
+    Alg::RsaSsaPkcs1V15Sha384,
+    Alg::RsaSsaPkcs1V15Sha512,
+    Alg::RsaSsaPssSha256,
+    Alg::RsaSsaPssSha384,
+    Alg::RsaSsaPssSha512,
+    Alg::EcdsaP256Sha256,
+    Alg::EcdsaP384Sha384,
+    Alg::EdDsa,
+];
+
+/// A provider of sign-ins.
+pub struct Provider {
+    config: OidcConfig,
+    issuer: IssuerUrl,
+    http: reqwest::Client,
+    known: RwLock<Option<Known>>,
+}
+
+/// What the provider says about itself, and when it did.
+#[derive(Clone)]
+struct Known {
+    metadata: Arc<CoreProviderMetadata>,
+    at: OffsetDateTime,
+}
+
+/// What must come back the same.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Attempt {
+    state: String,
+    nonce: String,
+    verifier: String,
+}
+
+/// Who somebody is to the provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The provider.
+    pub issuer: String,
+    /// The person's lasting name there.
+    pub subject: String,
+    /// Their e-mail, when the provider has made sure that it is theirs.
+    pub email: Option<String>,
+    /// What they are called.
+    pub name: Option<String>,
+}
+
+/// Why nobody was recognized.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// The provider cannot be used as it is configured.
+    #[error("the provider cannot be used: {0}")]
+    Configuration(String),
+    /// The provider does not answer, or not as it should.
+    #[error("the provider does not answer as it should: {0}")]
+    Unreachable(String),
+    /// What came back is not what was begun.
+    #[error("the answer belongs to another attempt")]
+    Attempt,
+    /// The provider does not take the code: it was used, is over, or is not ours.
+    #[error("the provider does not take the code: {0}")]
+    Code(String),
+    /// What the provider says about the person does not hold.
+    #[error("the identity does not hold: {0}")]
+    Identity(String),
+}
+
+impl Provider {
+    /// The provider that is configured, if one is. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// [`ProviderError::Configuration`] when its address is none, or there can be no client.
+    pub fn of(config: &OidcConfig) -> Result<Option<Self>, ProviderError> {
+        let Some(issuer) = &config.issuer else { return Ok(None) };
+        let issuer = IssuerUrl::new(issuer.clone())
+            .map_err(|error| ProviderError::Configuration(format!("oidc.issuer is no address: {error}")))?;
+        let http = http::client().map_err(|error| ProviderError::Configuration(error.to_string()))?;
+        Ok(Some(Self { config: config.clone(), issuer, http, known: RwLock::new(None) }))
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Whether somebody whom nobody invited may become a member, without any role.
+    pub const fn allows_signup(&self) -> bool {
+        self.config.allow_signup
+    }
+
+    /// Begins: where the browser is to go, and what must come back the same.
+    ///
+    /// # Errors
+    /// [`ProviderError::Unreachable`] when the provider does not say where that is.
+    pub async fn begin(&self, ctx: &Ctx) -> Result<(String, Attempt), ProviderError> {
+        let attempt = Attempt { state: ctx.random.secret(), nonce: ctx.random.secret(), verifier: ctx.random.secret() };
+        let metadata = self.known(ctx, BELIEVED).await?;
+        let client = CoreClient::from_provider_metadata((*metadata).clone(), self.id(), self.secret())
+            .set_redirect_uri(redirect(ctx)?);
+        let verifier = PkceCodeVerifier::new(attempt.verifier.clone());
+        let (state, nonce) = (CsrfToken::new(attempt.state.clone()), Nonce::new(attempt.nonce.clone()));
+        let mut request = client
+            .authorize_url(CoreAuthenticationFlow::AuthorizationCode, move || state, move || nonce)
+            .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier));
+        // `openid` is asked for by itself.
+        for scope in self.config.scopes.split_whitespace().filter(|scope| *scope != "openid") {
+            request = request.add_scope(Scope::new(scope.to_owned()));
+        }
+        Ok((request.url().0.to_string(), attempt))
+    }
+
+    /// Ends: who the person is, by the code and the state that their browser brought back.
+    ///
+    /// # Errors
+    /// [`ProviderError`].
+    pub async fn finish(
+        &self,
+        ctx: &Ctx,
+        attempt: &Attempt,
+        state: &str,
+        code: &str,
+        issuer: Option<&str>,
+    ) -> Result<Identity, ProviderError> {
+        let same: bool = attempt.state.as_bytes().ct_eq(state.as_bytes()).into();
+        if !same || issuer.is_some_and(|issuer| issuer != self.issuer.as_str()) {
+            return Err(ProviderError::Attempt);
+        }
+        let metadata = self.known(ctx, BELIEVED).await?;
+        let client = CoreClient::from_provider_metadata((*metadata).clone(), self.id(), self.secret())
+            .set_redirect_uri(redirect(ctx)?);
+        let ask = |request| http::ask(self.http.clone(), request);
+        let tokens = client
+            .exchange_code(AuthorizationCode::new(code.to_owned()))
+            .map_err(|error| ProviderError::Unreachable(error.to_string()))?
+            .set_pkce_verifier(PkceCodeVerifier::new(attempt.verifier.clone()))
+            .request_async(&ask)
+            .await
+            .map_err(|error| match error {
+                RequestTokenError::ServerResponse(said) => ProviderError::Code(said.error().to_string()),
+                other => ProviderError::Unreachable(other.to_string()),
+            })?;
+        let id_token = tokens.id_token().ok_or_else(|| ProviderError::Identity("there is no ID token".to_owned()))?;
+        let claims = self.believed(ctx, id_token, attempt, tokens.access_token()).await?;
+        let about = match client.user_info(tokens.access_token().clone(), Some(claims.subject().clone())) {
+            // Where it has such an address, a provider may tell name and e-mail there only.
+            Ok(request) if claims.email().is_none() => {
+                let about: Result<CoreUserInfoClaims, _> = request.request_async(&ask).await;
+                Some(about.map_err(|error| ProviderError::Identity(error.to_string()))?)
+            }
+            _ => None,
+        };
+        Ok(self.identity(&claims, about.as_ref()))
+    }
+
+    /// What an ID token says, when all of it holds: signature, issuer, audience, time, nonce, and the access token it is for.
+    async fn believed(
+        &self,
+        ctx: &Ctx,
+        token: &CoreIdToken,
+        attempt: &Attempt,
+        access: &AccessToken,
+    ) -> Result<CoreIdTokenClaims, ProviderError> {
+        let metadata = self.known(ctx, BELIEVED).await?;
+        let first = self.checked(ctx, &metadata, token, attempt, access);
+        match first {
+            // The provider may sign with a key it has made since.
+            Err(ProviderError::Identity(_)) => {
+                let metadata = self.known(ctx, AGAIN).await?;
+                self.checked(ctx, &metadata, token, attempt, access)
+            }
+            settled => settled,
+        }
+    }
+
+    fn checked(
+        &self,
+        ctx: &Ctx,
+        metadata: &CoreProviderMetadata,
+        token: &CoreIdToken,
+        attempt: &Attempt,
+        access: &AccessToken,
+    ) -> Result<CoreIdTokenClaims, ProviderError> {
+        let wrong = |error: &dyn std::error::Error| ProviderError::Identity(error.to_string());
+        let (issuer, keys) = (self.issuer.clone(), metadata.jwks().clone());
+        let verifier = match self.secret() {
+            Some(secret) => CoreIdTokenVerifier::new_confidential_client(self.id(), secret, issuer, keys),
+            None => CoreIdTokenVerifier::new_public_client(self.id(), issuer, keys),
+        };
+        let clock = ctx.clock.clone();
+        let verifier = verifier.set_allowed_algs(ALGORITHMS).set_time_fn(move || moment(clock.now()));
+        let nonce = Nonce::new(attempt.nonce.clone());
+        let claims = token.claims(&verifier, &nonce).map_err(|error| wrong(&error))?;
+        if let Some(expected) = claims.access_token_hash() {
+            let algorithm = token.signing_alg().map_err(|error| wrong(&error))?;
+            let key = token.signing_key(&verifier).map_err(|error| wrong(&error))?;
+            let found = AccessTokenHash::from_token(access, algorithm, key).map_err(|error| wrong(&error))?;
+            if found != *expected {
+                return Err(ProviderError::Identity("the access token is another's".to_owned()));
+            }
+        }
+        Ok(claims.clone())
+    }
+
+    fn identity(&self, claims: &CoreIdTokenClaims, about: Option<&CoreUserInfoClaims>) -> Identity {
+        let (mut email, mut verified) = (claims.email().cloned(), claims.email_verified());
+        let mut name = claims.name().and_then(|name| name.get(None)).map(|name| name.as_str().to_owned());
+        if let Some(about) = about {
+            (email, verified) = (about.email().cloned(), about.email_verified());
+            name = name.or_else(|| about.name().and_then(|name| name.get(None)).map(|name| name.as_str().to_owned()));
+        }
+        Identity {
+            issuer: self.issuer.as_str().to_owned(),
+            subject: claims.subject().as_str().to_owned(),
+            email: email.filter(|_| verified == Some(true)).map(|email| email.as_str().to_owned()),
+            name,
+        }
+    }
+
+    /// What the provider says about itself, not older than `believed`.
+    async fn known(&self, ctx: &Ctx, believed: Duration) -> Result<Arc<CoreProviderMetadata>, ProviderError> {
+        let now = ctx.now();
+        let fresh = |known: &Known| now - known.at < believed;
+        if let Some(known) = self.known.read().await.as_ref().filter(|known| fresh(known)) {
+            return Ok(Arc::clone(&known.metadata));
+        }
+        let mut place = self.known.write().await;
+        // Somebody else may have asked meanwhile.
+        if let Some(known) = place.as_ref().filter(|known| fresh(known)) {
+            return Ok(Arc::clone(&known.metadata));
+        }
+        let ask = |request| http::ask(self.http.clone(), request);
+        let metadata = CoreProviderMetadata::discover_async(self.issuer.clone(), &ask)
+            .await
+            .map_err(|error| ProviderError::Unreachable(chain(&error)))?;
+        let metadata = Arc::new(metadata);
+        *place = Some(Known { metadata: Arc::clone(&metadata), at: now });
+        Ok(metadata)
+    }
+
+    fn id(&self) -> ClientId {
+        ClientId::new(self.config.client_id.clone())
+    }
+
+    fn secret(&self) -> Option<ClientSecret> {
+        self.config.client_secret.clone().map(ClientSecret::new)
+    }
+}
+
+/// Where the provider sends browsers back to: `/oidc/callback` of the public address.
+pub(crate) fn callback(ctx: &Ctx) -> String {
+    format!("{}/oidc/callback", ctx.addresses.http)
+}
+
+fn redirect(ctx: &Ctx) -> Result<RedirectUrl, ProviderError> {
+    RedirectUrl::new(callback(ctx))
+        .map_err(|error| ProviderError::Configuration(format!("public_url is no address: {error}")))
+}
+
+/// A moment as the library has it.
+fn moment(at: OffsetDateTime) -> DateTime<Utc> {
+    DateTime::from_timestamp(at.unix_timestamp(), at.nanosecond()).unwrap_or_default()
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

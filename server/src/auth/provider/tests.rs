@@ -1,0 +1,123 @@
+use time::{Duration, OffsetDateTime};
+
+use super::{Attempt, Provider, ProviderError};
+use crate::config::OidcConfig;
+use crate::ctx::{Clock, Ctx};
+use crate::testing::TestApp;
+use crate::testing::provider::{HOME, RealProvider, value};
+
+/// A server beside a real provider, whose clock shows the time.
+async fn beside() -> Option<(TestApp, RealProvider, Provider)> {
+    let real = RealProvider::start().await?;
+    let app = TestApp::sqlite_with(|config| config.public_url = Some(HOME.to_owned())).await;
+    app.clock.advance(Clock::system().now() - app.clock.now());
+    let provider = Provider::of(&real.config).expect("usable").expect("configured");
+    Some((app, real, provider))
+}
+
+async fn finish(
+    provider: &Provider,
+    ctx: &Ctx,
+    attempt: &Attempt,
+    at: &url::Url,
+) -> Result<super::Identity, ProviderError> {
+    let issuer = value(at, "iss");
+    provider.finish(ctx, attempt, &value(at, "state"), &value(at, "code"), Some(&issuer)).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_is_recognized_by_what_the_provider_has_signed() {
+    let Some((app, real, provider)) = beside().await else { return };
+    let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
+    for asked in ["code_challenge_method=S256", "response_type=code", "nonce=", "state=", "scope=openid+email+profile"]
+    {
+        assert!(address.contains(asked), "{asked}: {address}");
+    }
+    assert!(!address.contains(&attempt.verifier), "the verifier stays with us");
+    let back = real.sign_in(&address, "ada").await;
+    let who = finish(&provider, &app.ctx, &attempt, &back).await.expect("believed");
+    assert_eq!((who.subject.as_str(), who.email.as_deref()), ("ada", Some("ada@example.org")));
+    assert_eq!(Some(who.issuer), real.config.issuer);
+    assert_eq!(who.name.as_deref(), Some("ada of the provider"));
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_code_works_once() {
+    let Some((app, real, provider)) = beside().await else { return };
+    let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
+    let back = real.sign_in(&address, "ada").await;
+    finish(&provider, &app.ctx, &attempt, &back).await.expect("the first time");
+    let again = finish(&provider, &app.ctx, &attempt, &back).await;
+    assert!(matches!(&again, Err(ProviderError::Code(why)) if why.contains("invalid_grant")), "{again:?}");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_back_must_be_what_was_begun() {
+    let Some((app, real, provider)) = beside().await else { return };
+    let (ctx, begin) = (&app.ctx, async || provider.begin(&app.ctx).await.expect("the provider answers"));
+    // Another state, and another provider's answer: nothing is asked at all.
+    let (address, attempt) = begin().await;
+    let back = real.sign_in(&address, "ada").await;
+    let (state, code) = (value(&back, "state"), value(&back, "code"));
+    let other = provider.finish(ctx, &attempt, &"0".repeat(64), &code, None).await;
+    assert!(matches!(other, Err(ProviderError::Attempt)), "{other:?}");
+    let elsewhere = provider.finish(ctx, &attempt, &state, &code, Some("https://evil.example")).await;
+    assert!(matches!(elsewhere, Err(ProviderError::Attempt)), "{elsewhere:?}");
+    // The same state with another nonce: somebody put a foreign token in.
+    let (address, attempt) = begin().await;
+    let back = real.sign_in(&address, "ada").await;
+    let bent = Attempt { nonce: "0".repeat(64), ..attempt };
+    let nonce = finish(&provider, ctx, &bent, &back).await;
+    assert!(matches!(&nonce, Err(ProviderError::Identity(why)) if why.contains("nonce")), "{nonce:?}");
+    // Another verifier: somebody has stolen the code.
+    let (address, attempt) = begin().await;
+    let back = real.sign_in(&address, "ada").await;
+    let bent = Attempt { verifier: "0".repeat(64), ..attempt };
+    let verifier = finish(&provider, ctx, &bent, &back).await;
+    assert!(matches!(verifier, Err(ProviderError::Code(_))), "{verifier:?}");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_is_over_is_not_believed() {
+    let Some((app, real, provider)) = beside().await else { return };
+    let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
+    let back = real.sign_in(&address, "ada").await;
+    app.clock.advance(Duration::hours(2));
+    let late = finish(&provider, &app.ctx, &attempt, &back).await;
+    assert!(matches!(&late, Err(ProviderError::Identity(why)) if why.contains("xpired")), "{late:?}");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_e_mail_that_nobody_has_verified_is_none() {
+    let Some((app, real, provider)) = beside().await else { return };
+    let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
+    let back = real.sign_in(&address, "unverified-ada").await;
+    let who = finish(&provider, &app.ctx, &attempt, &back).await.expect("an identity all the same");
+    assert_eq!((who.subject.as_str(), who.email), ("unverified-ada", None));
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_is_not_there_is_a_failure_and_no_identity() {
+    let app = TestApp::sqlite().await;
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let config = OidcConfig {
+        issuer: Some(format!("http://127.0.0.1:{port}")),
+        client_id: "undertone".to_owned(),
+        ..OidcConfig::default()
+    };
+    let provider = Provider::of(&config).expect("usable").expect("configured");
+    assert!(matches!(provider.begin(&app.ctx).await, Err(ProviderError::Unreachable(_))));
+    app.close().await;
+}
+
+#[test]
+fn the_library_is_told_the_same_moment() {
+    let at = OffsetDateTime::UNIX_EPOCH + Duration::new(1_795_000_000, 123_456_000);
+    assert_eq!(super::moment(at).timestamp_micros(), at.unix_timestamp() * 1_000_000 + 123_456);
+}

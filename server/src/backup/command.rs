@@ -1,0 +1,90 @@
+//! The command line: `undertone-server backup` and `undertone-server restore`.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use age::secrecy::SecretString;
+use clap::Args;
+
+use super::{BackupError, SHORTEST_PASSPHRASE, at, read, write};
+use crate::config::Config;
+use crate::verify::Report;
+
+/// Where a backup is, and what opens it.
+#[derive(Args)]
+pub struct Options {
+    /// The backup.
+    pub file: PathBuf,
+    /// A file whose first line is the passphrase; `-` for the standard input.
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+    /// The passphrase, where no file names it.
+    #[arg(long, hide = true, env = "UNDERTONE_BACKUP_PASSPHRASE", hide_env_values = true)]
+    passphrase: Option<String>,
+}
+
+/// What is restored, and what is known from elsewhere.
+#[derive(Args)]
+pub struct Restoring {
+    /// Where the backup is.
+    #[command(flatten)]
+    pub backup: Options,
+    /// A signed head that a site kept (JSON: `payload` and `signature`), which the restored log must continue; may be given more than
+    /// once. Without one an older backup passes for the newest, until the first site looks.
+    #[arg(long, value_name = "FILE")]
+    pub head: Vec<PathBuf>,
+}
+
+impl Options {
+    fn passphrase(&self) -> Result<SecretString, BackupError> {
+        let text = match &self.passphrase_file {
+            Some(path) if path.as_os_str() == "-" => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).map_err(at(path))?;
+                text
+            }
+            Some(path) => std::fs::read_to_string(path).map_err(at(path))?,
+            None => self.passphrase.clone().unwrap_or_default(),
+        };
+        let first = text.lines().next().unwrap_or_default().trim_end();
+        if first.chars().count() < SHORTEST_PASSPHRASE {
+            return Err(BackupError::Passphrase);
+        }
+        Ok(SecretString::from(first.to_owned()))
+    }
+}
+
+/// Writes a backup of the configured server, which may run meanwhile, and says what is in it.
+///
+/// # Errors
+/// [`BackupError`]; then there is no file.
+pub async fn backup(config: &Config, options: &Options) -> Result<String, BackupError> {
+    let passphrase = options.passphrase()?;
+    let (contents, end) = write::write(config, &options.file, passphrase).await?;
+    let mut said = format!(
+        "The backup is in {}: the tables, {} files of the data folder, {} objects of {} bytes.",
+        options.file.display(),
+        end.keys,
+        end.objects,
+        end.bytes
+    );
+    if end.gone > 0 {
+        let _ =
+            write!(said, "\n{} objects of rounds that closed meanwhile are not in it; nothing needs them.", end.gone);
+    }
+    if let Some(head) = contents.head {
+        let _ = write!(said, "\nIts ledger ends with {}", head.payload);
+    }
+    Ok(said)
+}
+
+/// Restores a backup into the configured, empty, places, and examines its ledger. When that does not hold, the keys are not put in
+/// place, and no server starts with it.
+///
+/// # Errors
+/// [`BackupError`] when it cannot be restored. What does not hold is in the report.
+pub async fn restore(config: &Config, options: &Restoring) -> Result<Report, BackupError> {
+    let passphrase = options.backup.passphrase()?;
+    read::read(config, &options.backup.file, passphrase, &options.head).await
+}

@@ -1,0 +1,165 @@
+//! The tables as one file, by the database's own means: SQLite copies itself, PostgreSQL comes with programs that do.
+
+use std::path::{Path, PathBuf};
+
+use tokio::process::Command;
+
+use super::{BackupError, at};
+use crate::config::Config;
+use crate::db::Db;
+
+/// A database of the configuration.
+pub(super) enum Kind {
+    /// A SQLite file.
+    Sqlite(PathBuf),
+    /// PostgreSQL, at this address.
+    Postgres(String),
+}
+
+impl Kind {
+    /// Which one it is.
+    pub(super) fn of(config: &Config) -> Self {
+        let url = config.database();
+        match url.strip_prefix("sqlite:") {
+            Some(rest) => {
+                let path = rest.trim_start_matches("//").split('?').next().unwrap_or_default();
+                Self::Sqlite(PathBuf::from(path))
+            }
+            None => Self::Postgres(url),
+        }
+    }
+
+    /// Its name in a backup.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "sqlite",
+            Self::Postgres(_) => "postgres",
+        }
+    }
+
+    /// Copies all tables as they are now into a new file.
+    pub(super) async fn copy(&self, to: &Path) -> Result<(), BackupError> {
+        match self {
+            Self::Sqlite(path) => {
+                let db = Db::connect(&format!("sqlite://{}?mode=rw", path.display())).await?;
+                let copied = db.copy_into(to).await;
+                db.close().await?;
+                Ok(copied?)
+            }
+            Self::Postgres(url) => {
+                let mut command = program("pg_dump", url)?;
+                command.args(["--format=custom", "--compress=0", "--no-owner", "--no-privileges", "--file"]).arg(to);
+                run("pg_dump", command).await
+            }
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub(super) async fn is_empty(&self) -> Result<bool, BackupError> {
+        match self {
+            Self::Sqlite(path) => Ok(!path.exists()),
+            Self::Postgres(url) => {
+                let db = Db::inspect(url).await?;
+                let empty = db.has_no_tables().await?;
+                db.close().await?;
+                Ok(empty)
+            }
+        }
+    }
+
+    /// Puts a copy where it can be examined, and gives its address: SQLite's beside where it will be, PostgreSQL's where it is to be.
+    pub(super) async fn stage(&self, copy: &Path) -> Result<String, BackupError> {
+        match self {
+            Self::Sqlite(_) => Ok(format!("sqlite://{}?mode=rw", copy.display())),
+            Self::Postgres(url) => {
+                let mut command = program("pg_restore", url)?;
+                command.args(["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"]).arg(copy);
+                run("pg_restore", command).await?;
+                Ok(url.clone())
+            }
+        }
+    }
+
+    /// Puts an examined copy in place.
+    pub(super) fn place(&self, copy: &Path) -> Result<(), BackupError> {
+        match self {
+            Self::Sqlite(path) => {
+                if let Some(folder) = path.parent() {
+                    std::fs::create_dir_all(folder).map_err(at(folder))?;
+                }
+                // What was not written back when the copy was closed; usually nothing is left of it.
+                let beside = |path: &Path| PathBuf::from(format!("{}-wal", path.display()));
+                if beside(copy).exists() {
+                    std::fs::rename(beside(copy), beside(path)).map_err(at(path))?;
+                }
+                std::fs::rename(copy, path).map_err(at(path))
+            }
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+}
+
+/// A program of PostgreSQL's for the database at an address, whose password is no argument: everybody on the machine could read it.
+fn program(name: &'static str, url: &str) -> Result<Command, BackupError> {
+    let wrong = |why: String| BackupError::Program { program: name, why };
+    let mut address = url::Url::parse(url).map_err(|error| wrong(format!("database_url cannot be read: {error}")))?;
+    let password = address.password().map(decoded);
+    let _ = address.set_password(None);
+    let mut command = Command::new(found(name));
+    if let Some(password) = password {
+        command.env("PGPASSWORD", password);
+    }
+    command.args(["--no-password", "--dbname"]).arg(address.as_str());
+    Ok(command)
+}
+
+/// A part of an address without its escapes.
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut plain, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let escaped = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        if let Some(byte) = escaped.and_then(|digits| hex::decode(digits).ok()) {
+            plain.extend(byte);
+            at += 3;
+        } else {
+            plain.push(bytes[at]);
+            at += 1;
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// The newest of Debian's, which are beside the server's rather than on the path; or the one on the path.
+fn found(name: &str) -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut all: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin").join(name))))
+        .filter(|(_, path)| path.is_file())
+        .collect();
+    all.sort();
+    all.pop().map_or_else(|| PathBuf::from(name), |(_, path)| path)
+}
+
+async fn run(name: &'static str, mut command: Command) -> Result<(), BackupError> {
+    let failed = |why: String| BackupError::Program { program: name, why };
+    let output = command
+        .output()
+        .await
+        .map_err(|error| failed(format!("{error}; install PostgreSQL's client, of the database's version or later")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn a_password_is_read_as_it_was_meant() {
+        assert_eq!(decoded("a%40b%2Fc%"), "a@b/c%");
+        assert_eq!(decoded("plain"), "plain");
+    }
+}

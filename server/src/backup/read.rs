@@ -1,0 +1,229 @@
+//! Restoring a backup: everything is taken out beside its place, the ledger is examined, and only then are the keys put where a
+//! server finds them.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use age::secrecy::SecretString;
+use ed25519_dalek::VerifyingKey;
+use futures::TryStreamExt as _;
+use object_store::{ObjectStore as _, WriteMultipart};
+use object_store::{ObjectStoreExt as _, path::Path as ObjectPath};
+use tar::Archive;
+use tokio::runtime::Handle;
+
+use super::database::Kind;
+use super::{BackupError, Contents, End, FORMAT, VERSION, at};
+use crate::config::Config;
+use crate::ctx::Clock;
+use crate::db::Db;
+use crate::exchange::object::{self, Store};
+use crate::keys;
+use crate::service::bundle;
+use crate::verify::{Pins, Report, command};
+
+/// Bytes of an object that are read at a time.
+const PIECE: usize = 1 << 20;
+/// The hardest passphrase that is tried: four times what [`write`](super::write) takes, for backups of later versions.
+const MOST_WORK: u8 = 22;
+
+/// Restores a backup into the configured places, which must be empty.
+///
+/// # Errors
+/// [`BackupError`]; then nothing is left of it but, on PostgreSQL, the tables.
+pub async fn read(
+    config: &Config,
+    from: &Path,
+    passphrase: SecretString,
+    heads: &[PathBuf],
+) -> Result<Report, BackupError> {
+    let (kind, heads) = (Kind::of(config), heads.iter().map(|path| head(path)).collect::<Result<Vec<_>, _>>()?);
+    std::fs::create_dir_all(&config.data_dir).map_err(at(&config.data_dir))?;
+    vacant(config, &kind).await?;
+    let store = object::open(&with_folder(config)?)?;
+    if store.list(None).try_next().await?.is_some() {
+        return Err(BackupError::Occupied { place: "the object store".to_owned() });
+    }
+    let staged = config.data_dir.join("restoring.part");
+    // What an attempt that broke off left.
+    let _ = std::fs::remove_dir_all(&staged);
+    std::fs::create_dir(&staged).map_err(at(&staged))?;
+    let restored = restored(config, &kind, from, passphrase, &heads, &staged, &store).await;
+    if !restored.as_ref().is_ok_and(Report::holds) {
+        let _ = object::remove_all(&store, &ObjectPath::default()).await;
+    }
+    let _ = std::fs::remove_dir_all(&staged);
+    restored
+}
+
+async fn restored(
+    config: &Config,
+    kind: &Kind,
+    from: &Path,
+    passphrase: SecretString,
+    heads: &[Pins],
+    staged: &Path,
+    store: &Store,
+) -> Result<Report, BackupError> {
+    let (path, to, objects, handle) = (from.to_owned(), staged.to_owned(), store.clone(), Handle::current());
+    let name = kind.name();
+    let taken_out = tokio::task::spawn_blocking(move || take_out(&path, passphrase, name, &to, &objects, &handle));
+    taken_out.await.map_err(|error| BackupError::Read(crate::error::Error::internal("reading a backup", error)))??;
+    let address = kind.stage(&staged.join("database")).await?;
+    let db = Db::connect(&address).await?;
+    db.migrate().await?;
+    let key = own_key(&staged.join("keys"), from)?;
+    let now = Clock::system().now();
+    let examine = async |pins: Pins| bundle::examine(&db, &key, pins, now).await.map_err(BackupError::Read);
+    let mut report = examine(Pins::default()).await?;
+    for pins in heads {
+        if report.holds() {
+            report = examine(pins.clone()).await?;
+        }
+    }
+    db.close().await?;
+    if report.holds() {
+        kind.place(&staged.join("database"))?;
+        place_keys(&staged.join("keys"), &config.data_dir)?;
+    }
+    Ok(report)
+}
+
+/// The folder of the objects has to be there to be opened.
+fn with_folder(config: &Config) -> Result<Config, BackupError> {
+    if config.store.url.is_none() {
+        let objects = config.data_dir.join("objects");
+        std::fs::create_dir_all(&objects).map_err(at(&objects))?;
+    }
+    Ok(config.clone())
+}
+
+/// Refuses to touch a server that is there.
+async fn vacant(config: &Config, kind: &Kind) -> Result<(), BackupError> {
+    let key = config.data_dir.join("signing.key");
+    if key.exists() {
+        return Err(BackupError::Occupied { place: config.data_dir.display().to_string() });
+    }
+    if kind.is_empty().await? {
+        return Ok(());
+    }
+    Err(BackupError::Occupied { place: "the database".to_owned() })
+}
+
+/// Opens the file and takes everything out: files into `to`, objects into the store.
+fn take_out(
+    from: &Path,
+    passphrase: SecretString,
+    database: &str,
+    to: &Path,
+    store: &Store,
+    handle: &Handle,
+) -> Result<(), BackupError> {
+    let sealed = |error: &dyn std::fmt::Display| BackupError::Sealed { path: from.to_owned(), why: error.to_string() };
+    let wrong = |why: &str| BackupError::Contents { path: from.to_owned(), why: why.to_owned() };
+    let file = BufReader::new(File::open(from).map_err(at(from))?);
+    let opening = age::Decryptor::new_buffered(file).map_err(|error| sealed(&error))?;
+    let mut identity = age::scrypt::Identity::new(passphrase);
+    identity.set_max_work_factor(MOST_WORK);
+    let opened = opening.decrypt(std::iter::once(&identity as _)).map_err(|error| sealed(&error))?;
+    let mut archive = Archive::new(zstd::Decoder::new(opened).map_err(|error| sealed(&error))?);
+    let (mut contents, mut end, mut found) = (None::<Contents>, None::<End>, End::default());
+    std::fs::create_dir(to.join("keys")).map_err(at(to))?;
+    for member in archive.entries().map_err(|error| sealed(&error))? {
+        let mut member = member.map_err(|error| sealed(&error))?;
+        let name = String::from_utf8_lossy(&member.path_bytes()).into_owned();
+        if contents.is_none() {
+            let read: Contents =
+                serde_json::from_reader(&mut member).map_err(|_| wrong("it does not begin with backup.json"))?;
+            check(&read, database).map_err(|why| wrong(&why))?;
+            contents = Some(read);
+        } else if name == "database" {
+            copy(&mut member, &to.join("database")).map_err(at(to))?;
+        } else if let Some(key) = name.strip_prefix("keys/").filter(|key| !key.contains('/') && !key.starts_with('.')) {
+            copy(&mut member, &to.join("keys").join(key)).map_err(at(to))?;
+            found.keys += 1;
+        } else if let Some(object) = name.strip_prefix("objects/") {
+            found.bytes += put(&mut member, object, store, handle, from)?;
+            found.objects += 1;
+        } else if name == "end.json" {
+            end = Some(serde_json::from_reader(&mut member).map_err(|_| wrong("end.json cannot be read"))?);
+        } else {
+            return Err(wrong(&format!("nobody knows what its member {name} is")));
+        }
+    }
+    let end = end.ok_or_else(|| wrong("its end is missing"))?;
+    if (End { gone: end.gone, ..found }) == end && to.join("database").is_file() {
+        return Ok(());
+    }
+    Err(wrong("members are missing"))
+}
+
+/// Why a backup cannot be restored here.
+fn check(contents: &Contents, database: &str) -> Result<(), String> {
+    if contents.format != FORMAT || contents.version != VERSION {
+        return Err(format!("its format is {} {}, not {FORMAT} {VERSION}", contents.format, contents.version));
+    }
+    if contents.database != database {
+        return Err(format!("its tables are of {}, and database_url names {database}", contents.database));
+    }
+    let known = Db::known_migrations();
+    match contents.migrations.iter().find(|migration| !known.contains(migration)) {
+        Some(newer) => {
+            Err(format!("its tables are newer than this program ({newer}): use {} or later", contents.program))
+        }
+        None => Ok(()),
+    }
+}
+
+fn copy(from: &mut impl Read, to: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(to)?;
+    std::io::copy(from, &mut file)?;
+    file.sync_all()
+}
+
+fn put(from: &mut impl Read, name: &str, store: &Store, handle: &Handle, file: &Path) -> Result<u64, BackupError> {
+    let path = ObjectPath::from(name);
+    let (mut piece, mut size) = (vec![0; PIECE], 0);
+    let mut writer = WriteMultipart::new(handle.block_on(store.put_multipart(&path))?);
+    loop {
+        let count = from.read(&mut piece).map_err(at(file))?;
+        if count == 0 {
+            break;
+        }
+        handle.block_on(writer.wait_for_capacity(1))?;
+        writer.write(&piece[..count]);
+        size += count as u64;
+    }
+    handle.block_on(writer.finish())?;
+    Ok(size)
+}
+
+/// The key by which the ledger is judged: the backup's own.
+fn own_key(folder: &Path, from: &Path) -> Result<VerifyingKey, BackupError> {
+    let key = keys::verifying_key(folder).map_err(at(folder))?;
+    key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
+}
+
+/// Puts the files of the data folder in place; the signing key last, without which there is no server.
+fn place_keys(from: &Path, to: &Path) -> Result<(), BackupError> {
+    let mut names: Vec<_> = std::fs::read_dir(from)
+        .map_err(at(from))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
+        .collect();
+    names.sort_by_key(|name| name == "signing.key");
+    for name in names {
+        std::fs::rename(from.join(&name), to.join(&name)).map_err(at(to))?;
+    }
+    Ok(())
+}
+
+fn head(path: &Path) -> Result<Pins, BackupError> {
+    let head = command::head(path);
+    let head = head.map_err(|error| BackupError::Contents { path: path.to_owned(), why: error.to_string() })?;
+    Ok(Pins { server_key: None, head: Some(head) })
+}

@@ -1,0 +1,246 @@
+//! The keys of the configuration by name: which there are, what they mean, where the value in force comes from. All of it
+//! follows from [`Config`] and its comments; a name that is none of ours is refused with the one that was meant.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::path::Path;
+
+use config::{ConfigError as ReadError, Environment, Map, Source as _, Value, ValueKind};
+use serde::Serialize;
+use serde_json::Value as Json;
+use utoipa::{PartialSchema as _, ToSchema as _};
+
+use super::{Config, ConfigError};
+
+/// Last parts of the names of keys whose values are never shown.
+pub const SECRET: [&str; 2] = ["secret", "password"];
+/// What stands in the place of such a value.
+const MASK: &str = "********";
+/// Wrong letters in a variable's name that still make it one of ours, misspelt.
+const SLIPS: usize = 2;
+
+/// A key and its value in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// The key: `tls.mode`.
+    pub key: String,
+    /// The value as TOML would have it; empty when there is none.
+    pub value: String,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// It is built in.
+    BuiltIn,
+    /// The configuration file.
+    File,
+    /// The environment.
+    Environment,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::BuiltIn => "built in",
+            Self::File => "file",
+            Self::Environment => "environment",
+        })
+    }
+}
+
+/// Every key with what is built in for it and what its comment says, as a table of Markdown.
+pub fn table() -> String {
+    let mut schemas = Vec::new();
+    Config::schemas(&mut schemas);
+    let schemas: BTreeMap<String, Json> =
+        schemas.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default())).collect();
+    let top = serde_json::to_value(Config::schema()).unwrap_or_default();
+    let mut table = "| key | variable | built in | meaning |\n|---|---|---|---|\n".to_owned();
+    for (key, built_in) in leaves(&Config::default()) {
+        let variable = variable(&key);
+        let shown = if built_in.is_empty() { String::new() } else { format!("`{built_in}`") };
+        let meaning = meaning(&top, &schemas, &key).unwrap_or_default();
+        let _ = writeln!(table, "| `{key}` | `{variable}` | {shown} | {meaning} |");
+    }
+    table
+}
+
+/// The variable that sets a key.
+pub fn variable(key: &str) -> String {
+    format!("UNDERTONE_{}", key.replace('.', "__").to_uppercase())
+}
+
+/// The comment of a key.
+fn meaning(top: &Json, schemas: &BTreeMap<String, Json>, key: &str) -> Option<String> {
+    let (mut within, mut found) = (top, None);
+    for part in key.split('.') {
+        let property = within.get("properties")?.get(part)?;
+        found = property.get("description").and_then(Json::as_str);
+        within = reference(property).and_then(|name| schemas.get(name)).unwrap_or(property);
+    }
+    Some(found?.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"))
+}
+
+/// The name behind the first `$ref` in a schema.
+fn reference(schema: &Json) -> Option<&str> {
+    match schema {
+        Json::Object(map) => match map.get("$ref").and_then(Json::as_str) {
+            Some(path) => path.rsplit('/').next(),
+            None => map.values().find_map(reference),
+        },
+        Json::Array(items) => items.iter().find_map(reference),
+        _ => None,
+    }
+}
+
+/// Every key with its value, as TOML would have it.
+fn leaves(config: &Config) -> BTreeMap<String, String> {
+    fn walk(prefix: &str, value: &Json, into: &mut BTreeMap<String, String>) {
+        match value {
+            Json::Object(map) => {
+                for (name, value) in map {
+                    let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                    walk(&key, value, into);
+                }
+            }
+            Json::Null => drop(into.insert(prefix.to_owned(), String::new())),
+            value => drop(into.insert(prefix.to_owned(), value.to_string())),
+        }
+    }
+    let mut all = BTreeMap::new();
+    walk("", &serde_json::to_value(config).unwrap_or_default(), &mut all);
+    all
+}
+
+/// The first name in a source that is no key, with the nearest that is one.
+pub(super) fn unknown(source: &Map<String, Value>) -> Option<String> {
+    let known = leaves(&Config::default());
+    let name = flat(source).into_keys().find(|name| !is_known(&known, name))?;
+    Some(match nearest(&known, &name) {
+        Some((near, _)) => format!("`{name}`: did you mean `{near}`?"),
+        None => format!("`{name}`"),
+    })
+}
+
+/// The part of the environment that names keys of ours: other programs of the project have `UNDERTONE_*` variables too. One
+/// that is a letter or two from a key, or below a table of ours, is a key that was misspelt.
+pub(super) fn known(environment: &Environment) -> Result<Known, ConfigError> {
+    let known = leaves(&Config::default());
+    let mut kept = Map::new();
+    for (name, value) in collect(environment)? {
+        if is_known(&known, &name) {
+            kept.insert(name, value);
+            continue;
+        }
+        let table =
+            name.split_once('.').is_some_and(|(head, _)| known.keys().any(|key| key.starts_with(&format!("{head}."))));
+        if let Some((near, slips)) = nearest(&known, &name)
+            && (table || slips <= SLIPS)
+        {
+            let unknown = format!("`{}`: did you mean `{}`?", variable(&name), variable(&near));
+            return Err(ConfigError::Unknown { place: "the environment".to_owned(), unknown });
+        }
+    }
+    Ok(Known(kept))
+}
+
+/// Every key with its value in force and its source.
+pub(super) fn settings(
+    config: &Config,
+    file: Option<&Path>,
+    environment: &Environment,
+) -> Result<Vec<Setting>, ConfigError> {
+    let in_environment = known(environment)?.0;
+    let in_file = match file {
+        Some(path) => flat(&config::File::from(path).format(config::FileFormat::Toml).collect()?),
+        None => BTreeMap::new(),
+    };
+    // A key whose value is a table as a whole is known by what stands below it, and the other way round.
+    let names = |name: &str, key: &str| {
+        name == key || name.starts_with(&format!("{key}.")) || key.starts_with(&format!("{name}."))
+    };
+    Ok(leaves(config)
+        .into_iter()
+        .map(|(key, value)| {
+            let source = if in_environment.keys().any(|name| names(name, &key)) {
+                Source::Environment
+            } else if in_file.keys().any(|name| names(name, &key)) {
+                Source::File
+            } else {
+                Source::BuiltIn
+            };
+            Setting { value: masked(&key, value), key, source }
+        })
+        .collect())
+}
+
+/// What of a value may be shown.
+fn masked(key: &str, value: String) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    if value.is_empty() {
+        value
+    } else if SECRET.iter().any(|word| last.contains(word)) {
+        MASK.to_owned()
+    } else if last.ends_with("url") {
+        without_password(&value)
+    } else {
+        value
+    }
+}
+
+/// An address without the password in it.
+fn without_password(value: &str) -> String {
+    let Ok(mut url) = url::Url::parse(value.trim_matches('"')) else { return value.to_owned() };
+    if url.password().is_none() || url.set_password(Some(MASK)).is_err() {
+        return value.to_owned();
+    }
+    format!("\"{url}\"")
+}
+
+fn is_known(known: &BTreeMap<String, String>, name: &str) -> bool {
+    // A table that is absent unless somebody sets it is one key without a value; what is below it, its own type knows.
+    known.iter().any(|(key, value)| key == name || (value.is_empty() && name.starts_with(&format!("{key}."))))
+}
+
+/// The key that a name is likest to, and how many letters it is from being one.
+fn nearest(known: &BTreeMap<String, String>, name: &str) -> Option<(String, usize)> {
+    let alike = |key: &String| strsim::jaro_winkler(key, name);
+    let near = known.keys().max_by(|one, other| alike(one).total_cmp(&alike(other)))?;
+    let slips = known.keys().map(|key| strsim::damerau_levenshtein(key, name)).min()?;
+    Some((near.clone(), slips))
+}
+
+fn flat(source: &Map<String, Value>) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for (name, value) in source {
+        match &value.kind {
+            ValueKind::Table(table) => {
+                all.extend(flat(table).into_iter().map(|(below, value)| (format!("{name}.{below}"), value)));
+            }
+            _ => drop(all.insert(name.clone(), value.clone())),
+        }
+    }
+    all
+}
+
+fn collect(environment: &Environment) -> Result<Map<String, Value>, ReadError> {
+    environment.clone().prefix_separator("_").separator("__").try_parsing(true).collect()
+}
+
+/// What of the environment is ours.
+#[derive(Debug, Clone)]
+pub(super) struct Known(Map<String, Value>);
+
+impl config::Source for Known {
+    fn clone_into_box(&self) -> Box<dyn config::Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Map<String, Value>, ReadError> {
+        Ok(self.0.clone())
+    }
+}

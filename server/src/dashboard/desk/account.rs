@@ -1,0 +1,128 @@
+//! What pages may ask about accounts.
+
+use async_trait::async_trait;
+use undertone_api::account::{
+    ChangePassword, Factor, FactorCode, FactorOffer, FactorProof, NewPassword, NewReset, OpenSession, RecoveryCodes,
+    Reset, ResetPreview, SecondStep,
+};
+use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
+use undertone_api::member::{Join, Member, NewConsortiumMember, Roles, Scope};
+use undertone_api::organization::{Invitation, Purpose};
+use undertone_api::problem::{Code, Problem};
+use undertone_app::{Accounts, Answer, Cookies, Entered};
+
+use super::Desk;
+use crate::auth::Place;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::rest::cookie;
+use crate::service::session::{self, Entered as Proven};
+use crate::service::{factor, invitation, password, reset, role, sessions};
+
+/// The cookies of a sign-in, whole or half.
+pub(super) fn entered(ctx: &Ctx, proven: &Proven) -> Entered {
+    match proven {
+        Proven::Whole(session) => Entered { cookies: cookie::set(ctx, &session.tokens), second_factor: false },
+        Proven::Half(half) => Entered { cookies: vec![cookie::set_half(ctx, half)], second_factor: true },
+    }
+}
+
+#[async_trait]
+impl Accounts for Desk {
+    async fn finish_sign_in(&self, code: String) -> Answer<Cookies> {
+        let over = || {
+            Problem::new(Code::Unauthenticated, "this took longer than five minutes: sign in again from the beginning")
+        };
+        let half_token = self.half.clone().ok_or_else(over)?;
+        let step = SecondStep { half_token, code };
+        let session = session::finish(&self.ctx, self.from, &step).await.map_err(Error::into_problem)?;
+        let mut cookies = cookie::set(&self.ctx, &session.tokens);
+        cookies.push(cookie::clear_half(&self.ctx));
+        Ok(cookies)
+    }
+
+    async fn factor(&self) -> Answer<Factor> {
+        factor::state(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn offer_factor(&self) -> Answer<FactorOffer> {
+        factor::offer(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn confirm_factor(&self, code: String) -> Answer<RecoveryCodes> {
+        factor::confirm(&self.ctx, self.actor()?, &FactorCode { code }).await.map_err(Error::into_problem)
+    }
+
+    async fn renew_codes(&self, code: String) -> Answer<RecoveryCodes> {
+        factor::renew_codes(&self.ctx, self.actor()?, &FactorCode { code }).await.map_err(Error::into_problem)
+    }
+
+    async fn drop_factor(&self, proof: FactorProof) -> Answer<()> {
+        factor::drop(&self.ctx, self.actor()?, &proof).await.map_err(Error::into_problem)
+    }
+
+    async fn sessions(&self) -> Answer<Vec<OpenSession>> {
+        sessions::list(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn end_session(&self, id: SessionId) -> Answer<()> {
+        sessions::end(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn end_other_sessions(&self) -> Answer<u64> {
+        sessions::end_others(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn change_password(&self, change: ChangePassword) -> Answer<()> {
+        password::change(&self.ctx, self.actor()?, &change).await.map_err(Error::into_problem)
+    }
+
+    async fn make_reset(&self, new: NewReset) -> Answer<Reset> {
+        reset::create(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn reset(&self, secret: &str) -> Answer<ResetPreview> {
+        reset::preview(&self.ctx, self.from.address, secret).await.map_err(Error::into_problem)
+    }
+
+    async fn redeem_reset(&self, secret: &str, password: String) -> Answer<()> {
+        let new = NewPassword { password };
+        reset::redeem(&self.ctx, self.from.address, secret, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn join(&self, secret: &str, join: Join) -> Answer<Member> {
+        invitation::join(&self.ctx, self.actor()?, secret, &join).await.map_err(Error::into_problem)
+    }
+
+    async fn invitations(&self, purpose: Purpose) -> Answer<Vec<Invitation>> {
+        invitation::list(&self.ctx, self.actor()?, &purpose).await.map_err(Error::into_problem)
+    }
+
+    async fn withdraw(&self, place: Scope, id: InvitationId) -> Answer<()> {
+        let place = match place {
+            Scope::Consortium(id) => Place::Consortium(id),
+            Scope::Organization(id) => Place::Organization(id),
+        };
+        invitation::withdraw(&self.ctx, self.actor()?, place, id).await.map_err(Error::into_problem)
+    }
+
+    async fn assign_roles(&self, id: OrganizationId, member: MemberId, roles: Roles) -> Answer<Member> {
+        role::assign(&self.ctx, self.actor()?, id, member, &roles).await.map_err(Error::into_problem)
+    }
+
+    async fn remove_member(&self, id: OrganizationId, member: MemberId) -> Answer<()> {
+        role::remove(&self.ctx, self.actor()?, id, member).await.map_err(Error::into_problem)
+    }
+
+    async fn consortium_members(&self, id: ConsortiumId) -> Answer<Vec<Member>> {
+        role::over(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn add_consortium_member(&self, id: ConsortiumId, new: NewConsortiumMember) -> Answer<Member> {
+        role::add_over(&self.ctx, self.actor()?, id, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn assign_consortium_roles(&self, id: ConsortiumId, member: MemberId, roles: Roles) -> Answer<Member> {
+        role::assign_over(&self.ctx, self.actor()?, id, member, &roles).await.map_err(Error::into_problem)
+    }
+}

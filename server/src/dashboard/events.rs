@@ -1,0 +1,65 @@
+//! `/ui/events`: tells a page that what it shows has changed. It tells versions only; what has changed the page then asks for
+//! as it is shown to the member who looks (`/ui/watch`, or the page itself), so no part of a page has two ways to a browser.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::Event;
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use undertone_api::event::Changed;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::problem::{Code, Violation};
+
+use crate::auth::{Actor, Operation};
+use crate::ctx::{Ctx, Subject};
+use crate::error::Error;
+use crate::rest::events::{known, stream};
+use crate::rest::extract::Query;
+use crate::rest::problem::Rejection;
+use crate::service::event;
+
+/// What a page shows.
+#[derive(Debug, Deserialize)]
+pub(super) struct Shown {
+    /// A job.
+    job: Option<JobId>,
+    /// A consortium, its jobs and its budgets.
+    consortium: Option<ConsortiumId>,
+    /// The questions of a consortium.
+    questions: Option<ConsortiumId>,
+}
+
+/// Streams the versions of what a page shows.
+pub(super) async fn events(
+    State(ctx): State<Ctx>,
+    Query(shown): Query<Shown>,
+    actor: Option<Extension<Actor>>,
+    headers: HeaderMap,
+) -> Response {
+    match begin(&ctx, &shown, actor.as_deref(), known(&headers)).await {
+        Ok(response) => response,
+        Err(error) => Rejection::from(error).into_response(),
+    }
+}
+
+async fn begin(ctx: &Ctx, shown: &Shown, actor: Option<&Actor>, known: Option<String>) -> Result<Response, Error> {
+    let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to go on"))?;
+    let (subject, operation) = match shown {
+        Shown { job: Some(id), consortium: None, questions: None } => (Subject::Job(*id), Operation::ReadJob),
+        Shown { job: None, consortium: Some(id), questions: None } => (Subject::Consortium(*id), Operation::ReadJob),
+        Shown { job: None, consortium: None, questions: Some(id) } => {
+            (Subject::Consortium(*id), Operation::FollowQuestions)
+        }
+        _ => {
+            let one = Violation::new("job", "name one of `job`, `consortium` and `questions`");
+            return Err(Error::validation(vec![one]));
+        }
+    };
+    let events = event::watch(ctx, actor, subject, operation, known).await?;
+    Ok(stream(events, |seen| {
+        let changed = Changed { version: seen.version.clone() };
+        // Two short fields: they have a JSON form.
+        Event::default().data(serde_json::to_string(&changed).unwrap_or_default())
+    }))
+}

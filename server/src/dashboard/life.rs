@@ -1,0 +1,85 @@
+//! What pages ask about the life of jobs, answered by the service in process.
+
+use async_trait::async_trait;
+use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
+use undertone_api::job::{ApprovalLimit, Draft, Job, NewApprovalLimit, NewDraft, Pause, Review};
+use undertone_app::{Answer, Life};
+
+use super::desk::Desk;
+use crate::error::Error;
+use crate::service::version::Expected;
+use crate::service::{approval, job};
+
+#[async_trait]
+impl Life for Desk {
+    async fn review(&self, id: JobId, dataset: DatasetId) -> Answer<Review> {
+        approval::review(self.ctx(), self.actor()?, id, dataset).await.map_err(Error::into_problem)
+    }
+
+    async fn approve_exactly(&self, id: JobId, dataset: DatasetId, manifest: &str) -> Answer<Job> {
+        let approved = approval::approve_exactly(self.ctx(), self.actor()?, id, dataset, manifest).await;
+        approved.map_err(Error::into_problem)
+    }
+
+    async fn pause(&self, id: JobId, pause: Pause) -> Answer<Job> {
+        job::pause(self.ctx(), self.actor()?, id, &pause).await.map_err(Error::into_problem)
+    }
+
+    async fn resume(&self, id: JobId) -> Answer<Job> {
+        job::resume(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn hold(&self, id: JobId, dataset: DatasetId, pause: Pause) -> Answer<Job> {
+        job::hold_dataset(self.ctx(), self.actor()?, id, dataset, &pause).await.map_err(Error::into_problem)
+    }
+
+    async fn release(&self, id: JobId, dataset: DatasetId) -> Answer<Job> {
+        job::release_dataset(self.ctx(), self.actor()?, id, dataset).await.map_err(Error::into_problem)
+    }
+
+    async fn retry(&self, id: JobId) -> Answer<Job> {
+        job::retry(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn clone_job(&self, id: JobId) -> Answer<Draft> {
+        job::clone_spec(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn drafts(&self, id: ConsortiumId) -> Answer<Vec<Draft>> {
+        job::draft_list(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn draft(&self, id: DraftId) -> Answer<Draft> {
+        job::draft_get(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn begin_draft(&self, id: ConsortiumId, new: NewDraft) -> Answer<Draft> {
+        job::draft_create(self.ctx(), self.actor()?, id, &new).await.map_err(Error::into_problem)
+    }
+
+    async fn write_draft(&self, id: DraftId, new: NewDraft, version: u64) -> Answer<Draft> {
+        let written = job::draft_update(self.ctx(), self.actor()?, id, &new, Some(version), &Expected::Anything).await;
+        written.map_err(Error::into_problem)
+    }
+
+    async fn delete_draft(&self, id: DraftId) -> Answer<()> {
+        job::draft_delete(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn propose_draft(&self, id: DraftId) -> Answer<Job> {
+        job::draft_propose(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn approval_limits(&self, id: DatasetId) -> Answer<Vec<ApprovalLimit>> {
+        approval::limits(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    async fn set_approval_limit(&self, id: DatasetId, new: NewApprovalLimit) -> Answer<ApprovalLimit> {
+        let set = approval::limit_set(self.ctx(), self.actor()?, id, &new, &Expected::Anything).await;
+        set.map_err(Error::into_problem)
+    }
+
+    async fn withdraw_approval_limit(&self, id: DatasetId) -> Answer<Vec<ApprovalLimit>> {
+        approval::limit_withdraw(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+}

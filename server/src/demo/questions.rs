@@ -1,0 +1,167 @@
+//! The second job of the demo: what people ask two clinics' assistants, shown only where many ask it, for whoever looks at
+//! the demo to answer.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use undertone_api::dataset::Dataset;
+use undertone_api::id::JobId;
+use undertone_api::job::active_learning::{
+    Acquisition, Aggregation, Classifier, Gate, Label, Party, Spec as ActiveLearning, TestSet,
+};
+use undertone_api::job::{NewJob, Spec};
+use undertone_privacy::kanon::Shown;
+use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate, UnitError};
+
+use super::found::Consortium;
+use super::job::{approve, find};
+use super::process::Program;
+use super::{DemoError, rule};
+use crate::ctx::Ctx;
+use crate::service::{dataset, job, question};
+
+/// A query log, which one of the recipe's parties synthesizes.
+struct Log {
+    /// Whose: a place in the recipe.
+    party: usize,
+    name: &'static str,
+    rows: u64,
+    seed: u64,
+}
+
+/// The first is public and labelled, and leads.
+const LOGS: [Log; 3] = [
+    Log { party: 0, name: "public-queries", rows: 4000, seed: 1 },
+    Log { party: 1, name: "north-queries", rows: 100_000, seed: 2 },
+    Log { party: 2, name: "south-queries", rows: 100_000, seed: 3 },
+];
+/// How many datasets the logs are.
+pub(super) const DATASETS: usize = LOGS.len();
+/// What may be meant, as the synthesized logs are labelled, with the key of each on the page.
+const LABELS: [(&str, char, &str); 12] = [
+    ("appointment", 'a', "a time with somebody"),
+    ("call_staff", 'c', "somebody is to come now"),
+    ("complaint", 'o', "something is wrong"),
+    ("directions", 'd', "where something is"),
+    ("discharge", 'g', "going home"),
+    ("equipment", 'e', "a thing is to be brought"),
+    ("meal", 'm', "food or drink"),
+    ("medication", 'i', "drugs"),
+    ("payment", 'p', "bills and insurance"),
+    ("results", 'r', "what a test said"),
+    ("smalltalk", 't', "nothing is wanted"),
+    ("visitors", 'v', "who may come"),
+];
+/// β of both clinics: the chance of a row to be kept.
+const RATE: f64 = 0.1;
+/// k: kept rows that a query needs to be shown.
+const THRESHOLD: NonZeroU32 = NonZeroU32::new(20).expect("20 is not 0");
+/// The ε of each pool.
+const EPSILON: f64 = 1.0;
+/// How often is looked whether questions have come.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Makes the logs and prepares them at the sites in `folders`, in the recipe's order.
+pub(super) async fn prepare(program: &Program, folders: &[PathBuf]) -> Result<(), DemoError> {
+    for log in &LOGS {
+        let site =
+            folders.get(log.party).ok_or_else(|| DemoError::Job("has a log and nobody to keep it".to_owned()))?;
+        let file = site.join(format!("{}.csv", log.name)).display().to_string();
+        let public = log.party == 0;
+        let mut synthesize = words(&["data", "synthesize", "--queries", "--output", &file]);
+        synthesize.extend(words(&["--rows", &log.rows.to_string(), "--seed", &log.seed.to_string()]));
+        let mut prepare =
+            words(&["data", "prepare", "--queries", &file, "--name", log.name, "--user-column", "session"]);
+        if public {
+            synthesize.extend(words(&["--test-share", "0.3"]));
+            prepare.extend(words(&["--visibility", "public", "--label-column", "intent"]));
+            prepare.extend(words(&["--subset-column", "split", "--test-subset", "test"]));
+        } else {
+            prepare.extend(words(&["--visibility", "private"]));
+        }
+        program.run(site, &synthesize).await?;
+        program.run(site, &prepare).await?;
+    }
+    Ok(())
+}
+
+/// Proposes the job and has both clinics' stewards approve it.
+pub(super) async fn launch(ctx: &Ctx, consortium: &Consortium) -> Result<JobId, DemoError> {
+    let proposer = &consortium.people[0].actor;
+    let datasets = dataset::list(ctx, proposer, consortium.id).await.map_err(rule("listing the datasets"))?;
+    let new = NewJob { title: "What people ask".to_owned(), spec: Spec::ActiveLearning(spec(&datasets)?) };
+    let proposed = job::propose(ctx, proposer, consortium.id, new).await.map_err(rule("proposing the questions"))?;
+    approve(ctx, consortium, &proposed).await?;
+    Ok(proposed.summary.id)
+}
+
+fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
+    let out_of_range = |error: UnitError| DemoError::Job(format!("'s parameters are wrong: {error}"));
+    let gate = Gate {
+        sampling_rate: SamplingRate::new(RATE).map_err(out_of_range)?,
+        threshold: THRESHOLD,
+        epsilon: Epsilon::new(EPSILON).map_err(out_of_range)?,
+        shown: Shown::Set,
+        rows_per_unit: NonZeroU32::MIN,
+    };
+    let mut participants = Vec::new();
+    for log in &LOGS {
+        participants.push(Party { dataset: find(datasets, log.name)?, gate: (log.party > 0).then_some(gate) });
+    }
+    let label =
+        |(name, key, hint): (&str, char, &str)| Label { name: name.to_owned(), key: Some(key), hint: hint.to_owned() };
+    Ok(ActiveLearning {
+        unit: PrivacyUnit::Record,
+        tests: vec![TestSet { name: "held out".to_owned(), dataset: participants[0].dataset }],
+        participants,
+        labels: LABELS.map(label).to_vec(),
+        guidelines: "What does the person want done? When two things are asked for, the first counts.".to_owned(),
+        golden: 24,
+        rounds: 3,
+        batch: 8,
+        acquisition: Acquisition::Entropy,
+        diversity: true,
+        classifier: Classifier { buckets: 4096, embedding: 32, hidden: 64, passes: 10, ..Classifier::default() },
+        annotators: 1,
+        aggregation: Aggregation::Majority,
+        deadline_seconds: 7 * 24 * 3600,
+        rehearsal: None,
+        seed: 1,
+    })
+}
+
+/// Says on the terminal when the first questions wait for an answer, and where; or why the job ended and none will come.
+pub(super) async fn tell(ctx: &Ctx, consortium: &Consortium, id: JobId, began: Instant) {
+    let actor = &consortium.people[0].actor;
+    let mut waiter = ctx.wake().listen();
+    loop {
+        // A demo whose questions cannot be read goes on without this line; the page says why.
+        let Ok(jobs) = question::asking(ctx, actor, consortium.id).await else { return };
+        let Some(asking) = jobs.into_iter().find(|job| job.summary.id == id) else { return };
+        let waiting = asking.asking.asked.saturating_sub(asking.asking.answered);
+        let state = asking.summary.state;
+        if state.is_over() {
+            let reason = job::get(ctx, actor, id).await.ok().and_then(|job| job.reason).unwrap_or_default();
+            println!("[{:>4} s] the job that asks people is {}: {reason}", began.elapsed().as_secs(), state.label());
+            return;
+        }
+        if waiting > 0 {
+            println!(
+                "[{:>4} s] {waiting} questions wait for an answer: {}/c/{}/questions/{id}",
+                began.elapsed().as_secs(),
+                ctx.addresses.http,
+                consortium.id
+            );
+            return;
+        }
+        tokio::select! {
+            () = waiter.wait(LOOK_AGAIN) => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+    }
+}
+
+fn words(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}

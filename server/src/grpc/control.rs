@@ -1,0 +1,332 @@
+//! The control service: what programs of researchers, stewards and admins do. Each method reads its message, calls the rule that
+//! REST calls, and writes the answer.
+//!
+//! To add a method: in `control.proto`, a translation in `message`, a line here. What it may do is asked by the rule.
+
+mod message;
+mod once;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use futures::StreamExt as _;
+use tonic::{Request, Response, Status};
+use undertone_api::budget::NewBudget;
+use undertone_api::job::{NewJob, Pause, Refuse};
+use undertone_api::page::Page;
+use undertone_api::plan::NewPlan;
+use undertone_api::question::ExportFormat;
+use undertone_proto::v1::control_server;
+use undertone_proto::v1::{self, download_artifact_chunk};
+use undertone_proto::{document, status_of};
+
+use self::message::{field, id, optional, page, struct_of};
+use self::watch::Watches;
+use super::stream::{self, Answer};
+use super::worker_gateway::fail;
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::version::Expected;
+use crate::service::{
+    approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, question,
+    session,
+};
+
+/// The control service.
+pub(super) struct Control {
+    ctx: Ctx,
+    watches: Watches,
+}
+
+impl Control {
+    pub(super) fn new(ctx: Ctx) -> Self {
+        Self { ctx, watches: Watches::default() }
+    }
+
+    /// Whose key, or session, stands in `authorization: Bearer ...`.
+    async fn caller<T>(&self, request: &Request<T>) -> Result<Actor, Status> {
+        session::authenticate(&self.ctx, bearer(request)?).await.map_err(fail)
+    }
+}
+
+/// The token of a request.
+fn bearer<T>(request: &Request<T>) -> Result<&str, Status> {
+    let text = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+    let token = text.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    token.map(|(_, token)| token.trim()).ok_or_else(|| {
+        let code = undertone_api::problem::Code::Unauthenticated;
+        status_of(&undertone_api::problem::Problem::new(code, "send an API key as `authorization: Bearer udk_...`"))
+    })
+}
+
+#[tonic::async_trait]
+impl control_server::Control for Control {
+    type WatchJobStream = Answer<v1::Progress>;
+    type DownloadArtifactStream = Answer<v1::DownloadArtifactChunk>;
+    type ExportQuestionsStream = Answer<v1::ExportQuestionsChunk>;
+
+    async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> Result<Response<v1::WhoAmIReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let member = member::me(&actor).map_err(fail)?;
+        let document = document::of(&member);
+        Ok(Response::new(v1::WhoAmIReply { id: member.id.to_string(), name: member.name, document }))
+    }
+
+    async fn list_consortia(
+        &self,
+        request: Request<v1::ListConsortiaRequest>,
+    ) -> Result<Response<v1::ListConsortiaReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let all = consortium::list(&self.ctx, &actor).await.map_err(fail)?;
+        let Page { items, next } = message::cut(all, request.into_inner().page, |item| item.id.0)?;
+        let consortia = items.into_iter().map(message::consortium).collect();
+        Ok(Response::new(v1::ListConsortiaReply { consortia, next: next.unwrap_or_default() }))
+    }
+
+    async fn get_consortium(
+        &self,
+        request: Request<v1::GetConsortiumRequest>,
+    ) -> Result<Response<v1::Consortium>, Status> {
+        let actor = self.caller(&request).await?;
+        let id = id(&request.get_ref().consortium, "consortium")?;
+        let found = consortium::get(&self.ctx, &actor, id).await.map_err(fail)?;
+        Ok(Response::new(message::consortium(found)))
+    }
+
+    async fn list_organizations(
+        &self,
+        request: Request<v1::ListOrganizationsRequest>,
+    ) -> Result<Response<v1::ListOrganizationsReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ListOrganizationsRequest { consortium, page } = request.into_inner();
+        let all = organization::in_consortium(&self.ctx, &actor, id(&consortium, "consortium")?).await.map_err(fail)?;
+        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let organizations = items.into_iter().map(message::organization).collect();
+        Ok(Response::new(v1::ListOrganizationsReply { organizations, next: next.unwrap_or_default() }))
+    }
+
+    async fn list_datasets(
+        &self,
+        request: Request<v1::ListDatasetsRequest>,
+    ) -> Result<Response<v1::ListDatasetsReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ListDatasetsRequest { consortium, page, organization, text } = request.into_inner();
+        let wanted = dataset::Wanted {
+            organization: optional(&organization, "organization")?,
+            text: Some(text).filter(|text| !text.is_empty()),
+            ..dataset::Wanted::default()
+        };
+        let all = dataset::search(&self.ctx, &actor, id(&consortium, "consortium")?, &wanted).await.map_err(fail)?;
+        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let datasets = items.into_iter().map(message::dataset).collect();
+        Ok(Response::new(v1::ListDatasetsReply { datasets, next: next.unwrap_or_default() }))
+    }
+
+    async fn get_dataset(&self, request: Request<v1::GetDatasetRequest>) -> Result<Response<v1::Dataset>, Status> {
+        let actor = self.caller(&request).await?;
+        let found = dataset::get(&self.ctx, &actor, id(&request.get_ref().dataset, "dataset")?).await.map_err(fail)?;
+        Ok(Response::new(message::dataset(found)))
+    }
+
+    async fn set_budget(&self, request: Request<v1::SetBudgetRequest>) -> Result<Response<v1::Account>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::SetBudgetRequest { dataset, unit, epsilon, delta, accounts_version } = request.into_inner();
+        let new = NewBudget {
+            unit: field(&unit, "unit")?,
+            epsilon: message::number(epsilon, "epsilon")?,
+            delta: message::number(delta, "delta")?,
+        };
+        let expected = match accounts_version.as_str() {
+            "" => Expected::Anything,
+            version => Expected::OneOf(vec![version.to_owned()]),
+        };
+        let set = budget::set_if(&self.ctx, &actor, id(&dataset, "dataset")?, new, &expected).await.map_err(fail)?;
+        Ok(Response::new(message::account(&set)))
+    }
+
+    async fn list_entries(
+        &self,
+        request: Request<v1::ListEntriesRequest>,
+    ) -> Result<Response<v1::ListEntriesReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ListEntriesRequest { dataset, page: part, kind, job, since } = request.into_inner();
+        let wanted = ledger::Wanted {
+            kind: Some(kind).filter(|kind| !kind.is_empty()).map(|kind| field(&kind, "kind")).transpose()?,
+            job: optional(&job, "job")?,
+            since: since.map(message::moment).transpose()?,
+            until: None,
+        };
+        let dataset = id(&dataset, "dataset")?;
+        let Page { items, next } =
+            ledger::search(&self.ctx, &actor, dataset, &wanted, &page(part)?).await.map_err(fail)?;
+        let entries = items.into_iter().map(message::entry).collect();
+        Ok(Response::new(v1::ListEntriesReply { entries, next: next.unwrap_or_default() }))
+    }
+
+    async fn plan_job(&self, request: Request<v1::PlanJobRequest>) -> Result<Response<v1::PlanJobReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::PlanJobRequest { consortium, job } = request.into_inner();
+        let new = NewPlan { consortium: id(&consortium, "consortium")?, job: struct_of::<NewJob>(job, "job")? };
+        let plan = plan::plan(&self.ctx, &actor, &new).await.map_err(fail)?;
+        Ok(Response::new(v1::PlanJobReply { admitted: plan.admitted, document: document::of(&plan) }))
+    }
+
+    async fn propose_job(&self, request: Request<v1::ProposeJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        once::job(&self.ctx, &actor, "ProposeJob", &request, async |message| {
+            let consortium = id(&message.consortium, "consortium")?;
+            let new = struct_of::<NewJob>(message.job.clone(), "job")?;
+            job::propose(&self.ctx, &actor, consortium, new).await.map_err(fail)
+        })
+        .await
+    }
+
+    async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Result<Response<v1::ListJobsReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let message = request.into_inner();
+        let text = |text: String| Some(text).filter(|text| !text.is_empty());
+        let wanted = job::Wanted {
+            state: text(message.state).map(|state| field(&state, "state")).transpose()?,
+            kind: text(message.kind),
+            dataset: optional(&message.dataset, "dataset")?,
+            proposer: optional(&message.proposer, "proposer")?,
+            since: message.since.map(message::moment).transpose()?,
+            text: text(message.text),
+        };
+        let consortium = id(&message.consortium, "consortium")?;
+        let Page { items, next } =
+            job::search(&self.ctx, &actor, consortium, &wanted, &page(message.page)?).await.map_err(fail)?;
+        let jobs = items.iter().map(|summary| message::job(summary, document::of(summary))).collect();
+        Ok(Response::new(v1::ListJobsReply { jobs, next: next.unwrap_or_default() }))
+    }
+
+    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let found = job::get(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&found)))
+    }
+
+    async fn approve_job(&self, request: Request<v1::ApproveJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ApproveJobRequest { job, dataset } = request.into_inner();
+        let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
+        let job = approval::approve(&self.ctx, &actor, job, dataset).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
+    }
+
+    async fn refuse_job(&self, request: Request<v1::RefuseJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::RefuseJobRequest { job, dataset, reason } = request.into_inner();
+        let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
+        let job = approval::refuse(&self.ctx, &actor, job, dataset, &Refuse { reason }).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
+    }
+
+    async fn pause_job(&self, request: Request<v1::PauseJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::PauseJobRequest { job, reason, dataset } = request.into_inner();
+        let (job, pause) = (id(&job, "job")?, Pause { reason });
+        let held = match optional(&dataset, "dataset")? {
+            Some(dataset) => job::hold_dataset(&self.ctx, &actor, job, dataset, &pause).await,
+            None => job::pause(&self.ctx, &actor, job, &pause).await,
+        };
+        Ok(Response::new(message::whole_job(&held.map_err(fail)?)))
+    }
+
+    async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ResumeJobRequest { job, dataset } = request.into_inner();
+        let job = id(&job, "job")?;
+        let released = match optional(&dataset, "dataset")? {
+            Some(dataset) => job::release_dataset(&self.ctx, &actor, job, dataset).await,
+            None => job::resume(&self.ctx, &actor, job).await,
+        };
+        Ok(Response::new(message::whole_job(&released.map_err(fail)?)))
+    }
+
+    async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let job = job::cancel(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
+    }
+
+    async fn retry_job(&self, request: Request<v1::RetryJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        once::job(&self.ctx, &actor, "RetryJob", &request, async |message| {
+            job::retry(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
+        })
+        .await
+    }
+
+    async fn watch_job(&self, request: Request<v1::WatchJobRequest>) -> Result<Response<Self::WatchJobStream>, Status> {
+        let token = bearer(&request)?.to_owned();
+        let actor = self.caller(&request).await?;
+        let job = id(&request.get_ref().job, "job")?;
+        Ok(Response::new(self.watches.begin(&self.ctx, &actor, token, job).await?))
+    }
+
+    async fn list_artifacts(
+        &self,
+        request: Request<v1::ListArtifactsRequest>,
+    ) -> Result<Response<v1::ListArtifactsReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let files = model::list(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        Ok(Response::new(v1::ListArtifactsReply { artifacts: files.into_iter().map(message::artifact).collect() }))
+    }
+
+    async fn download_artifact(
+        &self,
+        request: Request<v1::DownloadArtifactRequest>,
+    ) -> Result<Response<Self::DownloadArtifactStream>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::DownloadArtifactRequest { artifact, offset } = request.into_inner();
+        let model::Stored { artifact, object } =
+            model::take(&self.ctx, &actor, id(&artifact, "artifact")?).await.map_err(fail)?;
+        let size = artifact.size;
+        let chunk = |part| v1::DownloadArtifactChunk { part: Some(part) };
+        let header = chunk(download_artifact_chunk::Part::Artifact(message::artifact(artifact)));
+        let data: fn(Vec<u8>) -> v1::DownloadArtifactChunk =
+            |data| v1::DownloadArtifactChunk { part: Some(download_artifact_chunk::Part::Data(data)) };
+        Ok(Response::new(stream::object(&self.ctx, header, object, offset, size, data)))
+    }
+
+    async fn get_certificate(
+        &self,
+        request: Request<v1::GetCertificateRequest>,
+    ) -> Result<Response<v1::GetCertificateReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let file = certificate::file(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        let file =
+            serde_json::to_vec(&file).map_err(|error| fail(Error::internal("writing a certificate's file", error)))?;
+        Ok(Response::new(v1::GetCertificateReply { file }))
+    }
+
+    async fn export_questions(
+        &self,
+        request: Request<v1::ExportQuestionsRequest>,
+    ) -> Result<Response<Self::ExportQuestionsStream>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ExportQuestionsRequest { job, format } = request.into_inner();
+        let format = if format.is_empty() { ExportFormat::default() } else { field(&format, "format")? };
+        let export = question::export(&self.ctx, &actor, id(&job, "job")?, format).await.map_err(fail)?;
+        let pieces = export.body.map(|piece| piece.map(|data| v1::ExportQuestionsChunk { data }).map_err(fail));
+        Ok(Response::new(Box::pin(pieces)))
+    }
+
+    async fn import_answers(
+        &self,
+        request: Request<v1::ImportAnswersRequest>,
+    ) -> Result<Response<v1::ImportAnswersReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ImportAnswersRequest { job, name, labels } = request.into_inner();
+        let name = Some(name.as_str()).filter(|name| !name.is_empty());
+        let done = question::import(&self.ctx, &actor, id(&job, "job")?, name, &labels).await.map_err(fail)?;
+        Ok(Response::new(v1::ImportAnswersReply {
+            taken: done.taken,
+            unknown_texts: done.unknown_texts,
+            unknown_labels: done.unknown_labels,
+            too_late: done.too_late,
+        }))
+    }
+}

@@ -1,0 +1,178 @@
+//! Between the contract and the messages of the control service. Input that cannot be read is named by its field.
+
+use prost_types::{Struct, Timestamp};
+use serde::de::DeserializeOwned;
+use time::OffsetDateTime;
+use tonic::Status;
+use undertone_api::budget::{Account, Entry};
+use undertone_api::consortium::Consortium;
+use undertone_api::dataset::Dataset;
+use undertone_api::job::{Job, JobSummary, Progress};
+use undertone_api::model::Artifact;
+use undertone_api::organization::Organization;
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::{Problem, Violation};
+use undertone_proto::{document, status_of, v1};
+use uuid::Uuid;
+
+use crate::service::version;
+
+fn wrong(name: &str, message: impl Into<String>) -> Status {
+    status_of(&Problem::validation(vec![Violation::new(name, message)]))
+}
+
+/// An id of a field.
+pub(super) fn id<T: From<Uuid>>(text: &str, name: &str) -> Result<T, Status> {
+    Uuid::parse_str(text).map(T::from).map_err(|_| wrong(name, "give an id: a UUID"))
+}
+
+/// An id of a field that may be empty.
+pub(super) fn optional<T: From<Uuid>>(text: &str, name: &str) -> Result<Option<T>, Status> {
+    if text.is_empty() { Ok(None) } else { id(text, name).map(Some) }
+}
+
+/// A word of a list.
+pub(super) fn field<T: DeserializeOwned>(word: &str, name: &str) -> Result<T, Status> {
+    serde_json::from_value(word.into()).map_err(|error| wrong(name, error.to_string()))
+}
+
+/// A number that has a range.
+pub(super) fn number<T: TryFrom<f64>>(value: f64, name: &str) -> Result<T, Status>
+where
+    T::Error: std::fmt::Display,
+{
+    T::try_from(value).map_err(|error| wrong(name, error.to_string()))
+}
+
+/// A document of a field.
+pub(super) fn struct_of<T: DeserializeOwned>(document: Option<Struct>, name: &str) -> Result<T, Status> {
+    let document = document.ok_or_else(|| wrong(name, "give the document, as REST takes it"))?;
+    document::read(&document).map_err(|error| wrong(name, error.to_string()))
+}
+
+/// A moment.
+pub(super) fn moment(timestamp: Timestamp) -> Result<OffsetDateTime, Status> {
+    let nanos = i128::from(timestamp.seconds) * 1_000_000_000 + i128::from(timestamp.nanos);
+    OffsetDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| wrong("since", "give a moment of this era"))
+}
+
+fn timestamp(moment: OffsetDateTime) -> Timestamp {
+    Timestamp { seconds: moment.unix_timestamp(), nanos: moment.nanosecond() as i32 }
+}
+
+/// The part of a list that is asked for.
+pub(super) fn page(request: Option<v1::PageRequest>) -> Result<PageQuery, Status> {
+    let v1::PageRequest { cursor, limit } = request.unwrap_or_default();
+    if limit > PageQuery::MAX {
+        return Err(wrong("page.limit", format!("ask for 1 to {} items; 0 for 50", PageQuery::MAX)));
+    }
+    Ok(PageQuery {
+        cursor: Some(cursor).filter(|cursor| !cursor.is_empty()),
+        limit: Some(limit).filter(|limit| *limit > 0),
+    })
+}
+
+/// A page of a list that is short enough to be read whole, as REST cuts it.
+pub(super) fn cut<T>(
+    items: Vec<T>,
+    request: Option<v1::PageRequest>,
+    id: impl Fn(&T) -> Uuid,
+) -> Result<Page<T>, Status> {
+    let page = page(request)?;
+    crate::rest::extract::cut(items, &page, id).map_err(|_| wrong("page.cursor", "give the `next` of the page before"))
+}
+
+pub(super) fn consortium(consortium: Consortium) -> v1::Consortium {
+    let document = document::of(&consortium);
+    let organizations = consortium.organizations.iter().map(ToString::to_string).collect();
+    v1::Consortium { id: consortium.id.to_string(), name: consortium.name, organizations, document }
+}
+
+pub(super) fn organization(organization: Organization) -> v1::Organization {
+    let document = document::of(&organization);
+    v1::Organization { id: organization.id.to_string(), name: organization.name, document }
+}
+
+pub(super) fn account(account: &Account) -> v1::Account {
+    v1::Account {
+        id: account.id.to_string(),
+        unit: word(&account.unit),
+        adjacency: word(&account.adjacency),
+        epsilon: account.epsilon.get(),
+        delta: account.delta.get(),
+        spent: account.spent,
+        committed: account.committed,
+    }
+}
+
+pub(super) fn dataset(dataset: Dataset) -> v1::Dataset {
+    let document = document::of(&dataset);
+    v1::Dataset {
+        id: dataset.id.to_string(),
+        organization: dataset.organization.to_string(),
+        visibility: word(&dataset.visibility),
+        accounts: dataset.accounts.iter().map(account).collect(),
+        accounts_version: serde_json::to_vec(&dataset.accounts)
+            .map_or_else(|_| String::new(), |now| version::of_bytes(&now)),
+        name: dataset.name,
+        document,
+    }
+}
+
+pub(super) fn entry(entry: Entry) -> v1::Entry {
+    let document = document::of(&entry);
+    v1::Entry {
+        sequence: entry.sequence,
+        account: entry.account.to_string(),
+        kind: word(&entry.kind),
+        job: entry.job.to_string(),
+        count: entry.count,
+        hash: entry.hash,
+        at: Some(timestamp(entry.at)),
+        document,
+    }
+}
+
+/// A job whose document is `document`.
+pub(super) fn job(summary: &JobSummary, document: Option<Struct>) -> v1::Job {
+    v1::Job {
+        id: summary.id.to_string(),
+        consortium: summary.consortium.to_string(),
+        title: summary.title.clone(),
+        kind: summary.kind.clone(),
+        state: word(&summary.state),
+        proposed_by: summary.proposed_by.clone(),
+        rounds_done: summary.rounds_done,
+        rounds: summary.rounds,
+        created_at: Some(timestamp(summary.created_at)),
+        document,
+    }
+}
+
+pub(super) fn whole_job(found: &Job) -> v1::Job {
+    job(&found.summary, document::of(found))
+}
+
+pub(super) fn progress(progress: &Progress) -> v1::Progress {
+    v1::Progress {
+        state: word(&progress.state),
+        now: progress.now.clone(),
+        over: progress.state.is_over(),
+        document: document::of(progress),
+    }
+}
+
+pub(super) fn artifact(artifact: Artifact) -> v1::Artifact {
+    v1::Artifact {
+        id: artifact.id.to_string(),
+        job: artifact.job.to_string(),
+        name: artifact.name,
+        size: artifact.size,
+        digest: artifact.digest,
+    }
+}
+
+/// The word of a value that has one.
+fn word<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,60 @@
+//! `idempotency-key` in the metadata: a job is proposed once, however often the call is sent. The keys are those of REST.
+
+use prost::Message;
+use tonic::{Request, Response, Status};
+use undertone_api::job::Job;
+use undertone_proto::v1;
+
+use super::message::whole_job;
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::grpc::worker_gateway::fail;
+use crate::service::idempotency::{self, Kept, Seen};
+
+/// Where a key stands.
+const KEY: &str = "idempotency-key";
+
+/// Makes a job once.
+pub(super) async fn job<T, F>(
+    ctx: &Ctx,
+    actor: &Actor,
+    method: &str,
+    request: &Request<T>,
+    work: F,
+) -> Result<Response<v1::Job>, Status>
+where
+    T: Message,
+    F: AsyncFnOnce(&T) -> Result<Job, Status>,
+{
+    let Some(key) = request.metadata().get(KEY) else {
+        return Ok(Response::new(whole_job(&work(request.get_ref()).await?)));
+    };
+    let mut asked = format!("grpc {method}\n").into_bytes();
+    asked.extend(request.get_ref().encode_to_vec());
+    let key = key.to_str().unwrap_or_default();
+    let begun = match idempotency::begin(ctx, actor, key, &asked).await.map_err(fail)? {
+        Seen::Before(kept) => return Ok(Response::new(whole_job(&read(&kept)?))),
+        Seen::Never(begun) => begun,
+    };
+    match work(request.get_ref()).await {
+        Ok(job) => {
+            let body =
+                serde_json::to_string(&job).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
+            let kept = Kept { status: 200, headers: Vec::new(), body };
+            idempotency::keep(ctx, &begun, &kept).await.map_err(fail)?;
+            Ok(Response::new(whole_job(&job)))
+        }
+        Err(status) => {
+            // What is refused changed nothing; what failed on our side may have.
+            if !matches!(status.code(), tonic::Code::Internal | tonic::Code::Unavailable) {
+                idempotency::forget(ctx, &begun).await.map_err(fail)?;
+            }
+            Err(status)
+        }
+    }
+}
+
+fn read(kept: &Kept) -> Result<Job, Status> {
+    serde_json::from_str(&kept.body).map_err(|error| fail(Error::internal("reading an answer that was kept", error)))
+}

@@ -1,0 +1,153 @@
+//! Every address of REST, asked by every kind of caller of a whole server: what it answers is what the matrix says, and what
+//! it asked of the policy meanwhile is what the matrix lists. Requests are made from the OpenAPI document.
+
+mod caller;
+mod request;
+mod scene;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::body::to_bytes;
+use axum::http::StatusCode;
+use tower::ServiceExt as _;
+use undertone_api::api_key::KeyScope;
+
+use self::caller::{Caller, Means};
+use self::request::Requests;
+use self::scene::Scene;
+use super::Row;
+use super::rest::REST;
+use crate::auth::policy::asked::{self, Asked};
+use crate::auth::{Actor, Operation, policy};
+use crate::config::RateConfig;
+use crate::service::session;
+use crate::testing::TestApp;
+
+/// In an answer to somebody who was recognized and gave a wrong code or password.
+const WRONG_PROOFS: [&str; 2] = [r#""code":"wrong_code""#, r#""code":"wrong_credentials""#];
+
+/// What the matrix says of one caller at one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Nobody is asked.
+    Open,
+    /// Nobody is recognized: 401.
+    Unknown,
+    /// The policy says no: 403, or 404 where the place is hidden.
+    Refused(u16),
+    /// The policy says yes: what comes then is the operation's.
+    Admitted,
+}
+
+impl Verdict {
+    fn of(row: &Row, actor: Option<&Actor>, scene: &Scene) -> Self {
+        if row.open.is_some() {
+            return Self::Open;
+        }
+        let Some(actor) = actor else { return Self::Unknown };
+        let refusal =
+            row.asks.iter().find_map(|(operation, at)| policy::check(actor, *operation, scene.place(*at)).err());
+        refusal.map_or(Self::Admitted, |error| Self::Refused(error.code().http_status()))
+    }
+
+    /// Its mark in the grid.
+    const fn mark(self) -> char {
+        match self {
+            Self::Open => 'o',
+            Self::Unknown => '!',
+            Self::Refused(404) => '.',
+            Self::Refused(_) => '-',
+            Self::Admitted => 'y',
+        }
+    }
+
+    /// Why an answer is not what it says; `None` when it is.
+    fn differs(self, row: &Row, status: StatusCode, why: &str, asked: &[Asked]) -> Option<String> {
+        let right = match self {
+            Self::Open => !status.is_server_error(),
+            Self::Unknown => status == StatusCode::UNAUTHORIZED && asked.is_empty(),
+            // Where the service looks the thing up first, it hides it rather than forbids something with it.
+            Self::Refused(code) => status.as_u16() == code || status == StatusCode::NOT_FOUND,
+            Self::Admitted => {
+                let named = asked.iter().all(|asked| asked.allowed) && !asked.is_empty();
+                match status {
+                    // Who they are was known; what they gave besides, to prove it once more, is wrong.
+                    StatusCode::UNAUTHORIZED => named && WRONG_PROOFS.iter().any(|code| why.contains(code)),
+                    StatusCode::FORBIDDEN => row.only.is_some(),
+                    StatusCode::NOT_FOUND => named || row.only.is_some(),
+                    other => !other.is_server_error(),
+                }
+            }
+        };
+        (!right).then(|| format!("{self:?} in the matrix, answered with {status} after {asked:?}"))
+    }
+}
+
+/// Sends a request as a caller: the status, why when it is a failure, and what was asked of the policy.
+async fn send(
+    app: &TestApp,
+    requests: &Requests,
+    scene: &Scene,
+    row: &Row,
+    caller: &Caller,
+) -> (StatusCode, String, Vec<Asked>) {
+    let token = caller.token(&app.ctx).await;
+    let request = requests.of(row, scene, token.as_deref());
+    let (response, asked) = asked::during(app.router.clone().oneshot(request)).await;
+    let response = response.expect("a router answers");
+    let status = response.status();
+    // What streams has begun with success; only failures are read.
+    let why = if status.is_success() {
+        String::new()
+    } else {
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap_or_default();
+        String::from_utf8_lossy(&body).chars().take(300).collect()
+    };
+    (status, why, asked)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_address_answers_every_caller_as_the_matrix_says() {
+    let app = TestApp::sqlite_with(|config| config.rates = RateConfig { by_caller: 0, by_address: 0 }).await;
+    let mut scene = Scene::set(&app).await;
+    let callers = std::mem::take(&mut scene.callers);
+    let requests = Requests::new();
+    let (mut wrong, mut grid) = (Vec::new(), Vec::new());
+    let mut reached: BTreeMap<&str, BTreeSet<Operation>> = BTreeMap::new();
+    for row in REST {
+        let mut marks = String::new();
+        for caller in &callers {
+            scene.renew(&app).await;
+            let actor = match (&caller.means, caller.token(&app.ctx).await) {
+                (Means::Nobody | Means::Revoked(_), _) | (_, None) => None,
+                (_, Some(token)) => Some(session::authenticate(&app.ctx, &token).await.expect("signed in")),
+            };
+            let verdict = Verdict::of(row, actor.as_ref(), &scene);
+            marks.push(verdict.mark());
+            let (status, why, asked) = send(&app, &requests, &scene, row, caller).await;
+            if let Some(difference) = verdict.differs(row, status, &why, &asked) {
+                wrong.push(format!("{} as {}: {difference}: {why}", row.name, caller.name));
+            }
+            reached.entry(row.name).or_default().extend(asked.iter().map(|asked| asked.operation));
+        }
+        grid.push(format!("{marks}  {}", row.name));
+    }
+    for row in REST.iter().filter(|row| row.open.is_none()) {
+        let listed: BTreeSet<Operation> = row.asks.iter().map(|(operation, _)| *operation).collect();
+        let asked = reached.remove(row.name).unwrap_or_default();
+        wrong.extend(listed.difference(&asked).map(|never| format!("{} never asks {never:?}", row.name)));
+        // On the way it may be asked whether the caller may see what it is about.
+        let seeing = |operation: &Operation| operation.scope() == Some(KeyScope::Read);
+        let known =
+            |operation: &&Operation| listed.contains(operation) || row.then.contains(operation) || seeing(operation);
+        wrong.extend(asked.iter().filter(|asked| !known(asked)).map(|more| format!("{} also asks {more:?}", row.name)));
+    }
+    let (endpoints, kinds) = (REST.len(), callers.len());
+    println!("{endpoints} endpoints x {kinds} callers = {} requests", endpoints * kinds);
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    let mut legend = vec!["o open  ! 401  y admitted  - 403  . 404".to_owned()];
+    legend.extend(callers.iter().enumerate().map(|(column, caller)| format!("{:>2} {}", column + 1, caller.name)));
+    insta::assert_snapshot!(legend.into_iter().chain(grid).collect::<Vec<_>>().join("\n"));
+    drop(scene);
+    app.close().await;
+}

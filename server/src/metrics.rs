@@ -1,0 +1,196 @@
+//! What is counted and timed, for Prometheus. Labels are routes, methods, states and codes: words of the program, never an id,
+//! a name or anything else that belongs to somebody.
+//!
+//! Requests, calls and transactions are counted as they end; what the tables, the store and the process say is looked up when
+//! it is asked for. To add a metric: a field and a line in `Metrics::registry`, or a figure in `figures`; the table in
+//! `OPERATION.md` follows (`undertone-server config --metrics`).
+
+mod calls;
+mod figures;
+mod listener;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::ctx::Ctx;
+
+pub use calls::CallLayer;
+pub use figures::Figures;
+pub use listener::{render, serve, table};
+
+/// Upper bounds of the buckets, in seconds: from a read of a row to a long poll.
+const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+
+type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+
+fn durations<L: Clone + std::hash::Hash + Eq>() -> Durations<L> {
+    Family::new_with_constructor(|| Histogram::new(BUCKETS))
+}
+
+/// A request of REST or the dashboard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Requested {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+/// A call of gRPC.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    method: String,
+    code: &'static str,
+}
+
+/// A writing transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Written {
+    name: &'static str,
+}
+
+/// A writing transaction and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    name: &'static str,
+    outcome: &'static str,
+}
+
+/// How long transactions take; the database has them.
+#[derive(Clone, Debug)]
+pub struct Transactions {
+    waits: Durations<Written>,
+    durations: Durations<Ended>,
+    retries: Family<Written, Counter>,
+}
+
+impl Default for Transactions {
+    fn default() -> Self {
+        Self { waits: durations(), durations: durations(), retries: Family::default() }
+    }
+}
+
+impl Transactions {
+    /// One ended, after `wait` for its turn.
+    pub(crate) fn ended(&self, name: &'static str, committed: bool, wait: Duration, took: Duration) {
+        let outcome = if committed { "committed" } else { "rolled back" };
+        self.waits.get_or_create(&Written { name }).observe(wait.as_secs_f64());
+        self.durations.get_or_create(&Ended { name, outcome }).observe(took.as_secs_f64());
+    }
+
+    /// One is tried again.
+    pub(crate) fn retried(&self, name: &'static str) {
+        self.retries.get_or_create(&Written { name }).inc();
+    }
+}
+
+/// What is counted and timed.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    requests: Durations<Requested>,
+    calls: Durations<Called>,
+    turned_away: Counter,
+    transactions: Transactions,
+    figures: Mutex<Option<(Instant, Figures)>>,
+}
+
+impl Metrics {
+    /// Nothing counted yet; transactions are those of this database.
+    pub fn new(transactions: Transactions) -> Self {
+        let (requests, calls) = (durations(), durations());
+        Self(Arc::new(Parts {
+            requests,
+            calls,
+            turned_away: Counter::default(),
+            transactions,
+            figures: Mutex::default(),
+        }))
+    }
+
+    /// A request was turned away because its caller sends too many.
+    pub(crate) fn turned_away(&self) {
+        self.0.turned_away.inc();
+    }
+
+    /// Everything that was counted, by its names.
+    fn registry(&self) -> Registry {
+        let mut all = Registry::with_prefix("undertone");
+        let Parts { requests, calls, turned_away, transactions, .. } = &*self.0;
+        let seconds = || Unit::Seconds;
+        all.register_with_unit(
+            "http_request_duration",
+            "Requests of REST and dashboard until their answer began, by method, route and status",
+            seconds(),
+            requests.clone(),
+        );
+        all.register_with_unit(
+            "grpc_call_duration",
+            "Calls of gRPC until their answer began, by method and code; a worker's wait for work is one call",
+            seconds(),
+            calls.clone(),
+        );
+        all.register(
+            "requests_turned_away",
+            "Requests answered with 429 because their caller sends more than `rates` allows",
+            turned_away.clone(),
+        );
+        all.register_with_unit(
+            "transaction_wait",
+            "Time a writing transaction waited for its turn, by name",
+            seconds(),
+            transactions.waits.clone(),
+        );
+        all.register_with_unit(
+            "transaction_duration",
+            "Time of a writing transaction once it had its turn, by name and outcome",
+            seconds(),
+            transactions.durations.clone(),
+        );
+        all.register(
+            "transaction_retries",
+            "Writing transactions that the database asked to try again, by name",
+            transactions.retries.clone(),
+        );
+        all
+    }
+}
+
+/// Counts a request and how long its answer took to begin.
+pub async fn count(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let (method, began) = (method(request.method()), Instant::now());
+    let response = next.run(request).await;
+    let requested = Requested { method, route, status: response.status().as_u16() };
+    ctx.metrics.0.requests.get_or_create(&requested).observe(began.elapsed().as_secs_f64());
+    response
+}
+
+/// A method's name: a stranger may send any word for one, and each would be a row of its own.
+fn method(method: &http::Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}

@@ -1,0 +1,99 @@
+//! Around every call of gRPC: how long its answer took to begin, and a span for traces.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tokio::time::Instant;
+use tower::{Layer, Service};
+use tracing::Instrument as _;
+
+use super::{Called, Metrics};
+
+/// Counts and times the calls that go through it.
+#[derive(Debug, Clone)]
+pub struct CallLayer {
+    metrics: Metrics,
+    methods: Arc<BTreeSet<String>>,
+}
+
+impl CallLayer {
+    /// For calls of these methods, as `/package.Service/Method`; whatever else is called is `none`.
+    pub fn new(metrics: Metrics, methods: BTreeSet<String>) -> Self {
+        Self { metrics, methods: Arc::new(methods) }
+    }
+}
+
+impl<S> Layer<S> for CallLayer {
+    type Service = Calls<S>;
+
+    fn layer(&self, inner: S) -> Calls<S> {
+        Calls { inner, layer: self.clone() }
+    }
+}
+
+/// A service whose calls are counted.
+#[derive(Debug, Clone)]
+pub struct Calls<S> {
+    inner: S,
+    layer: CallLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for Calls<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let path = request.uri().path();
+        let method = if self.layer.methods.contains(path) { path.to_owned() } else { "none".to_owned() };
+        let span = tracing::info_span!("call", rpc.method = method, rpc.code = tracing::field::Empty);
+        let (metrics, began, within) = (self.layer.metrics.clone(), Instant::now(), span.clone());
+        let answer = self.inner.call(request);
+        let counted = async move {
+            let answer = answer.await;
+            let code = answer.as_ref().map_or("Unknown", |answer| code(answer.headers()));
+            within.record("rpc.code", code);
+            metrics.0.calls.get_or_create(&Called { method, code }).observe(began.elapsed().as_secs_f64());
+            answer
+        };
+        Box::pin(counted.instrument(span))
+    }
+}
+
+/// The code with which an answer failed at once; one that has begun is `Ok`, and may still break off.
+fn code(headers: &http::HeaderMap) -> &'static str {
+    const NAMES: [&str; 17] = [
+        "Ok",
+        "Cancelled",
+        "Unknown",
+        "InvalidArgument",
+        "DeadlineExceeded",
+        "NotFound",
+        "AlreadyExists",
+        "PermissionDenied",
+        "ResourceExhausted",
+        "FailedPrecondition",
+        "Aborted",
+        "OutOfRange",
+        "Unimplemented",
+        "Internal",
+        "Unavailable",
+        "DataLoss",
+        "Unauthenticated",
+    ];
+    let number =
+        headers.get("grpc-status").and_then(|value| value.to_str().ok()).map_or(Some(0), |text| text.parse().ok());
+    number.and_then(|number: usize| NAMES.get(number).copied()).unwrap_or("Unknown")
+}

@@ -1,0 +1,103 @@
+//! What is looked up rather than counted: jobs, rounds, workers and ledger in the tables, bytes in the store, the process.
+//! Every replica of a server tells the same of tables and store.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::time::Instant;
+
+use super::process::Usage;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::census::{self, Census};
+
+/// How long a figure is told again before it is looked up: a store may have many objects.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// What the tables and the store say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    census: Census,
+    objects: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    state: String,
+}
+
+/// Looks everything up, at most every [`FRESH`].
+pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
+    let mut known = ctx.metrics.0.figures.lock().await;
+    if let Some((_, figures)) = known.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+        return Ok(figures.clone());
+    }
+    let census = census::take(ctx).await?;
+    let (mut objects, mut bytes) = (0, 0);
+    let mut listed = ctx.store.list(None);
+    while let Some(object) =
+        listed.try_next().await.map_err(|error| Error::internal("counting what is stored", error))?
+    {
+        objects += 1;
+        bytes += object.size;
+    }
+    let figures = Figures { census, objects, bytes };
+    *known = Some((Instant::now(), figures.clone()));
+    Ok(figures)
+}
+
+/// The figures by their names; those of the tables and the store only where they could be looked up.
+pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, certificate_days: Option<i64>) {
+    if let Some(Figures { census, objects, bytes }) = figures {
+        states(all, "jobs", "Jobs by state", &census.jobs);
+        states(all, "workers", "Workers, `seen` in the last two minutes or `silent`", &census.workers);
+        number(all, "rounds_open", "Rounds that wait for submissions", census.rounds_open);
+        number(all, "rounds_late", "Of these, rounds whose deadline has passed", census.rounds_late);
+        number(all, "ledger_entries", "Entries of the consortium's ledger", census.ledger_entries);
+        number(all, "log_leaves", "Leaves of the transparency log", census.log_leaves);
+        number(all, "objects", "Objects in the store", *objects);
+        measured(all, "object", "Bytes in the store", Unit::Bytes, *bytes as f64);
+    }
+    if let Some(days) = certificate_days {
+        let what = "Days until the next generated certificate takes the place of the present one";
+        number(all, "certificate_rotation_days", what, days.max(0) as u64);
+    }
+    let usage = Usage::now();
+    measured(
+        all,
+        "process_resident_memory",
+        "Memory of the process that is resident",
+        Unit::Bytes,
+        usage.resident as f64,
+    );
+    measured(all, "process_cpu", "Time of processors that the process has used", Unit::Seconds, usage.processor);
+    number(all, "process_open_files", "Files and sockets that the process has open", usage.open_files);
+    number(all, "process_threads", "Threads of the process", usage.threads);
+}
+
+fn states(all: &mut Registry, name: &str, help: &str, counts: &BTreeMap<String, u64>) {
+    let family = Family::<State, Gauge<u64, AtomicU64>>::default();
+    for (state, count) in counts {
+        family.get_or_create(&State { state: state.clone() }).set(*count);
+    }
+    all.register(name, help, family);
+}
+
+fn number(all: &mut Registry, name: &str, help: &str, value: u64) {
+    let gauge = Gauge::<u64, AtomicU64>::default();
+    gauge.set(value);
+    all.register(name, help, gauge);
+}
+
+fn measured(all: &mut Registry, name: &str, help: &str, unit: Unit, value: f64) {
+    let gauge = Gauge::<f64, AtomicU64>::default();
+    gauge.set(value);
+    all.register_with_unit(name, help, unit, gauge);
+}

@@ -1,0 +1,77 @@
+//! `/metrics` at its own address: whoever reaches that address reads it, without a sign-in.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::TcpListener;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+
+use super::{Figures, Metrics, Transactions, figures};
+use crate::ctx::Ctx;
+use crate::tls::Shown;
+
+/// What Prometheus calls the format.
+const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Serves `/metrics` until `ctx.shutdown` is cancelled.
+///
+/// # Errors
+/// When the listener cannot be used.
+pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
+    let router = Router::new().route("/metrics", get(show)).with_state(ctx.clone());
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    axum::serve(listener, router).with_graceful_shutdown(ctx.shutdown.clone().cancelled_owned()).await
+}
+
+async fn show(State(ctx): State<Ctx>) -> Response {
+    match render(&ctx).await {
+        Ok(text) => ([(header::CONTENT_TYPE, FORMAT)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Everything as text. What cannot be looked up just now is left out and logged.
+///
+/// # Errors
+/// When the text cannot be written.
+pub async fn render(ctx: &Ctx) -> Result<String, std::fmt::Error> {
+    let figures = match figures::look(ctx).await {
+        Ok(figures) => Some(figures),
+        Err(error) => {
+            // Logged there, once.
+            let _ = error.into_problem();
+            None
+        }
+    };
+    let mut all = ctx.metrics.registry();
+    let days = ctx.tls.as_ref().and_then(Shown::rotates_at).map(|at| (at - ctx.now()).whole_days());
+    figures::register(&mut all, figures.as_ref(), days);
+    let mut text = String::new();
+    encode(&mut text, &all)?;
+    Ok(text)
+}
+
+/// Every metric with its kind and meaning, as a table of Markdown.
+pub fn table() -> String {
+    let mut all = Metrics::new(Transactions::default()).registry();
+    figures::register(&mut all, Some(&Figures::default()), Some(0));
+    let mut text = String::new();
+    let mut table = "| metric | kind | meaning |\n|---|---|---|\n".to_owned();
+    if encode(&mut text, &all).is_ok() {
+        let told = |line: &str, word: &str| {
+            let (name, rest) = line.strip_prefix(word)?.split_once(' ')?;
+            Some((name.to_owned(), rest.to_owned()))
+        };
+        for (name, help) in text.lines().filter_map(|line| told(line, "# HELP ")) {
+            let kind = text.lines().filter_map(|line| told(line, "# TYPE ")).find(|(of, _)| *of == name);
+            let kind = kind.map(|(_, kind)| kind).unwrap_or_default();
+            let _ = writeln!(table, "| `{name}` | {kind} | {} |", help.trim_end_matches('.'));
+        }
+    }
+    table
+}

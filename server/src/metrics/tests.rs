@@ -1,0 +1,41 @@
+use axum::http::StatusCode;
+
+use super::{render, table};
+use crate::testing::{newcomer, on_both};
+
+on_both! {
+    async fn what_is_told_counts_and_names_nobody(app: &TestApp) {
+        let founded = app.founded().await;
+        app.server.get("/api/v1/me").await.assert_status(StatusCode::UNAUTHORIZED);
+        app.server.get(&format!("/api/v1/consortia/{}", founded.consortium)).await.assert_status(StatusCode::UNAUTHORIZED);
+        let odd = axum::http::Method::from_bytes(b"INVENTED").expect("a method");
+        app.server.method(odd, "/api/v1/me").await;
+        let told = render(&app.ctx).await.expect("text");
+        for line in [
+            "undertone_http_request_duration_seconds_count{method=\"GET\",route=\"/api/v1/me\",status=\"401\"} 1",
+            "undertone_workers{state=\"seen\"} 0",
+            "undertone_rounds_open 0",
+            "undertone_ledger_entries 0",
+            "undertone_object_bytes 0.0",
+            "method=\"other\"",
+            "# EOF",
+        ] {
+            assert!(told.contains(line), "{line} is missing:\n{told}");
+        }
+        assert!(told.contains("route=\"/api/v1/consortia/{id}\""), "{told}");
+        assert!(told.contains("undertone_transaction_duration_seconds_count{name=\"found consortium\"") || told.contains("outcome=\"committed\""), "{told}");
+        for secret in [founded.consortium.to_string(), "example.org".to_owned(), newcomer("North", None).name] {
+            assert!(!told.contains(&secret), "{secret} is told");
+        }
+    }
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let operation = include_str!("../../OPERATION.md");
+    assert!(
+        operation.contains(&table()),
+        "put the output of `undertone-server config --metrics` into server/OPERATION.md"
+    );
+    assert!(operation.contains(&crate::config::keys::table()), "and that of `undertone-server config --table`");
+}

@@ -1,0 +1,159 @@
+//! `/me/...`: the caller's own second factor, sessions and password; `/password-resets`: letting somebody back in.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::account::{
+    ChangePassword, Factor, FactorCode, FactorOffer, FactorProof, NewPassword, NewReset, OpenSession, RecoveryCodes,
+    Reset, ResetPreview,
+};
+use undertone_api::id::SessionId;
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, From, Json, Path, Query, cut};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::{factor, password, reset, sessions};
+
+/// See how one's second factor stands
+#[utoipa::path(get, path = "/me/second-factor", tag = "account", operation_id = "show_second_factor",
+    responses((status = 200, body = Factor), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn factor(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Factor>, Rejection> {
+    Ok(Json(factor::state(&ctx, &actor).await?))
+}
+
+/// Get a secret for one's authenticator
+///
+/// The secret is in this answer only. It is in force when a first code of it was given, within 15 minutes.
+#[utoipa::path(post, path = "/me/second-factor", tag = "account", operation_id = "offer_second_factor",
+    responses((status = 201, body = FactorOffer), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn offer(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+) -> Result<(StatusCode, Json<FactorOffer>), Rejection> {
+    Ok((StatusCode::CREATED, Json(factor::offer(&ctx, &actor).await?)))
+}
+
+/// Switch two-factor on, by a code of the offered secret
+///
+/// The ten recovery codes are in this answer only; each lets one in once without the authenticator.
+#[utoipa::path(put, path = "/me/second-factor", tag = "account", operation_id = "confirm_second_factor", request_body = FactorCode,
+    responses((status = 200, body = RecoveryCodes), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn confirm(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(code): Json<FactorCode>,
+) -> Result<Json<RecoveryCodes>, Rejection> {
+    Ok(Json(factor::confirm(&ctx, &actor, &code).await?))
+}
+
+/// Switch two-factor off
+///
+/// After 5 wrong codes within 15 minutes: `rate_limited`.
+#[utoipa::path(post, path = "/me/second-factor/off", tag = "account", operation_id = "drop_second_factor", request_body = FactorProof,
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn off(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(proof): Json<FactorProof>,
+) -> Result<StatusCode, Rejection> {
+    factor::drop(&ctx, &actor, &proof).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Get new recovery codes
+///
+/// Those before let nobody in any more.
+#[utoipa::path(post, path = "/me/second-factor/recovery-codes", tag = "account", operation_id = "renew_recovery_codes", request_body = FactorCode,
+    responses((status = 201, body = RecoveryCodes), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn recovery_codes(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(code): Json<FactorCode>,
+) -> Result<(StatusCode, Json<RecoveryCodes>), Rejection> {
+    Ok((StatusCode::CREATED, Json(factor::renew_codes(&ctx, &actor, &code).await?)))
+}
+
+/// List where one is signed in, the last used first
+#[utoipa::path(get, path = "/me/sessions", tag = "account", operation_id = "list_sessions", params(PageQuery),
+    responses((status = 200, body = Page<OpenSession>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn sessions(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<OpenSession>>, Rejection> {
+    let all = sessions::list(&ctx, &actor).await?;
+    Ok(Json(cut(all, &page, |session| session.id.0)?))
+}
+
+/// Sign out everywhere else
+#[utoipa::path(delete, path = "/me/sessions", tag = "account", operation_id = "end_other_sessions",
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn end_others(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<StatusCode, Rejection> {
+    sessions::end_others(&ctx, &actor).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// End one of one's sessions
+#[utoipa::path(delete, path = "/me/sessions/{id}", tag = "account", operation_id = "end_session", params(("id" = SessionId, Path, description = "The session")),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn end(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<SessionId>,
+) -> Result<StatusCode, Rejection> {
+    sessions::end(&ctx, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Change one's password
+///
+/// Every other session ends.
+#[utoipa::path(put, path = "/me/password", tag = "account", operation_id = "change_password", request_body = ChangePassword,
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn password(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(change): Json<ChangePassword>,
+) -> Result<StatusCode, Rejection> {
+    password::change(&ctx, &actor, &change).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Make a link by which a member sets a new password
+///
+/// For operators. The link is in this answer only; it works once, for 24 hours, and ends every session of the member. Their
+/// second factor stays unless `clear_second_factor` says otherwise, which is recorded.
+#[utoipa::path(post, path = "/password-resets", tag = "account", operation_id = "create_password_reset", request_body = NewReset,
+    responses((status = 201, body = Reset), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn reset(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(new): Json<NewReset>,
+) -> Result<(StatusCode, Json<Reset>), Rejection> {
+    Ok((StatusCode::CREATED, Json(reset::create(&ctx, &actor, &new).await?)))
+}
+
+/// See what such a link does
+#[utoipa::path(get, path = "/password-resets/{token}", tag = "account", operation_id = "preview_password_reset", security(()), params(("token" = String, Path, description = "The last part of the link")),
+    responses((status = 200, body = ResetPreview), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn preview(
+    State(ctx): State<Ctx>,
+    From(from): From,
+    Path(token): Path<String>,
+) -> Result<Json<ResetPreview>, Rejection> {
+    Ok(Json(reset::preview(&ctx, from, &token).await?))
+}
+
+/// Set a new password by such a link
+#[utoipa::path(post, path = "/password-resets/{token}", tag = "account", operation_id = "redeem_password_reset", security(()), params(("token" = String, Path, description = "The last part of the link")), request_body = NewPassword,
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn redeem(
+    State(ctx): State<Ctx>,
+    From(from): From,
+    Path(token): Path<String>,
+    Json(new): Json<NewPassword>,
+) -> Result<StatusCode, Rejection> {
+    reset::redeem(&ctx, from, &token, &new).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,54 @@
+//! `/keys`: keys by which programs ask for the caller.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::api_key::{ApiKey, NewApiKey};
+use undertone_api::id::ApiKeyId;
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path, Query, cut};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::api_key;
+
+/// List one's keys, newest first
+///
+/// With those that are over or revoked. No key lists keys: sign in.
+#[utoipa::path(get, path = "/keys", tag = "keys", operation_id = "list_keys", params(PageQuery),
+    responses((status = 200, body = Page<ApiKey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<ApiKey>>, Rejection> {
+    let keys = api_key::list(&ctx, &actor).await?;
+    Ok(Json(cut(keys, &page, |key| key.id.0)?))
+}
+
+/// Make a key by which a program asks for oneself
+///
+/// The key is in this answer only. A program sends it as `Authorization: Bearer udk_...`, by REST or gRPC.
+#[utoipa::path(post, path = "/keys", tag = "keys", operation_id = "create_key", request_body = NewApiKey,
+    responses((status = 201, body = ApiKey), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn create(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(new): Json<NewApiKey>,
+) -> Result<(StatusCode, Json<ApiKey>), Rejection> {
+    Ok((StatusCode::CREATED, Json(api_key::create(&ctx, &actor, &new).await?)))
+}
+
+/// Revoke one of one's keys
+///
+/// It works no longer, from this moment on.
+#[utoipa::path(delete, path = "/keys/{id}", tag = "keys", operation_id = "revoke_key", params(("id" = ApiKeyId, Path, description = "The key")),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn revoke(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ApiKeyId>,
+) -> Result<StatusCode, Rejection> {
+    api_key::revoke(&ctx, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,50 @@
+//! `/datasets/{id}/approval-limits`: within which limits jobs pass without being asked about.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::id::DatasetId;
+use undertone_api::job::{ApprovalLimit, NewApprovalLimit};
+use undertone_api::problem::Problem;
+
+use super::etag::IfMatch;
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::approval;
+
+/// List the limits of a dataset, the newest first; at most one is in force
+#[utoipa::path(get, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "list_approval_limits", params(("id" = DatasetId, Path)),
+    responses((status = 200, body = Vec<ApprovalLimit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+) -> Result<Json<Vec<ApprovalLimit>>, Rejection> {
+    Ok(Json(approval::limits(&ctx, &actor, id).await?))
+}
+
+/// Set within which limits jobs pass without being asked about
+#[utoipa::path(post, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "set_approval_limit", params(("id" = DatasetId, Path),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the limits as they were read; absent: whatever they are")),
+    request_body = NewApprovalLimit,
+    responses((status = 201, body = ApprovalLimit), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn set(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+    IfMatch(expected): IfMatch,
+    Json(new): Json<NewApprovalLimit>,
+) -> Result<(StatusCode, Json<ApprovalLimit>), Rejection> {
+    Ok((StatusCode::CREATED, Json(approval::limit_set(&ctx, &actor, id, &new, &expected).await?)))
+}
+
+/// Withdraw the limit in force: every job is asked about again
+#[utoipa::path(delete, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "withdraw_approval_limit", params(("id" = DatasetId, Path)),
+    responses((status = 200, body = Vec<ApprovalLimit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn withdraw(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+) -> Result<Json<Vec<ApprovalLimit>>, Rejection> {
+    Ok(Json(approval::limit_withdraw(&ctx, &actor, id).await?))
+}

@@ -1,0 +1,156 @@
+//! `/audit-log`, `/consortia/{id}/audit-log`, `/organizations/{id}/audit-log`: who did what, where and when.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Where};
+use undertone_api::id::{ConsortiumId, OrganizationId};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path, Query};
+use super::problem::Rejection;
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::service::audit_log::{self, Export, Format};
+
+/// In which form a log is taken away.
+#[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FormatQuery {
+    /// `jsonl` unless told: one entry as JSON a line, in order, so that the chain can be checked. `csv` is a table.
+    #[serde(default)]
+    format: Format,
+}
+
+/// List what was done on the server as such, newest first
+#[utoipa::path(get, path = "/audit-log", tag = "audit log", operation_id = "list_server_log", params(AuditQuery, PageQuery),
+    responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn of_server(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(wanted): Query<AuditQuery>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AuditEntry>>, Rejection> {
+    Ok(Json(audit_log::list(&ctx, &actor, Where::Server, &wanted, &page).await?))
+}
+
+/// List what was done in a consortium, newest first
+#[utoipa::path(get, path = "/consortia/{id}/audit-log", tag = "audit log", operation_id = "list_consortium_log", params(("id" = ConsortiumId, Path), AuditQuery, PageQuery),
+    responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn of_consortium(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Query(wanted): Query<AuditQuery>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AuditEntry>>, Rejection> {
+    Ok(Json(audit_log::list(&ctx, &actor, Where::Consortium(id), &wanted, &page).await?))
+}
+
+/// List what was done in an organization, newest first
+#[utoipa::path(get, path = "/organizations/{id}/audit-log", tag = "audit log", operation_id = "list_organization_log", params(("id" = OrganizationId, Path), AuditQuery, PageQuery),
+    responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn of_organization(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+    Query(wanted): Query<AuditQuery>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AuditEntry>>, Rejection> {
+    Ok(Json(audit_log::list(&ctx, &actor, Where::Organization(id), &wanted, &page).await?))
+}
+
+/// Read the server's whole audit log and tell whether its chain of hashes holds
+#[utoipa::path(get, path = "/audit-log/check", tag = "audit log", operation_id = "check_server_log",
+    responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn check_server(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<AuditCheck>, Rejection> {
+    Ok(Json(audit_log::check(&ctx, &actor, Where::Server).await?))
+}
+
+/// Read a consortium's whole audit log and tell whether its chain of hashes holds
+#[utoipa::path(get, path = "/consortia/{id}/audit-log/check", tag = "audit log", operation_id = "check_consortium_log", params(("id" = ConsortiumId, Path)),
+    responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn check_consortium(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+) -> Result<Json<AuditCheck>, Rejection> {
+    Ok(Json(audit_log::check(&ctx, &actor, Where::Consortium(id)).await?))
+}
+
+/// Read an organization's whole audit log and tell whether its chain of hashes holds
+#[utoipa::path(get, path = "/organizations/{id}/audit-log/check", tag = "audit log", operation_id = "check_organization_log", params(("id" = OrganizationId, Path)),
+    responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn check_organization(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+) -> Result<Json<AuditCheck>, Rejection> {
+    Ok(Json(audit_log::check(&ctx, &actor, Where::Organization(id)).await?))
+}
+
+/// Take the server's audit log away
+///
+/// The first entry first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. Taking it away is an entry itself.
+#[utoipa::path(get, path = "/audit-log/export", tag = "audit log", operation_id = "export_server_log", params(AuditQuery, FormatQuery),
+    responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn export_server(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(wanted): Query<AuditQuery>,
+    Query(query): Query<FormatQuery>,
+) -> Result<Response, Rejection> {
+    export(&ctx, &actor, Where::Server, wanted, query).await
+}
+
+/// Take a consortium's audit log away
+///
+/// The first entry first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. Taking it away is an entry itself.
+#[utoipa::path(get, path = "/consortia/{id}/audit-log/export", tag = "audit log", operation_id = "export_consortium_log", params(("id" = ConsortiumId, Path), AuditQuery, FormatQuery),
+    responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn export_consortium(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Query(wanted): Query<AuditQuery>,
+    Query(query): Query<FormatQuery>,
+) -> Result<Response, Rejection> {
+    export(&ctx, &actor, Where::Consortium(id), wanted, query).await
+}
+
+/// Take an organization's audit log away
+///
+/// The first entry first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. Taking it away is an entry itself.
+#[utoipa::path(get, path = "/organizations/{id}/audit-log/export", tag = "audit log", operation_id = "export_organization_log", params(("id" = OrganizationId, Path), AuditQuery, FormatQuery),
+    responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn export_organization(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+    Query(wanted): Query<AuditQuery>,
+    Query(query): Query<FormatQuery>,
+) -> Result<Response, Rejection> {
+    export(&ctx, &actor, Where::Organization(id), wanted, query).await
+}
+
+async fn export(
+    ctx: &Ctx,
+    actor: &Actor,
+    place: Where,
+    wanted: AuditQuery,
+    query: FormatQuery,
+) -> Result<Response, Rejection> {
+    let Export { name, content_type, body } = audit_log::export(ctx, actor, place, wanted, query.format).await?;
+    let headers = [
+        (header::CONTENT_TYPE, content_type.to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+        (header::CACHE_CONTROL, "private, no-store".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(body)).into_response())
+}

@@ -1,0 +1,87 @@
+//! `/jobs/{id}/events` and `/consortia/{id}/events`: what changes, as server-sent events. `stream` is also what pages use.
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures::{Stream, StreamExt as _};
+use undertone_api::event::{ConsortiumEvent, JobEvent};
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Path};
+use super::problem::Rejection;
+use crate::auth::Operation;
+use crate::ctx::{Ctx, Seen, Subject};
+use crate::service::event::{Events, watch};
+
+/// How often something is sent while nothing changes, so that both ends know that the other is there.
+pub(crate) const BEAT: Duration = Duration::from_secs(15);
+/// After how long a browser whose connection broke tries again.
+const RETRY: Duration = Duration::from_secs(2);
+const LAST: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Watch a job: an event `job` with its state whenever that changes
+///
+/// Server-sent events. The `id` of each is the version of the state; come back with it as `Last-Event-ID` and nothing is sent
+/// until there is another. A comment every 15 seconds says that the connection lives. At most 16 streams for a member.
+#[utoipa::path(get, path = "/jobs/{id}/events", tag = "jobs", operation_id = "follow_job",
+    params(("id" = JobId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen")),
+    responses((status = 200, body = JobEvent, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn job(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+    headers: HeaderMap,
+) -> Result<Response, Rejection> {
+    let events = watch(&ctx, &actor, Subject::Job(id), Operation::ReadJob, known(&headers)).await?;
+    Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
+}
+
+/// Watch a consortium: an event `consortium` with its newest jobs whenever anything in it changes
+///
+/// Server-sent events, as for a job. What else has changed (budgets, members, datasets) is asked for where it stands.
+#[utoipa::path(get, path = "/consortia/{id}/events", tag = "consortia", operation_id = "follow_consortium",
+    params(("id" = ConsortiumId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen")),
+    responses((status = 200, body = ConsortiumEvent, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn consortium(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    headers: HeaderMap,
+) -> Result<Response, Rejection> {
+    let events = watch(&ctx, &actor, Subject::Consortium(id), Operation::ReadJob, known(&headers)).await?;
+    Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
+}
+
+/// The version that a client says it has.
+pub(crate) fn known(headers: &HeaderMap) -> Option<String> {
+    headers.get(LAST)?.to_str().ok().map(str::to_owned)
+}
+
+/// Events on their way out, each as `said` says it.
+pub(crate) fn stream(events: Events, said: impl Fn(&Seen) -> Event + Send + 'static) -> Response {
+    let told = futures::stream::unfold((events, said), |(mut events, said)| async move {
+        let seen = events.next().await?;
+        let event = said(&seen).id(&seen.version).retry(RETRY);
+        Some((event, (events, said)))
+    });
+    answer(told, BEAT)
+}
+
+/// Events as an answer that goes on, with a beat while there is nothing to say.
+fn answer(told: impl Stream<Item = Event> + Send + 'static, beat: Duration) -> Response {
+    let told = told.map(Ok::<_, Infallible>);
+    let mut response = Sse::new(told).keep_alive(KeepAlive::new().interval(beat).text("beat")).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Proxies that collect an answer before they pass it on would keep the page waiting.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}

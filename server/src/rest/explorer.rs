@@ -1,0 +1,51 @@
+//! `/datasets/{id}/history`, `/accounts/{id}/entries/{sequence}`: how a budget came to stand as it does, and why one row of a
+//! ledger is to be believed.
+
+use axum::extract::State;
+use serde::Deserialize;
+use undertone_api::id::{AccountId, DatasetId};
+use undertone_api::ledger::{AccountHistory, EntryProof};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::ledger;
+
+/// A row of an account.
+#[derive(Debug, Clone, Copy, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct RowPath {
+    /// The account.
+    id: AccountId,
+    /// The row's number in it, from 1.
+    sequence: u64,
+}
+
+/// See how a dataset's accounts came to stand as they do
+///
+/// Every limit, reservation and return, and as many payments as a chart can show, each with what was spent, reserved and left
+/// then; and what each job has used. An account of more than 50,000 rows is `too_large`: read its rows instead.
+#[utoipa::path(get, path = "/datasets/{id}/history", tag = "datasets", operation_id = "get_history", params(("id" = DatasetId, Path)),
+    responses((status = 200, body = Vec<AccountHistory>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn history(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<DatasetId>,
+) -> Result<Json<Vec<AccountHistory>>, Rejection> {
+    Ok(Json(ledger::history(&ctx, &actor, id).await?))
+}
+
+/// See one row of a ledger with everything by which it is to be believed
+///
+/// Its price at every order, the text that is hashed, the steps that lead from it to the root of the log that the server has
+/// signed, and the site's receipt.
+#[utoipa::path(get, path = "/accounts/{id}/entries/{sequence}", tag = "datasets", operation_id = "get_entry", params(RowPath),
+    responses((status = 200, body = EntryProof), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn entry(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(RowPath { id, sequence }): Path<RowPath>,
+) -> Result<Json<EntryProof>, Rejection> {
+    Ok(Json(ledger::explain(&ctx, &actor, id, sequence).await?))
+}

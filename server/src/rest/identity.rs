@@ -1,0 +1,36 @@
+//! `/me/identities`: identities at the provider of sign-ins.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::id::IdentityId;
+use undertone_api::problem::Problem;
+use undertone_api::session::LinkedIdentity;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::oidc;
+
+/// List one's identities at the provider of sign-ins
+#[utoipa::path(get, path = "/me/identities", tag = "session", operation_id = "list_identities",
+    responses((status = 200, body = Vec<LinkedIdentity>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+) -> Result<Json<Vec<LinkedIdentity>>, Rejection> {
+    Ok(Json(oidc::list(&ctx, &actor).await?))
+}
+
+/// Take one of one's identities away
+///
+/// It signs nobody in any more. Where the provider has verified the account's e-mail, signing in there links it again.
+#[utoipa::path(delete, path = "/me/identities/{id}", tag = "session", operation_id = "unlink_identity", params(("id" = IdentityId, Path, description = "The identity")),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn unlink(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<IdentityId>,
+) -> Result<StatusCode, Rejection> {
+    oidc::unlink(&ctx, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,80 @@
+//! `/jobs/{id}/...`: paused, held, let go on, proposed again; and what an owner reads before answering.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::{Job, Pause, Review};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::{approval, job};
+
+/// Pause a job: its workers put down what they are at, no deadline runs, what is reserved stays reserved
+#[utoipa::path(post, path = "/jobs/{id}/pause", tag = "jobs", operation_id = "pause_job", params(("id" = JobId, Path)), request_body = Pause,
+    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn pause(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+    Json(pause): Json<Pause>,
+) -> Result<Json<Job>, Rejection> {
+    Ok(Json(job::pause(&ctx, &actor, id, &pause).await?))
+}
+
+/// Let a paused job go on; it stays paused while stewards or sites hold it
+#[utoipa::path(post, path = "/jobs/{id}/resume", tag = "jobs", operation_id = "resume_job", params(("id" = JobId, Path)),
+    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn resume(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+) -> Result<Json<Job>, Rejection> {
+    Ok(Json(job::resume(&ctx, &actor, id).await?))
+}
+
+/// Hold a job, as a steward, for a dataset: the job is paused
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/hold", tag = "jobs", operation_id = "hold_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = Pause,
+    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn hold(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, dataset)): Path<(JobId, DatasetId)>,
+    Json(pause): Json<Pause>,
+) -> Result<Json<Job>, Rejection> {
+    Ok(Json(job::hold_dataset(&ctx, &actor, id, dataset, &pause).await?))
+}
+
+/// Let a job go on, as a steward, that was held for a dataset
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/release", tag = "jobs", operation_id = "release_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
+    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn release(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, dataset)): Path<(JobId, DatasetId)>,
+) -> Result<Json<Job>, Rejection> {
+    Ok(Json(job::release_dataset(&ctx, &actor, id, dataset).await?))
+}
+
+/// Propose a job again that failed, was cancelled or refused: it is asked about and paid for anew
+#[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", operation_id = "retry_job", params(("id" = JobId, Path)),
+    responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn retry(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<JobId>,
+) -> Result<(StatusCode, Json<Job>), Rejection> {
+    Ok((StatusCode::CREATED, Json(job::retry(&ctx, &actor, id).await?)))
+}
+
+/// Read what a job asks of a dataset: the manifest byte for byte, its cost, and who learns what
+#[utoipa::path(get, path = "/jobs/{id}/datasets/{dataset}/review", tag = "jobs", operation_id = "review_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
+    responses((status = 200, body = Review), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn review(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, dataset)): Path<(JobId, DatasetId)>,
+) -> Result<Json<Review>, Rejection> {
+    Ok(Json(approval::review(&ctx, &actor, id, dataset).await?))
+}

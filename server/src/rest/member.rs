@@ -1,0 +1,112 @@
+//! Roles of members, at organizations and over consortia, and the links that are withdrawn.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId};
+use undertone_api::member::{Member, NewConsortiumMember, Roles};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path, Query, cut};
+use super::problem::Rejection;
+use crate::auth::Place;
+use crate::ctx::Ctx;
+use crate::service::{invitation, role};
+
+/// Give a member of an organization other roles
+///
+/// These instead of those they have there. The last admin stays one.
+#[utoipa::path(put, path = "/organizations/{id}/members/{member}", tag = "organizations", operation_id = "assign_roles",
+    params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = Roles,
+    responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn assign(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, member)): Path<(OrganizationId, MemberId)>,
+    Json(roles): Json<Roles>,
+) -> Result<Json<Member>, Rejection> {
+    Ok(Json(role::assign(&ctx, &actor, id, member, &roles).await?))
+}
+
+/// Remove a member from an organization
+///
+/// Their account, and what they are elsewhere, stays. The last admin cannot be removed.
+#[utoipa::path(delete, path = "/organizations/{id}/members/{member}", tag = "organizations", operation_id = "remove_member",
+    params(("id" = OrganizationId, Path), ("member" = MemberId, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn remove(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, member)): Path<(OrganizationId, MemberId)>,
+) -> Result<StatusCode, Rejection> {
+    role::remove(&ctx, &actor, id, member).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// List who has a role over a consortium itself, by name
+#[utoipa::path(get, path = "/consortia/{id}/members", tag = "consortia", operation_id = "list_consortium_members",
+    params(("id" = ConsortiumId, Path), PageQuery),
+    responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn over(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Member>>, Rejection> {
+    let all = role::over(&ctx, &actor, id).await?;
+    Ok(Json(cut(all, &page, |member| member.id.0)?))
+}
+
+/// Give somebody who stands in a consortium a role over it
+#[utoipa::path(post, path = "/consortia/{id}/members", tag = "consortia", operation_id = "add_consortium_member",
+    params(("id" = ConsortiumId, Path)), request_body = NewConsortiumMember,
+    responses((status = 201, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn add_over(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ConsortiumId>,
+    Json(new): Json<NewConsortiumMember>,
+) -> Result<(StatusCode, Json<Member>), Rejection> {
+    Ok((StatusCode::CREATED, Json(role::add_over(&ctx, &actor, id, &new).await?)))
+}
+
+/// Give a member other roles over a consortium
+///
+/// These instead of those they have over it; none takes all away. The last admin stays one.
+#[utoipa::path(put, path = "/consortia/{id}/members/{member}", tag = "consortia", operation_id = "assign_consortium_roles",
+    params(("id" = ConsortiumId, Path), ("member" = MemberId, Path)), request_body = Roles,
+    responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn assign_over(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, member)): Path<(ConsortiumId, MemberId)>,
+    Json(roles): Json<Roles>,
+) -> Result<Json<Member>, Rejection> {
+    Ok(Json(role::assign_over(&ctx, &actor, id, member, &roles).await?))
+}
+
+/// Withdraw a link into an organization that was not used
+#[utoipa::path(delete, path = "/organizations/{id}/invitations/{invitation}", tag = "organizations", operation_id = "withdraw_member_invitation",
+    params(("id" = OrganizationId, Path), ("invitation" = InvitationId, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn withdraw(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, link)): Path<(OrganizationId, InvitationId)>,
+) -> Result<StatusCode, Rejection> {
+    invitation::withdraw(&ctx, &actor, Place::Organization(id), link).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Withdraw a link into a consortium that was not used, an organization's or an annotator's
+#[utoipa::path(delete, path = "/consortia/{id}/invitations/{invitation}", tag = "consortia", operation_id = "withdraw_consortium_invitation",
+    params(("id" = ConsortiumId, Path), ("invitation" = InvitationId, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn withdraw_over(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, link)): Path<(ConsortiumId, InvitationId)>,
+) -> Result<StatusCode, Rejection> {
+    invitation::withdraw(&ctx, &actor, Place::Consortium(id), link).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,70 @@
+//! `/me/notifications`: what the caller was told, and of what they want to be told.
+
+use axum::extract::State;
+use undertone_api::id::NotificationId;
+use undertone_api::notification::{Notification, NotificationQuery, NotificationSwitches, Unread};
+use undertone_api::page::Page;
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path, Query};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::notification;
+
+/// List what one was told, newest first
+#[utoipa::path(get, path = "/me/notifications", tag = "notifications", operation_id = "list_notifications", params(NotificationQuery),
+    responses((status = 200, body = Page<Notification>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(query): Query<NotificationQuery>,
+) -> Result<Json<Page<Notification>>, Rejection> {
+    Ok(Json(notification::list(&ctx, &actor, &query).await?))
+}
+
+/// Count what one has not read
+#[utoipa::path(get, path = "/me/notifications/unread", tag = "notifications", operation_id = "count_unread_notifications",
+    responses((status = 200, body = Unread), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn unread(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Unread>, Rejection> {
+    Ok(Json(Unread { unread: notification::unread(&ctx, &actor).await? }))
+}
+
+/// Mark one as read
+#[utoipa::path(post, path = "/me/notifications/{id}/read", tag = "notifications", operation_id = "read_notification", params(("id" = NotificationId, Path)),
+    responses((status = 200, body = Notification), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn read(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<NotificationId>,
+) -> Result<Json<Notification>, Rejection> {
+    Ok(Json(notification::read(&ctx, &actor, id).await?))
+}
+
+/// Mark all as read
+#[utoipa::path(post, path = "/me/notifications/read", tag = "notifications", operation_id = "read_all_notifications",
+    responses((status = 200, body = Unread), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn read_all(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Unread>, Rejection> {
+    notification::read_all(&ctx, &actor).await?;
+    Ok(Json(Unread { unread: notification::unread(&ctx, &actor).await? }))
+}
+
+/// See of what one is told
+#[utoipa::path(get, path = "/me/notifications/switches", tag = "notifications", operation_id = "get_notification_switches",
+    responses((status = 200, body = NotificationSwitches), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn switches(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+) -> Result<Json<NotificationSwitches>, Rejection> {
+    Ok(Json(notification::switches(&ctx, &actor).await?))
+}
+
+/// Choose of what one is told
+#[utoipa::path(put, path = "/me/notifications/switches", tag = "notifications", operation_id = "set_notification_switches", request_body = NotificationSwitches,
+    responses((status = 200, body = NotificationSwitches), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn set_switches(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(switches): Json<NotificationSwitches>,
+) -> Result<Json<NotificationSwitches>, Rejection> {
+    Ok(Json(notification::set_switches(&ctx, &actor, &switches).await?))
+}

@@ -1,0 +1,156 @@
+use axum::http::{StatusCode, header};
+use axum_test::TestResponse;
+use serde_json::{Value, json};
+use undertone_api::organization::Purpose;
+use url::Url;
+
+use super::own_address;
+use crate::ctx::Clock;
+use crate::testing::provider::{HOME, RealProvider};
+use crate::testing::{PASSWORD, TestApp};
+
+/// A server that believes a real provider, and its clock that shows the time.
+async fn beside() -> Option<(TestApp, RealProvider)> {
+    let real = RealProvider::start().await?;
+    let oidc = real.config.clone();
+    let app = TestApp::sqlite_with(|config| {
+        config.public_url = Some(HOME.to_owned());
+        config.oidc = oidc;
+    })
+    .await;
+    app.clock.advance(Clock::system().now() - app.clock.now());
+    Some((app, real))
+}
+
+fn location(response: &TestResponse) -> String {
+    response.assert_status(StatusCode::SEE_OTHER);
+    response.header(header::LOCATION).to_str().expect("text").to_owned()
+}
+
+/// What a browser keeps of the answer: name and value, without those that are deleted.
+fn jar(response: &TestResponse) -> String {
+    let kept = response.iter_headers_by_name(header::SET_COOKIE).filter_map(|value| value.to_str().ok());
+    let kept = kept.filter(|cookie| !cookie.contains("Max-Age=0")).filter_map(|cookie| cookie.split(';').next());
+    kept.collect::<Vec<_>>().join("; ")
+}
+
+/// Begins at `/oidc/start?<query>`: where it leads, and the cookie of what was begun.
+async fn begin(app: &TestApp, query: &str) -> (String, String) {
+    let started = app.server.get(&format!("/oidc/start?{query}")).await;
+    let sealed = started.header(header::SET_COOKIE);
+    let sealed = sealed.to_str().expect("text");
+    assert!(
+        sealed.contains("HttpOnly") && sealed.contains("SameSite=Lax") && sealed.contains("Max-Age=600"),
+        "{sealed}"
+    );
+    (location(&started), jar(&started))
+}
+
+async fn come_back(app: &TestApp, back: &Url, cookie: &str) -> TestResponse {
+    let address = format!("{}?{}", back.path(), back.query().unwrap_or_default());
+    app.server.get(&address).add_header(header::COOKIE, cookie).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_signs_in_at_the_provider_and_goes_on() {
+    let Some((app, real)) = beside().await else { return };
+    app.operator().await;
+    let (address, cookie) = begin(&app, "to=%2Fc%2F1%3Fx%3D2").await;
+    assert!(!cookie.contains("state") && !address.contains(&cookie), "what was begun is sealed");
+    let back = real.sign_in(&address, "operator").await;
+    let came = come_back(&app, &back, &cookie).await;
+    assert_eq!(location(&came), "/c/1?x=2");
+    let session = jar(&came);
+    assert!(session.contains("undertone-access=") && session.contains("undertone-refresh="), "{session}");
+    assert!(!session.contains("undertone-provider"), "what was begun is over");
+    let me: Value = app.server.get("/api/v1/me").add_header(header::COOKIE, &session).await.json();
+    assert_eq!(me["email"], "operator@example.org");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_begun_can_be_finished_by_its_browser_once() {
+    let Some((app, real)) = beside().await else { return };
+    app.operator().await;
+    let (address, cookie) = begin(&app, "").await;
+    let back = real.sign_in(&address, "operator").await;
+    // Another browser, which began nothing, something else, or long ago.
+    assert_eq!(location(&come_back(&app, &back, "").await), "/sign-in?provider=attempt");
+    let (_, other) = begin(&app, "").await;
+    assert_eq!(location(&come_back(&app, &back, &other).await), "/sign-in?provider=attempt");
+    let forged = "undertone-provider=%7B%22attempt%22%3A%7B%7D%7D";
+    assert_eq!(location(&come_back(&app, &back, forged).await), "/sign-in?provider=attempt");
+    assert_eq!(location(&come_back(&app, &back, &cookie).await), "/");
+    // The same code and cookie once more.
+    let again = come_back(&app, &back, &cookie).await;
+    assert_eq!((location(&again), jar(&again)), ("/sign-in?provider=refused".to_owned(), String::new()));
+    // A cookie that is over.
+    let (address, cookie) = begin(&app, "").await;
+    let back = real.sign_in(&address, "operator").await;
+    app.clock.advance(time::Duration::minutes(10));
+    assert_eq!(location(&come_back(&app, &back, &cookie).await), "/sign-in?provider=attempt");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
+    let Some((app, real)) = beside().await else { return };
+    app.operator().await;
+    for (login, word) in [("stranger", "unknown"), ("unverified-operator", "unverified")] {
+        let (address, cookie) = begin(&app, "").await;
+        let back = real.sign_in(&address, login).await;
+        let came = come_back(&app, &back, &cookie).await;
+        assert_eq!((location(&came), jar(&came)), (format!("/sign-in?provider={word}"), String::new()));
+    }
+    // Two identities with one e-mail.
+    for (login, leads) in [("operator+one", "/"), ("operator+two", "/sign-in?provider=taken")] {
+        let (address, cookie) = begin(&app, "").await;
+        let back = real.sign_in(&address, login).await;
+        assert_eq!(location(&come_back(&app, &back, &cookie).await), leads);
+    }
+    // Who says no there brings no code.
+    let (_, cookie) = begin(&app, "").await;
+    let declined = Url::parse(&format!("{HOME}/oidc/callback?error=access_denied&state=x")).expect("an address");
+    assert_eq!(location(&come_back(&app, &declined, &cookie).await), "/sign-in?provider=declined");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
+    let Some((app, real)) = beside().await else { return };
+    let founded = app.founded().await;
+    let link = app.link(&founded.operator, Purpose::Annotator { consortium: founded.consortium }).await;
+    let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
+    let (address, cookie) = begin(&app, &format!("invitation={secret}")).await;
+    let back = real.sign_in(&address, "ada").await;
+    let came = come_back(&app, &back, &cookie).await;
+    assert_eq!(location(&came), format!("/accept/{secret}"));
+    let session = jar(&came);
+    let me: Value = app.server.get("/api/v1/me").add_header(header::COOKIE, &session).await.json();
+    assert_eq!((&me["email"], &me["grants"]), (&json!("ada@example.org"), &json!([])));
+    // Nobody knows a password of theirs.
+    let guess = json!({ "email": "ada@example.org", "password": PASSWORD });
+    app.server.post("/api/v1/session").json(&guess).await.assert_status(StatusCode::UNAUTHORIZED);
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_provider_there_is_no_such_address() {
+    let app = TestApp::sqlite().await;
+    for address in ["/oidc/start", "/oidc/callback?code=x&state=y"] {
+        app.server.get(address).await.assert_status(StatusCode::NOT_FOUND);
+    }
+    assert!(!app.server.get("/sign-in").await.text().contains("/oidc/start"));
+    app.close().await;
+}
+
+#[test]
+fn nobody_is_led_to_another_site() {
+    assert_eq!(own_address("/c/1?x=2"), "/c/1?x=2");
+    let long = format!("/{}", "x".repeat(1000));
+    for elsewhere in
+        ["https://evil.example/", "//evil.example", "/\\evil.example", "", "javascript:1", "/a\r\nb: c", &long]
+    {
+        assert_eq!(own_address(elsewhere), "/", "{elsewhere}");
+    }
+}

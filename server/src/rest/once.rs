@@ -1,0 +1,132 @@
+//! `Idempotency-Key`: a POST that bears one is done once, however often it is sent within 24 hours.
+//!
+//! Sessions and one-time links are left out: their answers are worth something once, and their requests come from nobody yet.
+
+#[cfg(test)]
+mod tests;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use tracing::Instrument as _;
+use undertone_api::problem::Code;
+
+use super::problem::Rejection;
+use super::question::LARGEST_IMPORT;
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::service::idempotency::{self, Begun, Kept, Seen};
+use crate::service::session;
+
+/// The header in which a request bears its key.
+pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header of an answer that was kept.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// The headers that belong to an answer itself.
+const OWN: [HeaderName; 3] = [CONTENT_TYPE, ETAG, LOCATION];
+
+/// Whether requests to an address (below `/api/v1`) may bear a key.
+pub(super) fn concerns(method: &Method, path: &str) -> bool {
+    let nobody_yet = path.starts_with("/session") || (path.starts_with("/invitations/") && path.ends_with("/accept"));
+    method == Method::POST && !nobody_yet
+}
+
+/// Does a request that bears a key once.
+pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
+    let key = request.headers().get(KEY).cloned();
+    let (Some(key), true) = (key, concerns(request.method(), request.uri().path())) else {
+        return next.run(request).await;
+    };
+    // Whoever cannot be known is refused by the handler.
+    let (known, token) = (request.extensions().get::<Actor>().cloned(), bearer(&request));
+    let Some(actor) = caller(&ctx, known, token).await else { return next.run(request).await };
+    match begin(&ctx, &actor, &key, request).await {
+        Ok((request, Seen::Never(begun))) => {
+            // The work goes on when the caller hangs up: that is what the key is for.
+            let work = async move { finish(&ctx, &begun, next.run(request).await).await };
+            let done = tokio::spawn(work.in_current_span()).await;
+            done.unwrap_or_else(|_| {
+                Rejection::new(Code::Internal, "the failure is in the server's log").into_response()
+            })
+        }
+        Ok((_, Seen::Before(kept))) => replay(kept),
+        Err(rejection) => rejection.into_response(),
+    }
+}
+
+async fn caller(ctx: &Ctx, known: Option<Actor>, token: Option<String>) -> Option<Actor> {
+    match (known, token) {
+        (Some(actor), _) => Some(actor),
+        (None, Some(token)) => session::authenticate(ctx, &token).await.ok(),
+        (None, None) => None,
+    }
+}
+
+fn bearer(request: &Request) -> Option<String> {
+    let text = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (_, token) = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
+    Some(token.trim().to_owned())
+}
+
+/// Takes the body out, because it is part of what makes the request this one, and puts it back.
+async fn begin(ctx: &Ctx, actor: &Actor, key: &HeaderValue, request: Request) -> Result<(Request, Seen), Rejection> {
+    let (parts, body) = request.into_parts();
+    let body: Bytes = to_bytes(body, LARGEST_IMPORT)
+        .await
+        .map_err(|_| Rejection::new(Code::TooLarge, format!("a body has at most {LARGEST_IMPORT} bytes")))?;
+    let kind = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    let seen = [parts.method.as_str().as_bytes(), parts.uri.to_string().as_bytes(), kind, &body].join(&b'\n');
+    let seen = idempotency::begin(ctx, actor, key.to_str().unwrap_or_default(), &seen).await?;
+    Ok((Request::from_parts(parts, Body::from(body)), seen))
+}
+
+/// Keeps the answer of what was done. A refusal changed nothing, so its key is free again; what failed on our side may have
+/// changed something, so its key is not.
+async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
+    let status = response.status();
+    if status.is_server_error() {
+        return response;
+    }
+    if !status.is_success() {
+        logged(idempotency::forget(ctx, begun).await);
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return Rejection::new(Code::Internal, "the answer broke off").into_response();
+    };
+    let headers = OWN.iter().filter_map(|name| Some((name.to_string(), text(&parts.headers, name)?))).collect();
+    // Answers to POST are JSON, which is text.
+    let kept = Kept { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
+    logged(idempotency::keep(ctx, begun, &kept).await);
+    Response::from_parts(parts, Body::from(body))
+}
+
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// What was done stays done when its answer cannot be kept: the failure is logged, and the next request with the key is told.
+fn logged(result: Result<(), crate::error::Error>) {
+    if let Err(error) = result {
+        let _ = error.into_problem();
+    }
+}
+
+fn replay(kept: Kept) -> Response {
+    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, kept.body).into_response();
+    let headers = response.headers_mut();
+    headers.remove(CONTENT_TYPE);
+    for (name, value) in kept.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.insert(name, value);
+        }
+    }
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

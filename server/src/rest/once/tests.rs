@@ -1,0 +1,113 @@
+use axum::http::{HeaderName, StatusCode, header};
+use axum_test::{TestResponse, TestServer};
+use serde_json::{Value, json};
+use time::Duration;
+use undertone_api::problem::{Code, Problem};
+
+use crate::service::idempotency::{self, Seen};
+use crate::testing::{TestApp, on_both};
+
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+async fn post(server: &TestServer, bearer: &str, path: &str, key: &str, body: &Value) -> TestResponse {
+    server.post(path).add_header(header::AUTHORIZATION, bearer).add_header(KEY, key).json(body).await
+}
+
+async fn found(app: &TestApp, bearer: &str, key: &str, name: &str) -> TestResponse {
+    post(&app.server, bearer, "/api/v1/consortia", key, &json!({ "name": name })).await
+}
+
+fn problem(response: &TestResponse, code: Code) -> Problem {
+    let problem: Problem = response.json();
+    assert_eq!(problem.code, code, "{problem:?}");
+    problem
+}
+
+async fn consortia(app: &TestApp, bearer: &str) -> usize {
+    let list = app.server.get("/api/v1/consortia").add_header(header::AUTHORIZATION, bearer).await;
+    list.json::<Value>()["items"].as_array().expect("a list").len()
+}
+
+on_both! {
+    async fn a_request_with_a_key_is_done_once_by_all_replicas(app: &TestApp) {
+        let bearer = app.operator().await.bearer();
+        let first = found(app, &bearer, "k1", "Speech").await;
+        first.assert_status(StatusCode::CREATED);
+        assert!(first.maybe_header("idempotency-replayed").is_none());
+        let again = found(app, &bearer, "k1", "Speech").await;
+        again.assert_status(StatusCode::CREATED);
+        assert_eq!(again.header("idempotency-replayed"), "true");
+        assert_eq!(again.text(), first.text());
+        let other = app.restarted().await;
+        let replica = TestServer::new(other.router);
+        let elsewhere = post(&replica, &bearer, "/api/v1/consortia", "k1", &json!({ "name": "Speech" })).await;
+        assert_eq!(elsewhere.text(), first.text());
+        assert_eq!(consortia(app, &bearer).await, 1);
+        other.ctx.shutdown.cancel();
+        other.ctx.db.clone().close().await.expect("closed");
+    }
+
+    async fn a_key_is_of_one_request_and_one_caller(app: &TestApp) {
+        let world = app.founded().await;
+        let bearer = world.operator.bearer();
+        found(app, &bearer, "k1", "One").await.assert_status(StatusCode::CREATED);
+        let other = problem(&found(app, &bearer, "k1", "Two").await, Code::ValidationFailed);
+        assert_eq!(other.violations[0].field, "Idempotency-Key");
+        let stranger = found(app, &world.north.1.bearer(), "k1", "One").await;
+        problem(&stranger, Code::Forbidden);
+        for wrong in ["", "a b", &"x".repeat(256)] {
+            let refused = problem(&found(app, &bearer, wrong, "Three").await, Code::ValidationFailed);
+            assert_eq!(refused.violations[0].field, "Idempotency-Key", "{wrong:?}");
+        }
+        found(app, &bearer, &"x".repeat(255), "Three").await.assert_status(StatusCode::CREATED);
+    }
+
+    async fn what_was_refused_changed_nothing_and_frees_its_key(app: &TestApp) {
+        let bearer = app.operator().await.bearer();
+        problem(&found(app, &bearer, "k1", "").await, Code::ValidationFailed);
+        found(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
+    }
+
+    async fn a_request_under_way_or_without_answer_is_not_done_again(app: &TestApp) {
+        let operator = app.operator().await;
+        let (actor, bearer) = (operator.actor(app).await, operator.bearer());
+        let request = b"POST\n/consortia\napplication/json\n{\"name\":\"Speech\"}";
+        let begun = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
+        assert!(matches!(begun, Seen::Never(_)));
+        let busy = found(app, &bearer, "k1", "Speech").await;
+        busy.assert_status(StatusCode::CONFLICT);
+        assert!(problem(&busy, Code::InProgress).detail.contains("under way"));
+        app.clock.advance(Duration::minutes(3));
+        let lost = found(app, &bearer, "k1", "Speech").await;
+        assert!(problem(&lost, Code::InProgress).detail.contains("never got its answer"));
+        assert_eq!(consortia(app, &bearer).await, 0);
+    }
+
+    async fn after_a_day_a_key_is_new_again(app: &TestApp) {
+        let operator = app.operator().await;
+        found(app, &operator.bearer(), "k1", "Speech").await.assert_status(StatusCode::CREATED);
+        app.clock.advance(Duration::hours(24));
+        let credentials = json!({ "email": "operator@example.org", "password": crate::testing::PASSWORD });
+        let session: Value = app.server.post("/api/v1/session").json(&credentials).await.json();
+        let bearer = format!("Bearer {}", session["access_token"].as_str().expect("a token"));
+        problem(&found(app, &bearer, "k1", "Speech").await, Code::AlreadyExists);
+    }
+
+    async fn what_is_shown_once_is_kept_sealed(app: &TestApp) {
+        let world = app.founded().await;
+        let bearer = world.operator.bearer();
+        let invite = json!({ "purpose": "organization", "consortium": world.consortium, "label": "East" });
+        let made = post(&app.server, &bearer, "/api/v1/invitations", "k1", &invite).await;
+        made.assert_status(StatusCode::CREATED);
+        let link = made.json::<Value>()["link"].as_str().expect("a link").to_owned();
+        let secret = link.rsplit('/').next().expect("its last part");
+        let kept = idempotency::stored(&app.ctx).await;
+        assert_eq!(kept.len(), 1);
+        for bytes in &kept {
+            let text = String::from_utf8_lossy(bytes);
+            assert!(!bytes.is_empty() && !text.contains(secret) && !text.contains("link"));
+        }
+        let again = post(&app.server, &bearer, "/api/v1/invitations", "k1", &invite).await;
+        assert_eq!(again.json::<Value>()["link"], link.as_str());
+    }
+}

@@ -1,0 +1,187 @@
+//! What every operation has in common, written into each: how it fails, which headers it takes and gives, what its parameters'
+//! limits are.
+
+use axum::http::Method;
+use serde_json::{Map, Value, json};
+use undertone_api::page::PageQuery;
+use undertone_api::problem::{Code, Problem};
+
+use crate::rest::once;
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+const PROBLEM: &str = "application/problem+json";
+
+/// Completes every operation.
+pub(super) fn add(document: &mut Value) {
+    let mut responses = Map::new();
+    for status in statuses_known() {
+        responses.insert(name_of(status), problem(status));
+    }
+    document["components"]["responses"] = Value::Object(responses);
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    for (path, operations) in paths {
+        for method in METHODS {
+            if let Some(operation) = operations.get_mut(method) {
+                complete(path, method, operation);
+            }
+        }
+    }
+}
+
+fn complete(path: &str, method: &str, operation: &mut Value) {
+    let known_caller = operation["security"] != json!([{}]);
+    if let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) {
+        parameters.iter_mut().for_each(tidy);
+    }
+    if known_caller && method == "post" && once::concerns(&Method::POST, path) {
+        parameters(operation).push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "Sent again with the same key within 24 hours, the request is not done again and is answered the same. \
+                            1 to 255 visible ASCII characters, best a random UUID; a new one for each request.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
+        }));
+    }
+    let mut statuses = vec![429, 503];
+    if known_caller {
+        statuses.extend([401, 403]);
+    }
+    if path.starts_with("/session") || path == "/invitations/{token}/accept" {
+        // Here credentials are in the body.
+        statuses.push(401);
+    }
+    let has = |operation: &Value, place: &str| {
+        operation["parameters"].as_array().is_some_and(|all| all.iter().any(|parameter| parameter["in"] == place))
+    };
+    if has(operation, "path") {
+        statuses.push(404);
+    }
+    if has(operation, "query") {
+        statuses.extend([400, 422]);
+    }
+    if operation["requestBody"].is_object() {
+        statuses.extend([400, 413, 422]);
+    }
+    if method != "get" {
+        statuses.push(409);
+    }
+    if path.starts_with("/jobs/") || path.starts_with("/artifacts/") {
+        // A job may be in a state in which there is nothing to read yet, or an audit may withhold it.
+        statuses.push(409);
+    }
+    if path.starts_with("/invitations/{token}") || path.starts_with("/password-resets/{token}") {
+        statuses.push(410);
+    }
+    if operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "If-Match")) {
+        statuses.push(412);
+    }
+    succeed(method, operation);
+    if method == "post" && has(operation, "header") {
+        statuses.extend([409, 422]);
+    }
+    if let Some(responses) = operation["responses"].as_object_mut() {
+        for status in statuses {
+            let reference = json!({ "$ref": format!("#/components/responses/{}", name_of(status)) });
+            responses.entry(status.to_string()).or_insert(reference);
+        }
+        if let Some(other) = responses.get_mut("default") {
+            other["description"] = json!("Any other failure, as a problem document.");
+        }
+    }
+}
+
+/// What good answers have in common.
+fn succeed(method: &str, operation: &mut Value) {
+    let Some(responses) = operation["responses"].as_object_mut() else { return };
+    let mut read = false;
+    for (status, response) in responses.iter_mut() {
+        let said = match status.as_str() {
+            "200" => "Done; this is the answer.",
+            "201" => "Made; this is what was made.",
+            "204" => "Done; there is nothing to say.",
+            _ => continue,
+        };
+        if response["description"].as_str().is_none_or(str::is_empty) {
+            response["description"] = json!(said);
+        }
+        if method == "get" && status == "200" && response["content"]["application/json"].is_object() {
+            read = true;
+            response["headers"]["ETag"] = json!({
+                "description": "The version of what was read, for `If-None-Match` and `If-Match`.",
+                "schema": { "type": "string" },
+            });
+        }
+    }
+    if read {
+        responses
+            .insert("304".to_owned(), json!({ "description": "As it was when it had the `ETag` of `If-None-Match`." }));
+        parameters(operation).push(json!({
+            "name": "If-None-Match", "in": "header", "required": false,
+            "description": "The `ETag` of what is there already: if it is still so, nothing is sent.",
+            "schema": { "type": "string" },
+        }));
+    }
+}
+
+fn parameters(operation: &mut Value) -> &mut Vec<Value> {
+    let place = &mut operation["parameters"];
+    if !place.is_array() {
+        *place = json!([]);
+    }
+    match place {
+        Value::Array(parameters) => parameters,
+        _ => unreachable!("it is an array now"),
+    }
+}
+
+/// A parameter that may be left out is left out: it is never null. Sizes of pages have limits everywhere.
+fn tidy(parameter: &mut Value) {
+    let name = parameter["name"].as_str().unwrap_or_default().to_owned();
+    if parameter["in"] == "path" && parameter["description"].is_null() {
+        parameter["description"] = json!(format!("The {}.", if name == "id" { "id" } else { &name }));
+    }
+    let schema = &mut parameter["schema"];
+    if let Some(types) = schema["type"].as_array() {
+        let kept: Vec<Value> = types.iter().filter(|kind| *kind != "null").cloned().collect();
+        schema["type"] = if let [one] = kept.as_slice() { one.clone() } else { Value::Array(kept) };
+    }
+    for variants in ["oneOf", "anyOf"] {
+        let Some(all) = schema[variants].as_array() else { continue };
+        let kept: Vec<Value> = all.iter().filter(|variant| variant["type"] != "null").cloned().collect();
+        if let [one] = kept.as_slice() {
+            *schema = one.clone();
+            break;
+        }
+        schema[variants] = Value::Array(kept);
+    }
+    if name == "limit" {
+        schema["minimum"] = json!(1);
+        schema["maximum"] = json!(PageQuery::MAX);
+    }
+}
+
+fn statuses_known() -> Vec<u16> {
+    let mut all: Vec<u16> = Code::ALL.iter().map(|code| code.http_status()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn name_of(status: u16) -> String {
+    format!("Problem{status}")
+}
+
+/// The problem documents of a status: its codes, and one of them as an example.
+fn problem(status: u16) -> Value {
+    let codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.http_status() == status).collect();
+    let said: Vec<String> = codes.iter().map(|code| format!("`{}`: {}.", code.slug(), code.title())).collect();
+    let example = codes.first().map(|code| Problem::new(*code, code.title()));
+    let mut response = json!({
+        "description": said.join(" "),
+        "content": { PROBLEM: { "schema": { "$ref": "#/components/schemas/Problem" }, "example": example } },
+    });
+    if status == 429 || status == 503 {
+        response["headers"]["Retry-After"] =
+            json!({ "description": "After how many seconds to try again.", "schema": { "type": "integer" } });
+    }
+    response
+}

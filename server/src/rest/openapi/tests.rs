@@ -1,0 +1,135 @@
+//! The description is whole, and it is true of the server: examples are sent as they stand.
+
+use std::collections::BTreeSet;
+
+use axum::http::{Method, StatusCode, header};
+use boon::{Compiler, Schemas};
+use serde_json::Value;
+
+use super::described;
+use crate::testing::on_both;
+
+const AT: &str = "https://undertone.example/openapi.json";
+
+/// Every operation: its address, its method, what is told of it.
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let all = paths.iter().flat_map(|(path, methods)| {
+        let methods = methods.as_object().expect("methods").iter();
+        methods.map(move |(method, told)| (path.clone(), method.clone(), told.clone()))
+    });
+    all.collect()
+}
+
+#[test]
+fn operations_have_names_of_their_own_that_say_what_they_do() {
+    let mut seen = BTreeSet::new();
+    for (path, method, told) in operations(&described()) {
+        let id = told["operationId"].as_str().expect("an id").to_owned();
+        let plain = id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        assert!(plain && id.contains('_'), "{method} {path} is called {id}: use a verb and a noun");
+        assert!(seen.insert(id.clone()), "{id} is the name of two operations");
+    }
+}
+
+#[test]
+fn every_operation_says_how_it_fails_and_what_it_answers() {
+    for (path, method, told) in operations(&described()) {
+        let responses = told["responses"].as_object().expect("responses");
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
+        assert!(responses.contains_key("429") && responses.contains_key("503"), "{method} {path}");
+        for (status, response) in responses {
+            let said = response["description"].is_string() || response["$ref"].is_string();
+            assert!(said, "{method} {path} does not describe {status}");
+        }
+        if told["security"] != serde_json::json!([{}]) {
+            assert!(responses.contains_key("401") && responses.contains_key("403"), "{method} {path}");
+        }
+        for parameter in told["parameters"].as_array().into_iter().flatten() {
+            assert!(parameter["description"].is_string(), "{method} {path}: {}", parameter["name"]);
+        }
+    }
+}
+
+#[test]
+fn every_name_leads_to_what_it_names() {
+    fn look(document: &Value, value: &Value, broken: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(to) = fields.get("$ref").and_then(Value::as_str)
+                    && document.pointer(to.trim_start_matches('#')).is_none()
+                {
+                    broken.push(to.to_owned());
+                }
+                fields.values().for_each(|field| look(document, field, broken));
+            }
+            Value::Array(items) => items.iter().for_each(|item| look(document, item, broken)),
+            _ => {}
+        }
+    }
+    let (document, mut broken) = (described(), Vec::new());
+    look(&document, &document, &mut broken);
+    assert_eq!(broken, [""; 0]);
+    // Two types of one name would stand for each other.
+    assert_eq!(document["components"]["schemas"]["InvitationPurpose"]["oneOf"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn every_body_has_an_example_that_fits_its_schema() {
+    let document = described();
+    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    compiler.enable_format_assertions();
+    compiler.add_resource(AT, document.clone()).expect("JSON");
+    let (mut wrong, mut looked) = (Vec::new(), 0);
+    let mut look = |pointer: String| {
+        let media = document.pointer(&pointer).expect("it is there");
+        let Some(example) = media.get("example").or_else(|| media.get("examples")) else {
+            wrong.push(format!("{pointer} has no example"));
+            return;
+        };
+        looked += 1;
+        let schema = compiler.compile(&format!("{AT}#{pointer}/schema"), &mut schemas).expect("a schema");
+        if let Err(error) = schemas.validate(example, schema) {
+            wrong.push(format!("{pointer}: {error:#}"));
+        }
+    };
+    let escape = |text: &str| text.replace('~', "~0").replace('/', "~1");
+    for (path, method, told) in operations(&document) {
+        let base = format!("/paths/{}/{method}", escape(&path));
+        for kind in told["requestBody"]["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
+            look(format!("{base}/requestBody/content/{}", escape(kind)));
+        }
+        for (status, response) in told["responses"].as_object().into_iter().flatten() {
+            if status.starts_with('2') {
+                for kind in response["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
+                    look(format!("{base}/responses/{status}/content/{}", escape(kind)));
+                }
+            }
+        }
+    }
+    assert!(looked > 60, "{looked}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+on_both! {
+    /// Whatever comes of it, no example is one that the server cannot read.
+    async fn every_example_is_understood(app: &TestApp) {
+        let bearer = app.operator().await.bearer();
+        let (mut sent, mut wrong) = (0, Vec::new());
+        for (path, method, told) in operations(&described()) {
+            let Some(media) = told["requestBody"]["content"].get("application/json") else { continue };
+            let address = path.split('/').map(|part| if part.starts_with('{') { "0193493b-5c00-7000-8000-000000000009" } else { part });
+            let address = format!("/api/v1{}", address.collect::<Vec<_>>().join("/"));
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
+            let request = app.server.method(method.clone(), &address).add_header(header::AUTHORIZATION, &bearer);
+            let response = request.json(&media["example"]).await;
+            sent += 1;
+            let status = response.status_code();
+            if status == StatusCode::BAD_REQUEST || status.is_server_error() {
+                wrong.push(format!("{method} {path}: {}", response.text()));
+            }
+        }
+        assert!(sent > 12, "{sent}");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

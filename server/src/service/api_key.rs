@@ -1,0 +1,182 @@
+//! Keys by which programs ask for a member. A key may what its owner may at that moment, as far as its scopes reach (see
+//! [`policy`]); it never reaches accounts, roles, invitations, keys and second factors, so that whoever finds one cannot
+//! make it last.
+//!
+//! A key is `udk_<id>_<secret>`: the beginning lets scanners recognize one that has leaked, the id says whose it is, the
+//! secret has 256 random bits of which only the SHA-256 is kept. To let keys reach a new operation: `in <scope>` in its row
+//! of the policy table.
+
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
+    QueryFilter as _, QueryOrder as _,
+};
+use serde_json::json;
+use subtle::ConstantTimeEq as _;
+use time::Duration;
+use undertone_api::api_key::{ApiKey, MOST_KEYS, NewApiKey, PREFIX};
+use undertone_api::id::ApiKeyId;
+use undertone_api::problem::{Code, Violation};
+use uuid::Uuid;
+
+use crate::auth::{Actor, Means, Operation, Place, policy};
+use crate::ctx::{Ctx, fingerprint};
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, What};
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::{api_key, member};
+use crate::service::member as members;
+
+/// How exactly it is known when a key was last used.
+const PRECISION: Duration = Duration::minutes(1);
+
+/// Makes a key of the caller's own. The answer holds it, nothing later does.
+///
+/// # Errors
+/// `forbidden` for a caller who uses a key; `validation_failed` with every violation, also when there are 20 keys already.
+pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey, Error> {
+    policy::check(actor, Operation::ManageKeys, Place::Server)?;
+    let violations = new.check();
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let (id, secret, now) = (ctx.id::<ApiKeyId>(), ctx.random.secret(), ctx.now());
+    let mut scopes = new.scopes.clone();
+    scopes.sort_unstable();
+    let row = api_key::Model {
+        id: id.0,
+        member_id: actor.id().0,
+        name: new.name.trim().to_owned(),
+        scopes: to_json(&scopes)?,
+        secret_hash: fingerprint(&secret),
+        created_at: now,
+        expires_at: now + Duration::days(i64::from(new.days)),
+        last_used_at: None,
+        revoked_at: None,
+    };
+    ctx.db
+        .write("make api key", async |tx| {
+            let living = api_key::Entity::find()
+                .filter(api_key::Column::MemberId.eq(actor.id().0))
+                .filter(api_key::Column::RevokedAt.is_null())
+                .filter(api_key::Column::ExpiresAt.gt(now))
+                .count(tx)
+                .await?;
+            if living >= MOST_KEYS {
+                let remedy = format!("you have {living} keys, and {MOST_KEYS} are the most: revoke one first");
+                return Err(Error::validation(vec![Violation::new("name", remedy)]));
+            }
+            row.clone().into_active_model().insert(tx).await?;
+            let detail = json!({ "scopes": &scopes, "days": new.days });
+            audit_log::record(ctx, tx, act(actor, What::KeyMade, id, detail)).await
+        })
+        .await?;
+    let secret = format!("{PREFIX}{}_{secret}", id.0.simple());
+    Ok(ApiKey { secret: Some(secret), ..shown(row)? })
+}
+
+/// The caller's own keys, newest first, with those that no longer work.
+///
+/// # Errors
+/// `forbidden` for a caller who uses a key.
+pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<ApiKey>, Error> {
+    policy::check(actor, Operation::ManageKeys, Place::Server)?;
+    let rows = api_key::Entity::find()
+        .filter(api_key::Column::MemberId.eq(actor.id().0))
+        .order_by_desc(api_key::Column::Id)
+        .all(ctx.db.read())
+        .await?;
+    rows.into_iter().map(shown).collect()
+}
+
+/// Revokes a key of the caller's own: it works no longer, from this moment on. Doing so again changes nothing.
+///
+/// # Errors
+/// `forbidden` for a caller who uses a key; 404 for a key that is not theirs.
+pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error> {
+    policy::check(actor, Operation::ManageKeys, Place::Server)?;
+    ctx.db
+        .write("revoke api key", async |tx| {
+            let row = api_key::Entity::find_by_id(id.0).one(tx).await?;
+            let row = row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("key"))?;
+            if row.revoked_at.is_some() {
+                return Ok(());
+            }
+            let row = api_key::Model { revoked_at: Some(ctx.now()), ..row };
+            row.into_active_model().reset_all().update(tx).await?;
+            audit_log::record(ctx, tx, act(actor, What::KeyRevoked, id, json!({}))).await
+        })
+        .await
+}
+
+/// Whether a token is a key, by how it begins.
+pub fn is_key(token: &str) -> bool {
+    token.starts_with(PREFIX)
+}
+
+/// For whom a program asks, by its key: with all that its owner is at this moment.
+///
+/// # Errors
+/// `unauthenticated` when the key does not hold: which of unknown, changed, over and revoked is not told.
+pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
+    let (id, secret) = parts(token).ok_or_else(refused)?;
+    let row = api_key::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let right = row.as_ref().is_some_and(|row| {
+        let (stored, used) = (row.secret_hash.as_bytes(), fingerprint(secret));
+        stored.ct_eq(used.as_bytes()).into()
+    });
+    let now = ctx.now();
+    let row = row.filter(|row| right && row.revoked_at.is_none() && row.expires_at > now).ok_or_else(refused)?;
+    if row.last_used_at.is_none_or(|last| now - last >= PRECISION) {
+        used(ctx, id).await?;
+    }
+    let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?.ok_or_else(refused)?;
+    let member = members::with_grants(ctx.db.read(), member).await?;
+    let consortia = members::consortia_of(ctx.db.read(), &member.grants).await?;
+    Ok(Actor { member, means: Means::Key(id, from_json(&row.scopes)?), consortia })
+}
+
+/// Notes that a key was used.
+async fn used(ctx: &Ctx, id: ApiKeyId) -> Result<(), Error> {
+    ctx.db
+        .write("use api key", async |tx| {
+            if let Some(row) = api_key::Entity::find_by_id(id.0).one(tx).await? {
+                let row = api_key::Model { last_used_at: Some(ctx.now()), ..row };
+                row.into_active_model().reset_all().update(tx).await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// The id and the secret in a key.
+fn parts(token: &str) -> Option<(ApiKeyId, &str)> {
+    let (id, secret) = token.strip_prefix(PREFIX)?.split_once('_')?;
+    // The one spelling that was given out: 32 and 64 hex digits.
+    let digits = |text: &str, most| text.len() == most && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (digits(id, 32) && digits(secret, 64)).then_some(())?;
+    Some((ApiKeyId(Uuid::parse_str(id).ok()?), secret))
+}
+
+fn refused() -> Error {
+    Error::problem(Code::Unauthenticated, "the key does not hold: make another under Settings, API keys")
+}
+
+fn act(actor: &Actor, what: What, id: ApiKeyId, detail: serde_json::Value) -> Act<'static> {
+    Act { by: actor.into(), what, place: Place::Server, subject: Some(("api_key", id.to_string())), detail }
+}
+
+fn shown(row: api_key::Model) -> Result<ApiKey, Error> {
+    Ok(ApiKey {
+        id: row.id.into(),
+        name: row.name,
+        scopes: from_json(&row.scopes)?,
+        secret: None,
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        last_used_at: row.last_used_at,
+        revoked_at: row.revoked_at,
+    })
+}

@@ -1,0 +1,50 @@
+//! What an owner reads before answering: the manifest byte for byte, its cost now, and who learns what.
+
+use undertone_api::id::{ConsortiumId, DatasetId, JobId};
+use undertone_api::job::{Disclosed, Disclosure, Review, Spec, State, disclosures};
+use undertone_api::signed::{Manifest, Signed};
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::from_json;
+use crate::service::job::{readable, state};
+use crate::service::{dataset, plan};
+
+/// What a job asks of a dataset. Everybody who may see the job may read it: it holds nothing that the manifest does not.
+///
+/// # Errors
+/// 404 when the caller may not know the job, or the dataset is not in it.
+pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<Review, Error> {
+    let row = readable(ctx, actor, job).await?;
+    let manifest: Manifest = from_json(&row.manifest)?;
+    let absent = || Error::not_found("dataset in this job");
+    let said = manifest.participants.iter().find(|party| party.dataset == dataset).ok_or_else(absent)?;
+    let known = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
+    let own = known.iter().find(|known| known.id == dataset).ok_or_else(absent)?;
+    let (state, spec): (State, &Spec) = (state::of(&row)?, &manifest.spec);
+    let cost = match &said.charge {
+        // Later it is reserved, and what is left has the reservation in it already.
+        Some(_) if state == State::Proposed => plan::party(ctx, spec, &known, own).await?,
+        _ => None,
+    };
+    let epsilon = cost.as_ref().and_then(|cost| cost.epsilon);
+    let priced = |disclosure: Disclosure| {
+        let covered = matches!(disclosure.form, Disclosed::Protected | Disclosed::Derived);
+        Disclosure { epsilon: epsilon.filter(|_| covered), ..disclosure }
+    };
+    let learned = disclosures(spec, own, &known).into_iter().map(priced).collect();
+    let not_after = manifest.limits.as_ref().map(|limits| limits.not_after);
+    Ok(Review {
+        job,
+        dataset,
+        state,
+        digest: row.digest,
+        server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
+        answer_by: row.answer_by.filter(|_| state == State::Proposed),
+        not_after,
+        cost,
+        learned,
+        manifest: Signed { payload: row.manifest, signature: row.signature },
+    })
+}

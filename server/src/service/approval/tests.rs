@@ -1,0 +1,214 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use time::Duration;
+use undertone_api::budget::NewBudget;
+use undertone_api::dataset::{Content, Registration, SizeClass, Visibility, usual_units};
+use undertone_api::job::{Approval, Disclosed, Job, NewApprovalLimit, NewJob, Observer, Spec, State};
+use undertone_api::page::PageQuery;
+use undertone_api::plan::NewPlan;
+use undertone_api::problem::Code;
+use undertone_api::signed::{Manifest, public_key};
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use super::{approve, approve_exactly, limit_set, limit_withdraw, limits, review};
+use crate::service::dataset::register;
+use crate::service::entity::{member, role};
+use crate::service::job::propose;
+use crate::service::plan::plan;
+use crate::service::version::Expected;
+use crate::service::world::{Site, World};
+use crate::service::{budget, job as jobs};
+use crate::testing::{TestApp, on_both};
+
+fn limit(app: &TestApp, epsilon: f64, days: i64) -> NewApprovalLimit {
+    let kinds = vec!["dp_sgd".to_owned()];
+    NewApprovalLimit { epsilon: Epsilon::new(epsilon).unwrap(), kinds, until: app.ctx.now() + Duration::days(days) }
+}
+
+/// Makes the steward of a site one in the tables as well, where limits look.
+async fn appointed(app: &TestApp, site: &Site) {
+    let organization = site.steward.organizations()[0].0;
+    let id = site.steward.id();
+    let person = member::Model {
+        id: id.0,
+        name: site.steward.member.name.clone(),
+        email: format!("{id}@people.example.org"),
+        password_hash: String::new(),
+        operator: false,
+        created_at: app.ctx.now(),
+    };
+    let row = role::Model {
+        member_id: id.0,
+        scope: "organization".to_owned(),
+        scope_id: organization,
+        role: "data_steward".to_owned(),
+    };
+    app.ctx
+        .db
+        .write("test", async |tx| {
+            person.clone().into_active_model().insert(tx).await?;
+            row.clone().into_active_model().insert(tx).await?;
+            Ok(())
+        })
+        .await
+        .unwrap();
+}
+
+fn approvals(job: &Job) -> Vec<Approval> {
+    job.participants.iter().map(|party| party.approval.clone()).collect()
+}
+
+on_both! {
+    async fn a_job_within_every_limit_is_queued_at_once_in_the_stewards_names(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        for site in &world.sites[1..] {
+            appointed(app, site).await;
+            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await.unwrap();
+        }
+        let job = world.propose(world.spec(2)).await.unwrap();
+        assert_eq!(job.summary.state, State::Queued, "{:?}", job.participants);
+        let Approval::Approved { by } = &job.participants[1].approval else { panic!("nobody was asked") };
+        assert_eq!(by, "the limit that steward 1 set");
+    }
+
+    async fn a_limit_lets_nothing_pass_above_its_epsilon_after_its_end_once_withdrawn_or_without_a_steward(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let (site, spec) = (&world.sites[1], || world.spec(2));
+        let set = async |epsilon: f64, days: i64| {
+            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, epsilon, days), &Expected::Anything).await
+        };
+        set(5.0, 30).await.unwrap();
+        let pending = |job: &Job| job.participants[1].approval == Approval::Pending;
+        assert!(pending(&world.propose(spec()).await.unwrap()), "who set it is no steward in the tables");
+        appointed(app, site).await;
+        set(0.000_1, 30).await.unwrap();
+        assert!(pending(&world.propose(spec()).await.unwrap()), "it costs more");
+        set(5.0, 1).await.unwrap();
+        assert!(!pending(&world.propose(spec()).await.unwrap()));
+        app.clock.advance(Duration::days(1));
+        assert!(pending(&world.propose(spec()).await.unwrap()), "its day is over");
+        set(5.0, 30).await.unwrap();
+        limit_withdraw(&app.ctx, &site.steward, site.dataset).await.unwrap();
+        assert!(pending(&world.propose(spec()).await.unwrap()), "it is withdrawn");
+        let twice = limit_withdraw(&app.ctx, &site.steward, site.dataset).await.unwrap_err();
+        assert_eq!(twice.code(), Code::WrongState);
+        let kept = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
+        assert_eq!((kept.len(), kept.iter().filter(|limit| limit.in_force).count()), (4, 0), "all are kept");
+    }
+
+    async fn limits_are_set_and_seen_by_those_who_answer_for_the_dataset(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (own, other) = (&world.sites[1], &world.sites[2]);
+        let denied = limit_set(&app.ctx, &other.steward, own.dataset, &limit(app, 5.0, 30), &Expected::Anything).await;
+        assert_eq!(denied.unwrap_err().code(), Code::Forbidden);
+        assert_eq!(limits(&app.ctx, &other.steward, own.dataset).await.unwrap_err().code(), Code::Forbidden);
+        let wrong = limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 5.0, 366), &Expected::Anything).await;
+        assert_eq!(wrong.unwrap_err().code(), Code::ValidationFailed);
+    }
+
+    async fn an_answer_is_to_exactly_the_manifest_that_was_read(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let (job, site) = (world.propose(world.spec(2)).await.unwrap(), &world.sites[1]);
+        let id = job.summary.id;
+        let other = approve_exactly(&app.ctx, &site.steward, id, site.dataset, &"00".repeat(32)).await.unwrap_err();
+        assert_eq!(other.code(), Code::PreconditionFailed);
+        assert_eq!(world.job(id).await.participants[1].approval, Approval::Pending);
+        let job = approve_exactly(&app.ctx, &site.steward, id, site.dataset, &job.manifest).await.unwrap();
+        assert_eq!(job.summary.state, State::Queued);
+    }
+
+    async fn a_changed_budget_takes_a_stewards_answer_back_and_no_reservation(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (waiting, reserved) = (world.propose(world.spec(1)).await.unwrap(), world.queued(1).await);
+        let site = &world.sites[1];
+        approve(&app.ctx, &site.steward, waiting.summary.id, site.dataset).await.unwrap();
+        world.set_budget(site, 60.0).await.unwrap();
+        let now = world.job(waiting.summary.id).await;
+        assert_eq!(approvals(&now)[1], Approval::Pending, "it was given beside another limit");
+        assert_eq!(now.summary.state, State::Proposed);
+        assert_eq!(world.job(reserved.summary.id).await.summary.state, State::Queued, "what is reserved stays");
+        assert_eq!(world.approved(now).await.summary.state, State::Queued);
+    }
+
+    async fn a_proposal_is_refused_when_a_dataset_is_no_longer_what_its_manifest_says(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (job, site) = (world.propose(world.spec(1)).await.unwrap(), &world.sites[1]);
+        approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
+        let told = |records| Registration {
+            name: "speech".to_owned(),
+            lineage: site.lineage,
+            visibility: Visibility::Private,
+            content: Content::Speech,
+            inputs: 13,
+            classes: 40,
+            records: SizeClass(records),
+            speakers: SizeClass(20),
+            test_records: 0,
+            users: None,
+            units: usual_units(),
+        };
+        register(&app.ctx, site.worker, &told(500)).await.unwrap();
+        assert_eq!(world.job(job.summary.id).await.summary.state, State::Proposed, "nothing has changed");
+        register(&app.ctx, site.worker, &told(2000)).await.unwrap();
+        let refused = world.job(job.summary.id).await;
+        assert_eq!(refused.summary.state, State::Refused);
+        assert!(refused.reason.unwrap().contains("has changed since"));
+    }
+
+    async fn what_an_owner_reads_is_the_signed_manifest_its_cost_and_who_learns_what(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (job, site) = (world.propose(world.spec(2)).await.unwrap(), &world.sites[1]);
+        let read = review(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
+        let manifest: Manifest = read.manifest.open(&public_key(&read.server_key).unwrap()).unwrap();
+        assert_eq!((manifest.job, read.manifest.digest(), &read.digest), (job.summary.id, job.manifest.clone(), &job.manifest));
+        let cost = read.cost.unwrap();
+        assert_eq!(cost.epsilon, job.participants[1].epsilon_reserved);
+        assert!(cost.would_be.unwrap() >= cost.epsilon.unwrap());
+        let seen = |observer| read.learned.iter().filter(move |row| row.observer == observer);
+        let server: Vec<_> = seen(Observer::Server).map(|row| (row.form, row.times, row.epsilon)).collect();
+        assert_eq!(server, [(Disclosed::Protected, 2, cost.epsilon)]);
+        assert!(seen(Observer::Recipients).all(|row| row.form == Disclosed::Derived && row.epsilon == cost.epsilon));
+        assert!(read.learned.iter().all(|row| row.form != Disclosed::Exact), "nothing of it leaves in the clear");
+        let lead = review(&app.ctx, &site.steward, job.summary.id, world.sites[0].dataset).await.unwrap();
+        assert!(lead.learned.iter().any(|row| row.form == Disclosed::Exact && row.epsilon.is_none()), "public data does");
+        let absent = review(&app.ctx, &site.steward, job.summary.id, undertone_api::id::DatasetId(uuid::Uuid::nil())).await;
+        assert_eq!(absent.unwrap_err().code(), Code::NotFound);
+    }
+
+    async fn a_budget_for_speakers_does_not_stand_for_records_and_the_refusal_says_so(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (lead, site) = (world.sites[0].steward.clone(), &world.sites[1]);
+        let speakers = NewBudget {
+            unit: PrivacyUnit::Speaker,
+            epsilon: Epsilon::new(8.0).unwrap(),
+            delta: Delta::new(1e-5).unwrap(),
+        };
+        let registered = Registration {
+            name: "speakers only".to_owned(),
+            lineage: app.ctx.id(),
+            visibility: Visibility::Private,
+            content: Content::Speech,
+            inputs: 13,
+            classes: 40,
+            records: SizeClass(500),
+            speakers: SizeClass(20),
+            test_records: 0,
+            users: None,
+            units: usual_units(),
+        };
+        let dataset = register(&app.ctx, site.worker, &registered).await.unwrap();
+        budget::set(&app.ctx, &site.steward, dataset.id, speakers).await.unwrap();
+        let mut spec = world.spec(2);
+        spec.participants[1].dataset = dataset.id;
+        let job = NewJob { title: "records".to_owned(), spec: Spec::DpSgd(spec) };
+        let new = NewPlan { consortium: world.consortium, job: job.clone() };
+        let planned = plan(&app.ctx, &lead, &new).await.unwrap();
+        assert!(!planned.admitted && planned.refusals.len() == 1, "{:?}", planned.refusals);
+        let refused = propose(&app.ctx, &lead, world.consortium, job).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BudgetMissing);
+        let said = refused.to_string();
+        assert!(said.contains("no budget for records, only one for speakers"), "{said}");
+        assert_eq!(jobs::list(&app.ctx, &lead, world.consortium, &PageQuery::default()).await.unwrap().items, []);
+    }
+}

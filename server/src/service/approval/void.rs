@@ -1,0 +1,78 @@
+//! What takes an answer back: a steward approved a job as it stood beside a budget and a dataset, and one of them changed
+//! while others were still asked. A changed budget makes the steward be asked again; a dataset that is no longer what the
+//! manifest says makes the manifest wrong, and the job refused. Of jobs that are reserved nothing is taken back.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{DatasetId, JobId, LineageId, OrganizationId};
+use undertone_api::job::{State, Step};
+use undertone_api::signed::Manifest;
+
+use super::{SITE_POLICY, record};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, word};
+use crate::service::entity::{job, participant};
+use crate::service::job::state;
+
+/// Takes back what stewards, or limits they set, said to proposed jobs about a line of versions whose budget was changed.
+/// What the site's own policy said stands: it never looked at the server's budget.
+pub(crate) async fn voided(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageId) -> Result<(), Error> {
+    let of_line = participant::Entity::find()
+        .filter(participant::Column::OrganizationId.eq(owner.0))
+        .filter(participant::Column::LineageId.eq(lineage.0))
+        .filter(participant::Column::StewardApproved.eq(true));
+    for part in proposed(tx, of_line.all(tx).await?).await? {
+        let reason = "the dataset's budget was changed after the approval";
+        record(ctx, tx, &part, "void", "this server", Some(reason), None).await?;
+        let (approval, by) =
+            if part.site_answered { ("approved", Some(SITE_POLICY.to_owned())) } else { ("pending", None) };
+        let part = participant::Model {
+            approval: approval.to_owned(),
+            approval_by: by,
+            approval_reason: Some(reason.to_owned()),
+            steward_approved: false,
+            ..part
+        };
+        part.into_active_model().reset_all().update(tx).await?;
+    }
+    Ok(())
+}
+
+/// Refuses proposed jobs whose manifest no longer says what a dataset is.
+pub(crate) async fn changed(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
+    let of_dataset = participant::Entity::find().filter(participant::Column::DatasetId.eq(dataset.id.0));
+    for part in proposed(tx, of_dataset.all(tx).await?).await? {
+        let row = state::row(tx, JobId(part.job_id)).await?;
+        let manifest: Manifest = from_json(&row.manifest)?;
+        let id = DatasetId(part.dataset_id);
+        let Some(said) = manifest.participants.iter().find(|party| party.dataset == id) else { continue };
+        let same = said.lineage == dataset.lineage
+            && said.worker == dataset.worker
+            && said.units == manifest.spec.units(dataset)
+            && said.charge == manifest.spec.cost(dataset);
+        if !same {
+            let reason = format!("`{}` has changed since the job was proposed: propose it again", part.dataset_name);
+            record(ctx, tx, &part, "void", "this server", Some(&reason), None).await?;
+            state::step(ctx, tx, row, Step::Refuse, Some(reason)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Those whose job is still proposed.
+async fn proposed(
+    connection: &impl ConnectionTrait,
+    parts: Vec<participant::Model>,
+) -> Result<Vec<participant::Model>, Error> {
+    let waiting = job::Entity::find()
+        .filter(job::Column::Id.is_in(parts.iter().map(|part| part.job_id)))
+        .filter(job::Column::State.eq(word(&State::Proposed)?))
+        .all(connection)
+        .await?;
+    let is_waiting = |part: &participant::Model| waiting.iter().any(|row| row.id == part.job_id);
+    Ok(parts.into_iter().filter(is_waiting).collect())
+}

@@ -1,0 +1,42 @@
+//! Datasets in lists, narrowed by what is wanted of them.
+
+use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::id::{ConsortiumId, OrganizationId};
+
+use super::list;
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+
+/// Which datasets. Everything that is named must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Of this organization.
+    pub organization: Option<OrganizationId>,
+    /// Of which this may be learned.
+    pub visibility: Option<Visibility>,
+    /// Of this.
+    pub content: Option<Content>,
+    /// With this text in the name, whatever the case.
+    pub text: Option<String>,
+}
+
+/// The datasets of a consortium that are wanted, by organization and name.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn search(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    wanted: &Wanted,
+) -> Result<Vec<Dataset>, Error> {
+    let text = wanted.text.as_ref().map(|text| text.to_lowercase());
+    let fits = |dataset: &Dataset| {
+        wanted.organization.is_none_or(|id| dataset.organization == id)
+            && wanted.visibility.is_none_or(|visibility| dataset.visibility == visibility)
+            && wanted.content.is_none_or(|content| dataset.content == content)
+            && text.as_ref().is_none_or(|text| dataset.name.to_lowercase().contains(text))
+    };
+    Ok(list(ctx, actor, consortium).await?.into_iter().filter(fits).collect())
+}

@@ -1,0 +1,26 @@
+//! A key by which a program asks for a member, by the hash of its secret.
+
+use sea_orm::entity::prelude::*;
+
+/// A key by which a program asks for a member, by the hash of its secret.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "api_key")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub member_id: Uuid,
+    pub name: String,
+    #[sea_orm(column_type = "Text")]
+    pub scopes: String,
+    pub secret_hash: String,
+    pub created_at: TimeDateTimeWithTimeZone,
+    pub expires_at: TimeDateTimeWithTimeZone,
+    pub last_used_at: Option<TimeDateTimeWithTimeZone>,
+    pub revoked_at: Option<TimeDateTimeWithTimeZone>,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,26 @@
+//! A steward's standing word on which jobs need not be asked about.
+
+use sea_orm::entity::prelude::*;
+
+/// A steward's standing word on which jobs need not be asked about.
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "approval_limit")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub dataset_id: Uuid,
+    pub epsilon: f64,
+    pub kinds: String,
+    pub until: TimeDateTimeWithTimeZone,
+    pub member_id: Uuid,
+    pub set_by: String,
+    pub set_at: TimeDateTimeWithTimeZone,
+    pub withdrawn_at: Option<TimeDateTimeWithTimeZone>,
+    pub withdrawn_by: Option<String>,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

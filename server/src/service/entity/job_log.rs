@@ -1,0 +1,29 @@
+//! A line of a job's log.
+
+use sea_orm::entity::prelude::*;
+
+/// A line of a job's log.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "job_log")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub job_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub number: i64,
+    /// Absent when the server says something of the whole job.
+    pub dataset_id: Option<Uuid>,
+    /// The site's own number; the same number again is the network's repetition.
+    pub sequence: Option<i64>,
+    pub level: String,
+    #[sea_orm(column_type = "Text")]
+    pub event: String,
+    /// How far the site's clock was before the server's.
+    pub skew_seconds: Option<i64>,
+    pub at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

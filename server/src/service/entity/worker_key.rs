@@ -1,0 +1,26 @@
+//! A change of a site's key, as both keys have signed it. Append-only.
+
+use sea_orm::entity::prelude::*;
+
+/// A change of a site's key, as both keys have signed it. Append-only.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "worker_key")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub worker_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub number: i32,
+    pub public_key: String,
+    pub receipts: i64,
+    #[sea_orm(column_type = "Text")]
+    pub payload: String,
+    pub by_old: String,
+    pub by_new: String,
+    pub recorded_at: TimeDateTimeWithTimeZone,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

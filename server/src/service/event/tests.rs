@@ -1,0 +1,156 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use std::time::Duration;
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use undertone_api::event::{ConsortiumEvent, JobEvent};
+use undertone_api::id::JobId;
+use undertone_api::job::State;
+use undertone_api::problem::Code;
+use uuid::Uuid;
+
+use super::{Events, watch};
+use crate::auth::{Actor, Operation};
+use crate::ctx::{MOST_STREAMS, Seen, Subject};
+use crate::service::entity::{member, role};
+use crate::service::world::World;
+use crate::service::{approval, job, session};
+use crate::testing::{HERE, TestApp, on_both};
+
+const READ: Operation = Operation::ReadJob;
+
+/// The steward of a site as somebody who has signed in and has the steward's roles: a stream asks who they are again.
+async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
+    use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+    let steward = &world.sites[site].steward;
+    let (id, organization) = (steward.id(), steward.organizations()[0]);
+    let tokens = app
+        .ctx
+        .db
+        .write("test", async |tx| {
+            let row = member::Model {
+                id: id.0,
+                name: steward.member.name.clone(),
+                email: format!("{id}@example.org"),
+                password_hash: String::new(),
+                operator: false,
+                created_at: app.ctx.now(),
+            };
+            row.into_active_model().insert(tx).await?;
+            let row = role::Model {
+                member_id: id.0,
+                scope: "organization".to_owned(),
+                scope_id: organization.0,
+                role: "data_steward".to_owned(),
+            };
+            row.into_active_model().insert(tx).await?;
+            session::begin(&app.ctx, tx, id, &HERE.into()).await
+        })
+        .await
+        .unwrap();
+    session::authenticate(&app.ctx, &tokens.access_token).await.unwrap()
+}
+
+/// The next event; the test fails when there is none within a while.
+async fn next(events: &mut Events) -> Option<std::sync::Arc<Seen>> {
+    tokio::time::timeout(Duration::from_mins(1), events.next()).await.expect("something is told in time")
+}
+
+async fn state_of(events: &mut Events) -> (String, State) {
+    let seen = next(events).await.expect("the stream goes on");
+    let event: JobEvent = serde_json::from_str(&seen.json).unwrap();
+    assert_eq!(event.job.state, event.progress.state);
+    (seen.version.clone(), event.job.state)
+}
+
+on_both! {
+    async fn a_stream_tells_the_present_first_and_then_every_other_state(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let actor = signed_in(app, &world, 1).await;
+        let proposed = world.propose(world.spec(2)).await.unwrap();
+        let subject = Subject::Job(proposed.summary.id);
+        let mut events = watch(&app.ctx, &actor, subject, READ, None).await.unwrap();
+        let (first, state) = state_of(&mut events).await;
+        assert_eq!(state, State::Proposed);
+        approval::approve(&app.ctx, &world.sites[1].steward, proposed.summary.id, world.sites[1].dataset).await.unwrap();
+        let (second, state) = state_of(&mut events).await;
+        assert!(first != second && state == State::Queued, "{state:?}");
+
+        // Who comes back with an old version is told the present; with the present one, only what is new.
+        let mut back = watch(&app.ctx, &actor, subject, READ, Some(first)).await.unwrap();
+        assert_eq!(state_of(&mut back).await, (second.clone(), State::Queued));
+        let mut current = watch(&app.ctx, &actor, subject, READ, Some(second)).await.unwrap();
+        job::cancel(&app.ctx, &world.sites[0].steward, proposed.summary.id).await.unwrap();
+        assert_eq!(state_of(&mut current).await.1, State::Cancelled);
+    }
+
+    /// Another server on the same database rings no bell here.
+    async fn what_another_replica_does_is_told_as_well(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let actor = signed_in(app, &world, 1).await;
+        let proposed = world.propose(world.spec(2)).await.unwrap();
+        let other = app.restarted().await;
+        let mut events = watch(&app.ctx, &actor, Subject::Job(proposed.summary.id), READ, None).await.unwrap();
+        assert_eq!(state_of(&mut events).await.1, State::Proposed);
+        job::cancel(&other.ctx, &world.sites[0].steward, proposed.summary.id).await.unwrap();
+        assert_eq!(state_of(&mut events).await.1, State::Cancelled);
+        other.ctx.shutdown.cancel();
+        other.ctx.db.clone().close().await.unwrap();
+    }
+
+    async fn a_consortium_tells_its_jobs_and_notices_what_else_its_pages_show(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let actor = signed_in(app, &world, 1).await;
+        let subject = Subject::Consortium(world.consortium);
+        let mut events = watch(&app.ctx, &actor, subject, READ, None).await.unwrap();
+        let jobs = async |events: &mut Events| {
+            let seen = next(events).await.expect("the stream goes on");
+            serde_json::from_str::<ConsortiumEvent>(&seen.json).unwrap().jobs.len()
+        };
+        assert_eq!(jobs(&mut events).await, 0);
+        world.propose(world.spec(2)).await.unwrap();
+        assert_eq!(jobs(&mut events).await, 1);
+        world.set_budget(&world.sites[1], 60.0).await.unwrap();
+        assert_eq!(jobs(&mut events).await, 1, "the budget is another, the jobs are the same");
+    }
+
+    async fn a_stream_ends_with_the_session_with_the_right_and_with_the_server(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (one, two) = (signed_in(app, &world, 1).await, signed_in(app, &world, 2).await);
+        let id = world.propose(world.spec(2)).await.unwrap().summary.id;
+        let mut first = watch(&app.ctx, &one, Subject::Job(id), READ, None).await.unwrap();
+        let mut second = watch(&app.ctx, &two, Subject::Job(id), READ, None).await.unwrap();
+        assert!(next(&mut first).await.is_some() && next(&mut second).await.is_some());
+        session::sign_out(&app.ctx, &one).await.unwrap();
+        app.ctx.db.write("test", async |tx| {
+            Ok(role::Entity::delete_many().filter(role::Column::MemberId.eq(two.id().0)).exec(tx).await?)
+        }).await.unwrap();
+        job::cancel(&app.ctx, &world.sites[0].steward, id).await.unwrap();
+        assert_eq!(next(&mut first).await, None, "the session is over");
+        assert_eq!(next(&mut second).await, None, "the role is gone");
+        let three = signed_in(app, &world, 0).await;
+        let mut third = watch(&app.ctx, &three, Subject::Job(id), READ, None).await.unwrap();
+        assert!(next(&mut third).await.is_some());
+        app.ctx.shutdown.cancel();
+        assert_eq!(next(&mut third).await, None, "the server stops");
+    }
+
+    async fn nobody_watches_what_they_may_not_see_nor_more_than_there_is_room_for(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let stranger = World::new(&app.ctx, 1, 50.0).await;
+        let actor = signed_in(app, &world, 1).await;
+        let id = world.propose(world.spec(2)).await.unwrap().summary.id;
+        let code = async |actor: &Actor, subject| watch(&app.ctx, actor, subject, READ, None).await.err().map(|error| error.code());
+        let other = signed_in(app, &stranger, 1).await;
+        assert_eq!(code(&other, Subject::Job(id)).await, Some(Code::NotFound));
+        assert_eq!(code(&other, Subject::Consortium(world.consortium)).await, Some(Code::NotFound));
+        assert_eq!(code(&actor, Subject::Job(JobId(Uuid::nil()))).await, Some(Code::NotFound));
+        let mut open = Vec::new();
+        for _ in 0..MOST_STREAMS {
+            open.push(watch(&app.ctx, &actor, Subject::Job(id), READ, None).await.unwrap());
+        }
+        assert_eq!(code(&actor, Subject::Job(id)).await, Some(Code::RateLimited));
+        open.pop();
+        assert_eq!(code(&actor, Subject::Job(id)).await, None, "one that is closed makes room");
+    }
+}

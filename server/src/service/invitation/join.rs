@@ -1,0 +1,84 @@
+//! Accepting a link with the account one has: the same person then stands in several organizations, and an organization in
+//! several consortia, without a second account.
+
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use undertone_api::member::{Join, Member, Role, check_name};
+use undertone_api::organization::Purpose;
+use undertone_api::problem::{Code, Violation};
+
+use super::accept::{Bring, admit, told};
+use super::{open, purpose};
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::entity::{invitation, member, membership};
+use crate::service::member as members;
+
+/// Accepts a link as the caller; gives them with their new roles. A link that brings an organization into a consortium takes
+/// one of which they are an admin, or the name of a new one.
+///
+/// # Errors
+/// `link_spent`; `validation_failed` with every violation; `already_exists` when the organization is in the consortium, or the
+/// name is taken.
+pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &Join) -> Result<Member, Error> {
+    policy::check(actor, Operation::JoinByLink, Place::Server)?;
+    let row = open(ctx, ctx.db.read(), secret).await?;
+    let violations = violations(actor, with, matches!(purpose(&row)?, Purpose::Organization { .. }));
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let bring = match (with.organization, &with.organization_name) {
+        (Some(id), _) => Bring::Existing(id),
+        (None, Some(name)) => Bring::New(name),
+        (None, None) => Bring::Nothing,
+    };
+    let row = ctx
+        .db
+        .write("join by invitation", async |tx| {
+            // Asked again: another request may have been first.
+            let link = open(ctx, tx, secret).await?;
+            let purpose = purpose(&link)?;
+            let row = member::Entity::find_by_id(actor.id().0).one(tx).await?;
+            let mut row = row.ok_or_else(|| Error::not_found("member"))?;
+            if purpose == Purpose::Operator && !row.operator {
+                row = member::Model { operator: true, ..row }.into_active_model().reset_all().update(tx).await?;
+            }
+            if let (Purpose::Organization { consortium }, Bring::Existing(id)) = (&purpose, bring)
+                && membership::Entity::find_by_id((consortium.0, id.0)).one(tx).await?.is_some()
+            {
+                return Err(Error::problem(Code::AlreadyExists, "your organization is in this consortium already"));
+            }
+            admit(ctx, tx, actor.id(), &purpose, bring).await?;
+            let spent = invitation::Model { used_at: Some(ctx.now()), ..link };
+            let spent = spent.into_active_model().reset_all().update(tx).await?;
+            told(ctx, tx, &spent, &purpose, &row).await?;
+            Ok(row)
+        })
+        .await?;
+    tracing::info!(member.id = %actor.id(), "a member accepted another invitation");
+    members::with_grants(ctx.db.read(), row).await
+}
+
+fn violations(actor: &Actor, with: &Join, brings: bool) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    if let Some(name) = &with.organization_name {
+        check_name("organization_name", name, &mut violations);
+    }
+    match (brings, with.organization, &with.organization_name) {
+        (false, None, None) | (true, None, Some(_)) => {}
+        (true, Some(id), None) => {
+            if actor.roles_in(id).all(|role| role != Role::OrganizationAdmin) {
+                let remedy = "name an organization of which you are an admin";
+                violations.push(Violation::new("organization", remedy));
+            }
+        }
+        (false, ..) => {
+            violations.push(Violation::new("organization", "this link brings no organization: leave it out"));
+        }
+        (true, ..) => {
+            let remedy = "name an organization of which you are an admin, or a new one: one of the two";
+            violations.push(Violation::new("organization", remedy));
+        }
+    }
+    violations
+}

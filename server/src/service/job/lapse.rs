@@ -1,0 +1,75 @@
+//! Times that run out by themselves: a proposal that nobody answered, and a manifest that has come to its end. Whoever runs
+//! this second finds nothing left to do, so every replica may.
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _};
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::{State, Step};
+
+use super::state;
+use crate::auth::Place;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{Act, By, What, record};
+use crate::service::code::word;
+use crate::service::entity::job;
+use crate::service::{certificate, round};
+
+/// How long a proposed job waits for its owners' answers.
+pub(super) const ANSWER_WITHIN: Duration = Duration::days(14);
+
+/// Refuses proposed jobs whose time for answers is over, and fails those under way whose manifest has come to its end: no
+/// site would go on with them.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
+    let now = ctx.now();
+    let proposed = job::Column::State.eq(word(&State::Proposed)?).and(job::Column::AnswerBy.lt(now));
+    let others = [State::Queued, State::Running, State::Paused].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let under_way = job::Column::State.is_in(others).and(job::Column::NotAfter.lt(now));
+    let due = job::Entity::find().filter(sea_orm::Condition::any().add(proposed).add(under_way));
+    for found in due.all(ctx.db.read()).await? {
+        let id = JobId(found.id);
+        ctx.db
+            .write("lapse job", async |tx| {
+                let row = state::row(tx, id).await?;
+                one(ctx, tx, row, now).await
+            })
+            .await?;
+        round::clear(ctx, id).await;
+        certificate::issue_if_due(ctx, id).await;
+        ctx.wake().ring();
+    }
+    Ok(())
+}
+
+async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result<(), Error> {
+    let passed = |time: Option<OffsetDateTime>| time.is_some_and(|time| time < now);
+    let step = match state::of(&row)? {
+        State::Proposed if passed(row.answer_by) => Step::Refuse,
+        State::Queued | State::Running | State::Paused if passed(row.not_after) => Step::Fail,
+        _ => return Ok(()),
+    };
+    let reason = if step == Step::Refuse {
+        let parts = state::participants(tx, JobId(row.id)).await?;
+        let silent = parts.iter().filter(|part| part.approval == "pending");
+        let names: Vec<_> = silent.map(|part| part.dataset_name.as_str()).collect();
+        format!("no answer for {} within {} days", names.join(", "), ANSWER_WITHIN.whole_days())
+    } else {
+        "the time that its manifest gives it is over: no site goes on with it".to_owned()
+    };
+    tracing::info!(job.id = %row.id, reason, "a job's time is over");
+    let act = Act {
+        by: By::System,
+        what: if step == Step::Refuse { What::JobExpired } else { What::JobFailed },
+        place: Place::Consortium(ConsortiumId(row.consortium_id)),
+        subject: Some(("job", row.id.to_string())),
+        detail: json!({ "reason": reason }),
+    };
+    record(ctx, tx, act).await?;
+    state::step(ctx, tx, row, step, Some(reason)).await?;
+    Ok(())
+}

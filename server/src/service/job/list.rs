@@ -1,0 +1,125 @@
+//! Jobs in lists: newest first, a page at a time, narrowed by what is wanted of them.
+
+use sea_orm::sea_query::Query;
+use sea_orm::sea_query::extension::postgres::PgExpr as _;
+use sea_orm::{
+    ColumnTrait as _, Condition, DbBackend, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _,
+};
+use time::OffsetDateTime;
+use undertone_api::id::{ConsortiumId, DatasetId, MemberId};
+use undertone_api::job::{JobSummary, State};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Violation;
+use uuid::Uuid;
+
+use super::view;
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::word;
+use crate::service::entity::{job, participant};
+
+/// Longest text that is looked for, in characters.
+const LONGEST_TEXT: usize = 100;
+/// Before what is no wildcard. Not a backslash, of which databases do not agree how it is written.
+const ESCAPE: char = '!';
+
+/// Which jobs. Everything that is named must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// In this state.
+    pub state: Option<State>,
+    /// Of this kind.
+    pub kind: Option<String>,
+    /// That name this dataset.
+    pub dataset: Option<DatasetId>,
+    /// That this member proposed.
+    pub proposer: Option<MemberId>,
+    /// Proposed at this moment or later.
+    pub since: Option<OffsetDateTime>,
+    /// With this text in the title, whatever the case.
+    pub text: Option<String>,
+}
+
+/// The jobs of a consortium, newest first.
+///
+/// # Errors
+/// As [`search`].
+pub async fn list(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    page: &PageQuery,
+) -> Result<Page<JobSummary>, Error> {
+    search(ctx, actor, consortium, &Wanted::default(), page).await
+}
+
+/// The jobs of a consortium that are wanted, newest first.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium, `validation_failed` for a cursor that is none and a text that is too long.
+pub async fn search(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    wanted: &Wanted,
+    page: &PageQuery,
+) -> Result<Page<JobSummary>, Error> {
+    policy::check(actor, Operation::ReadJob, Place::Consortium(consortium))?;
+    let mut query =
+        job::Entity::find().filter(job::Column::ConsortiumId.eq(consortium.0)).filter(condition(ctx, wanted)?);
+    if let Some(cursor) = &page.cursor {
+        let before = Uuid::parse_str(cursor)
+            .map_err(|_| Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]))?;
+        query = query.filter(job::Column::Id.lt(before));
+    }
+    let size = page.size() as usize;
+    let mut rows = query.order_by_desc(job::Column::Id).limit(Some(size as u64 + 1)).all(ctx.db.read()).await?;
+    let more = rows.len() > size;
+    rows.truncate(size);
+    let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
+    Ok(Page { items: rows.iter().map(view::summary).collect::<Result<_, _>>()?, next })
+}
+
+fn condition(ctx: &Ctx, wanted: &Wanted) -> Result<Condition, Error> {
+    let mut all = Condition::all();
+    if let Some(state) = &wanted.state {
+        all = all.add(job::Column::State.eq(word(state)?));
+    }
+    if let Some(kind) = &wanted.kind {
+        all = all.add(job::Column::Kind.eq(kind.as_str()));
+    }
+    if let Some(proposer) = wanted.proposer {
+        all = all.add(job::Column::ProposerId.eq(proposer.0));
+    }
+    if let Some(since) = wanted.since {
+        all = all.add(job::Column::CreatedAt.gte(since));
+    }
+    if let Some(dataset) = wanted.dataset {
+        let naming = Query::select()
+            .column(participant::Column::JobId)
+            .from(participant::Entity)
+            .and_where(participant::Column::DatasetId.eq(dataset.0))
+            .take();
+        all = all.add(job::Column::Id.in_subquery(naming));
+    }
+    if let Some(text) = &wanted.text {
+        if text.chars().count() > LONGEST_TEXT {
+            let violation = Violation::new("text", format!("give at most {LONGEST_TEXT} characters"));
+            return Err(Error::validation(vec![violation]));
+        }
+        let pattern = format!("%{}%", literal(text));
+        let like = sea_orm::sea_query::LikeExpr::new(pattern).escape(ESCAPE);
+        // SQLite's LIKE looks past the case of ASCII letters by itself, PostgreSQL's ILIKE past that of all.
+        let title = job::Column::Title.into_expr();
+        let postgres = ctx.db.read().get_database_backend() == DbBackend::Postgres;
+        all = all.add(if postgres { title.ilike(like) } else { title.like(like) });
+    }
+    Ok(all)
+}
+
+/// A text in which nothing is a wildcard.
+fn literal(text: &str) -> String {
+    text.chars().flat_map(|c| matches!(c, '%' | '_' | ESCAPE).then_some(ESCAPE).into_iter().chain([c])).collect()
+}

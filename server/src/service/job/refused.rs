@@ -1,0 +1,46 @@
+//! Why budgets refuse a job, in sentences that name what would help.
+
+use undertone_api::budget::Refusal;
+use undertone_api::dataset::Dataset;
+use undertone_privacy::PrivacyUnit;
+
+/// Refusals as sentences.
+pub(crate) fn in_words(refusals: &[Refusal], datasets: &[Dataset]) -> String {
+    refusals.iter().map(|refusal| sentence(refusal, datasets)).collect::<Vec<_>>().join("; ")
+}
+
+fn sentence(refusal: &Refusal, datasets: &[Dataset]) -> String {
+    let name = &refusal.dataset_name;
+    if refusal.limit <= 0.0 {
+        return without_budget(refusal, datasets);
+    }
+    let would_be = refusal.would_be.map_or_else(|| "infinity".to_owned(), |epsilon| format!("{epsilon:.4}"));
+    format!(
+        "`{name}` would come to ε {would_be} of {} at δ {:e}: {:.4} is spent or reserved, {} such releases still fit",
+        refusal.limit, refusal.delta, refusal.spent, refusal.releases_that_fit
+    )
+}
+
+/// A budget for one unit says nothing about another: speakers are not records, whichever of them has a limit.
+fn without_budget(refusal: &Refusal, datasets: &[Dataset]) -> String {
+    let (name, unit) = (&refusal.dataset_name, plural(refusal.unit));
+    let known = datasets.iter().find(|dataset| dataset.id == refusal.dataset);
+    let limited = known.into_iter().flat_map(|dataset| &dataset.accounts).filter(|account| account.epsilon.get() > 0.0);
+    let others: Vec<&str> = limited.map(|account| plural(account.unit)).collect();
+    if others.is_empty() {
+        return format!("`{name}` has no budget for {unit}: its steward can set one");
+    }
+    let others = others.join(" and ");
+    format!(
+        "`{name}` has no budget for {unit}, only one for {others}, which cannot stand for it: propose a job that protects \
+         {others}, or ask its steward to set a budget for {unit}"
+    )
+}
+
+const fn plural(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "records",
+        PrivacyUnit::Speaker => "speakers",
+        PrivacyUnit::User => "users",
+    }
+}

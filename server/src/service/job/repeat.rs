@@ -1,0 +1,56 @@
+//! From a job that there is to a new one: a clone is a draft to be changed, a retry is the same job proposed again.
+
+use serde_json::json;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::{Draft, Job, NewDraft, NewJob, Spec, State};
+
+use super::{draft, propose, readable, state};
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::audit_log::{Act, What, note};
+use crate::service::code::from_json;
+
+/// Begins a draft with a job's title and spec, whatever the job's state. Nothing of the job's approvals or payments comes
+/// with it.
+///
+/// # Errors
+/// 404 when the caller may not know the job, 403 unless they are a researcher there, `too_large` when there are too many
+/// drafts.
+pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Draft, Error> {
+    let row = readable(ctx, actor, id).await?;
+    let consortium = ConsortiumId(row.consortium_id);
+    policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
+    let spec: Spec = from_json(&row.spec)?;
+    let new = NewDraft::of(&row.title, &spec).map_err(|error| Error::internal("cloning a job", error))?;
+    draft::begin(ctx, actor, consortium, &new, Some(id)).await
+}
+
+/// Proposes a job again that failed, was cancelled or refused: the same spec under a new manifest. Its owners are asked
+/// anew and it is paid for anew; what the first one released stays spent.
+///
+/// # Errors
+/// 404 and 403 as usual, `wrong_state` for a job in any other state, and as [`propose`].
+pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
+    let row = readable(ctx, actor, id).await?;
+    let consortium = ConsortiumId(row.consortium_id);
+    policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
+    let now = state::of(&row)?;
+    if !matches!(now, State::Failed | State::Cancelled | State::Refused) {
+        return Err(Error::wrong_state(format!(
+            "the job is {}: one that failed, was cancelled or refused is retried; any can be cloned",
+            now.label()
+        )));
+    }
+    let new = NewJob { title: row.title.clone(), spec: from_json(&row.spec)? };
+    let job = propose(ctx, actor, consortium, new).await?;
+    let act = Act {
+        by: actor.into(),
+        what: What::JobRetried,
+        place: Place::Consortium(consortium),
+        subject: Some(("job", job.summary.id.to_string())),
+        detail: json!({ "of": id }),
+    };
+    note(ctx, act).await?;
+    Ok(job)
+}

@@ -1,0 +1,71 @@
+//! Times that run out, and the way from one job to the next.
+
+use time::Duration;
+use undertone_api::job::{Pause, State};
+use undertone_api::problem::Code;
+
+use crate::service::approval::approve;
+use crate::service::job::{cancel, clone_spec, lapse, pause, retry};
+use crate::service::world::World;
+use crate::testing::on_both;
+
+on_both! {
+    async fn a_proposal_that_nobody_answers_is_refused_after_fourteen_days_and_not_before(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.propose(world.spec(1)).await.unwrap();
+        let id = job.summary.id;
+        assert_eq!(job.answer_by, Some(job.summary.created_at + Duration::days(14)));
+        approve(&app.ctx, &world.sites[1].steward, id, world.sites[1].dataset).await.unwrap();
+        app.clock.advance(Duration::days(14));
+        lapse(&app.ctx).await.unwrap();
+        assert_eq!(world.job(id).await.summary.state, State::Proposed, "its last moment");
+        app.clock.advance(Duration::seconds(1));
+        for _ in 0..2 {
+            lapse(&app.ctx).await.unwrap();
+        }
+        let over = world.job(id).await;
+        assert_eq!((over.summary.state, over.answer_by), (State::Refused, None));
+        let reason = over.reason.unwrap();
+        assert!(reason.contains("within 14 days") && reason.contains("speech"), "{reason}");
+        let late = approve(&app.ctx, &world.sites[2].steward, id, world.sites[2].dataset).await.unwrap_err();
+        assert_eq!(late.code(), Code::WrongState);
+    }
+
+    async fn a_job_ends_with_its_manifest_even_while_it_is_paused(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (job, lead) = (world.queued(1).await, world.sites[0].steward.clone());
+        let id = job.summary.id;
+        pause(&app.ctx, &lead, id, &Pause { reason: "for a long time".to_owned() }).await.unwrap();
+        app.clock.advance(Duration::days(30));
+        lapse(&app.ctx).await.unwrap();
+        assert_eq!(world.job(id).await.summary.state, State::Paused);
+        // A minute for its one round comes on top.
+        app.clock.advance(Duration::seconds(61));
+        lapse(&app.ctx).await.unwrap();
+        assert_eq!(world.job(id).await.summary.state, State::Failed);
+        let account = world.account(1).await;
+        assert_eq!(account.committed, account.spent, "what nobody touched comes back");
+    }
+
+    async fn a_retry_is_the_same_spec_under_a_new_manifest_that_is_asked_about_anew(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (first, lead) = (world.queued(2).await, world.sites[0].steward.clone());
+        let id = first.summary.id;
+        let early = retry(&app.ctx, &lead, id).await.unwrap_err();
+        assert!(early.code() == Code::WrongState && early.to_string().contains("cloned"), "{early}");
+        cancel(&app.ctx, &lead, id).await.unwrap();
+        let second = retry(&app.ctx, &lead, id).await.unwrap();
+        assert_eq!((&second.spec, second.summary.state), (&first.spec, State::Proposed));
+        assert_ne!(second.manifest, first.manifest);
+        assert_eq!(second.participants[1].approval, undertone_api::job::Approval::Pending);
+    }
+
+    async fn a_clone_is_a_draft_with_the_jobs_spec_and_nothing_of_its_answers(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (job, lead) = (world.queued(2).await, world.sites[0].steward.clone());
+        let draft = clone_spec(&app.ctx, &lead, job.summary.id).await.unwrap();
+        assert_eq!(draft.content.parsed().as_ref(), Ok(&job.spec));
+        assert_eq!((draft.cloned_from, draft.version), (Some(job.summary.id), 1));
+        assert_eq!(draft.violations, [], "it could be proposed as it is");
+    }
+}

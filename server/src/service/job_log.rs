@@ -1,0 +1,279 @@
+//! The log of a job: what its sites say of their parts, and what the server did. Numbers and closed words only, see
+//! `undertone_api::job::log`.
+//!
+//! It is no evidence and decides nothing: the ledger and the receipts are. So it is bounded, a site's oldest lines go first,
+//! and what a site says twice or about a round that does not exist is left out or refused. To note something more of the
+//! server's: a variant of `LogEvent`, and `note` in the transaction that does it.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
+};
+use time::{Duration, OffsetDateTime};
+use undertone_api::id::{JobId, WorkerId};
+use undertone_api::job::Spec;
+use undertone_api::job::log::{Level, LogEvent, LogLine, LogQuery, MOST_EVENTS, MOST_LINES, SiteEvent, series_of};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Violation;
+use uuid::Uuid;
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word, to_json, word};
+use crate::service::entity::{job, job_log, participant};
+use crate::service::job::{readable, state};
+use crate::service::lease;
+
+/// Something that a site says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Said {
+    /// The site's own number: each is greater than the one before.
+    pub sequence: u64,
+    /// The site's clock when it happened, in seconds.
+    pub at_unix: i64,
+    /// What.
+    pub event: SiteEvent,
+}
+
+/// The last thing that a site said of its part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Last {
+    pub(crate) event: SiteEvent,
+    pub(crate) at: OffsetDateTime,
+    /// How many seconds the site's clock was before the server's.
+    pub(crate) skew_seconds: i64,
+}
+
+/// Takes what a site says of its part, oldest first; `sent_at_unix` is its clock now. Said again, it changes nothing.
+///
+/// # Errors
+/// `lease_lost` when a later lease has begun, `validation_failed` when there is more than a message holds, or it is about a
+/// round that the job does not have.
+pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64, said: &[Said]) -> Result<(), Error> {
+    // The lease of a job that is over as well: what ended it is worth most.
+    let held = lease::held(ctx.db.read(), worker, token).await?;
+    if !(1..=MOST_EVENTS).contains(&said.len()) {
+        let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
+        return Err(Error::validation(vec![Violation::new("events", most)]));
+    }
+    let row = state::row(ctx.db.read(), held.job).await?;
+    let spec: Spec = from_json(&row.spec)?;
+    let violations = violations(&spec, said);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    ctx.db
+        .write("append to job log", async |tx| {
+            let part = Some(held.dataset.0);
+            let before = last_row(tx, row.id, part).await?;
+            let known = before.and_then(|last| last.sequence).unwrap_or(-1);
+            let mut number = newest_in(tx, row.id).await? as i64;
+            for one in said {
+                let Ok(sequence) = i64::try_from(one.sequence) else { continue };
+                if sequence <= known {
+                    continue;
+                }
+                number += 1;
+                let event = LogEvent::Site { said: one.event };
+                let line = job_log::Model {
+                    job_id: row.id,
+                    number,
+                    dataset_id: part,
+                    sequence: Some(sequence),
+                    level: word(&event.level())?,
+                    event: to_json(&event)?,
+                    skew_seconds: Some(sent_at_unix.saturating_sub(ctx.now().unix_timestamp())),
+                    at: happened(ctx, row.created_at, sent_at_unix, one.at_unix),
+                };
+                line.into_active_model().insert(tx).await?;
+            }
+            trim(tx, row.id, part).await
+        })
+        .await?;
+    ctx.wake().ring();
+    Ok(())
+}
+
+/// Notes something that the server did, in the transaction that does it.
+pub(crate) async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: LogEvent) -> Result<(), Error> {
+    let line = job_log::Model {
+        job_id: job,
+        number: newest_in(tx, job).await? as i64 + 1,
+        dataset_id: dataset,
+        sequence: None,
+        level: word(&event.level())?,
+        event: to_json(&event)?,
+        skew_seconds: None,
+        at: ctx.now(),
+    };
+    line.into_active_model().insert(tx).await?;
+    trim(tx, job, dataset).await
+}
+
+/// A job's log, newest first.
+///
+/// # Errors
+/// 404 when there is no job that the caller may know, `validation_failed` for a cursor that is none.
+pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Result<Page<LogLine>, Error> {
+    let row = readable(ctx, actor, id).await?;
+    let mut find = job_log::Entity::find().filter(job_log::Column::JobId.eq(row.id));
+    if let Some(dataset) = query.dataset {
+        find = find.filter(job_log::Column::DatasetId.eq(dataset.0));
+    }
+    if let Some(least) = query.level {
+        let levels = [Level::Info, Level::Warning, Level::Error].into_iter().filter(|level| *level >= least);
+        find =
+            find.filter(job_log::Column::Level.is_in(levels.map(|level| word(&level)).collect::<Result<Vec<_>, _>>()?));
+    }
+    if let Some(cursor) = &query.cursor {
+        let wrong = || Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]);
+        find = find.filter(job_log::Column::Number.lt(cursor.parse::<i64>().map_err(|_| wrong())?));
+    }
+    let size = u64::from(PageQuery { cursor: None, limit: query.limit }.size());
+    let mut rows = find.order_by_desc(job_log::Column::Number).limit(size + 1).all(ctx.db.read()).await?;
+    let more = rows.len() as u64 > size;
+    rows.truncate(size as usize);
+    let next = rows.last().filter(|_| more).map(|row| row.number.to_string());
+    Ok(Page { items: lines(ctx, &row, rows).await?, next })
+}
+
+/// A job's whole log as JSON Lines, oldest first.
+///
+/// # Errors
+/// 404 when there is no job that the caller may know.
+pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error> {
+    let row = readable(ctx, actor, id).await?;
+    let rows = job_log::Entity::find()
+        .filter(job_log::Column::JobId.eq(row.id))
+        .order_by_asc(job_log::Column::Number)
+        .all(ctx.db.read())
+        .await?;
+    let mut text = String::new();
+    for line in lines(ctx, &row, rows).await? {
+        text.push_str(&to_json(&line)?);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The number of the newest line; 0 while there is none.
+pub(crate) async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
+    newest_in(ctx.db.read(), id.0).await
+}
+
+/// The last thing that a site said of its part.
+pub(crate) async fn last(connection: &impl ConnectionTrait, job: Uuid, dataset: Uuid) -> Result<Option<Last>, Error> {
+    let Some(row) = last_row(connection, job, Some(dataset)).await? else { return Ok(None) };
+    let event: LogEvent = from_json(&row.event)?;
+    let LogEvent::Site { said } = event else { return Ok(None) };
+    Ok(Some(Last { event: said, at: row.at, skew_seconds: row.skew_seconds.unwrap_or(0) }))
+}
+
+/// The newest line that a site itself said.
+async fn last_row(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    dataset: Option<Uuid>,
+) -> Result<Option<job_log::Model>, Error> {
+    Ok(of_part(job, dataset)
+        .filter(job_log::Column::Sequence.is_not_null())
+        .order_by_desc(job_log::Column::Number)
+        .one(connection)
+        .await?)
+}
+
+fn of_part(job: Uuid, dataset: Option<Uuid>) -> sea_orm::Select<job_log::Entity> {
+    let all = job_log::Entity::find().filter(job_log::Column::JobId.eq(job));
+    match dataset {
+        Some(dataset) => all.filter(job_log::Column::DatasetId.eq(dataset)),
+        None => all.filter(job_log::Column::DatasetId.is_null()),
+    }
+}
+
+async fn newest_in(connection: &impl ConnectionTrait, job: Uuid) -> Result<u64, Error> {
+    let last = job_log::Entity::find()
+        .filter(job_log::Column::JobId.eq(job))
+        .order_by_desc(job_log::Column::Number)
+        .one(connection)
+        .await?;
+    Ok(last.map_or(0, |row| row.number as u64))
+}
+
+/// Drops the oldest lines of a part when there are more than are kept.
+async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>) -> Result<(), Error> {
+    if of_part(job, dataset).count(tx).await? <= MOST_LINES {
+        return Ok(());
+    }
+    let first_to_go = of_part(job, dataset).order_by_desc(job_log::Column::Number).offset(MOST_LINES).one(tx).await?;
+    if let Some(row) = first_to_go {
+        let old = job_log::Entity::delete_many()
+            .filter(job_log::Column::JobId.eq(job))
+            .filter(job_log::Column::Number.lte(row.number));
+        let old = match dataset {
+            Some(dataset) => old.filter(job_log::Column::DatasetId.eq(dataset)),
+            None => old.filter(job_log::Column::DatasetId.is_null()),
+        };
+        old.exec(tx).await?;
+    }
+    Ok(())
+}
+
+/// Events about rounds that the job does not have.
+fn violations(spec: &Spec, said: &[Said]) -> Vec<Violation> {
+    let rounds: Vec<u32> =
+        spec.series(&[]).iter().map(|series| series.rounds).chain(spec.questions().map(|_| 1)).collect();
+    let wrong = |one: &Said| {
+        let event = LogEvent::Site { said: one.event };
+        event
+            .round()
+            .is_some_and(|(series, round)| rounds.get(series as usize).is_none_or(|last| !(1..=*last).contains(&round)))
+    };
+    (0..)
+        .zip(said)
+        .filter(|(_, one)| wrong(one))
+        .map(|(index, _): (usize, _)| {
+            Violation::new(format!("events.{index}"), "the job has no such round: count series from 0, rounds from 1")
+        })
+        .collect()
+}
+
+/// When something happened, by the server's clock: as long ago as the site says, never before the job nor after now.
+fn happened(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i64) -> OffsetDateTime {
+    let now = ctx.now();
+    let ago = Duration::seconds(sent_at_unix.saturating_sub(at_unix).clamp(0, 366 * 86_400));
+    (now - ago).max(job_from).min(now)
+}
+
+async fn lines(ctx: &Ctx, row: &job::Model, rows: Vec<job_log::Model>) -> Result<Vec<LogLine>, Error> {
+    let names = series_of(&from_json(&row.spec)?);
+    let parts: HashMap<Uuid, participant::Model> = state::participants(ctx.db.read(), row.id.into())
+        .await?
+        .into_iter()
+        .map(|part| (part.dataset_id, part))
+        .collect();
+    rows.into_iter()
+        .map(|line| {
+            let event: LogEvent = from_json(&line.event)?;
+            let series = event.round().and_then(|(series, _)| names.get(series as usize).cloned());
+            let part = line.dataset_id.and_then(|dataset| parts.get(&dataset));
+            Ok(LogLine {
+                number: line.number as u64,
+                at: line.at,
+                dataset: line.dataset_id.map(Into::into),
+                dataset_name: part.map(|part| part.dataset_name.clone()),
+                organization_name: part.map(|part| part.organization_name.clone()),
+                level: from_word(&line.level)?,
+                text: event.said(series.as_deref().unwrap_or_default()),
+                event,
+                series_name: series,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,241 @@
+//! How the accounts of a dataset came to stand as they do: each limit and each row of the ledger in the order of the log,
+//! priced anew, and what each job has used in the end.
+//!
+//! Nothing is decided here. A point is what the account would have shown then: the events as they are stored, the formulas as
+//! they are now.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::ledger::{AccountHistory, HistoryPoint, JobShare};
+use undertone_api::problem::Code;
+use undertone_privacy::curve::Curve;
+use undertone_privacy::ledger::{Balance, Budget, Reservation, ReservationId};
+use undertone_privacy::{Adjacency, Event, mechanism};
+use uuid::Uuid;
+
+use super::account;
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word};
+use crate::service::dataset;
+use crate::service::entity::{account as account_row, budget, ledger_entry, log_leaf};
+
+/// Most rows of an account that are priced for its history.
+const MOST_ROWS: i64 = 50_000;
+/// About how many points of a history are told.
+const POINTS: usize = 400;
+
+/// The histories of a dataset's accounts.
+///
+/// # Errors
+/// 404 and 403 as usual, `too_large` for an account of more rows than are priced at once: read its rows themselves.
+pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<AccountHistory>, Error> {
+    let dataset = dataset::get(ctx, actor, id).await?;
+    policy::check(actor, Operation::ReadLedger, Place::Organization(dataset.organization))?;
+    let tx = ctx.db.snapshot().await?;
+    let mut all = Vec::new();
+    for row in account::of_lineages(&tx, vec![dataset.lineage.0]).await? {
+        if row.organization_id == dataset.organization.0 {
+            all.push(of(&tx, &row, MOST_ROWS, POINTS).await?);
+        }
+    }
+    tx.rollback().await?;
+    Ok(all)
+}
+
+/// Something that happened to an account.
+enum Step {
+    Limit(OffsetDateTime, Budget),
+    Entry(Box<ledger_entry::Model>),
+}
+
+/// What a job holds and has paid.
+struct Part {
+    job: Uuid,
+    cost: Curve,
+    releases: u64,
+    committed: u64,
+    settled: bool,
+}
+
+/// The history of one account of at most `most` rows, in about `wanted` points.
+pub(super) async fn of(
+    connection: &impl ConnectionTrait,
+    row: &account_row::Model,
+    most: i64,
+    wanted: usize,
+) -> Result<AccountHistory, Error> {
+    if row.entries > most {
+        let detail = format!("this account has {} rows, more than the {most} that a history is made of", row.entries);
+        return Err(Error::problem(Code::TooLarge, format!("{detail}: read the rows themselves, page by page")));
+    }
+    let adjacency: Adjacency = from_word(&row.adjacency)?;
+    let steps = steps(connection, row.id).await?;
+    let kept = kept(&steps, wanted);
+    let mut budget: Option<Budget> = None;
+    let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();
+    let mut points = Vec::new();
+    for (step, kept) in steps.iter().zip(kept) {
+        let (at, entry) = match step {
+            Step::Limit(at, limits) => {
+                budget = Some(*limits);
+                (*at, None)
+            }
+            Step::Entry(entry) => {
+                follow(&mut parts, entry, adjacency, budget)?;
+                (entry.at, Some(&**entry))
+            }
+        };
+        if kept {
+            let summary = balance(budget, &parts)?.summary();
+            points.push(HistoryPoint {
+                at,
+                kind: entry.map(|entry| from_word(&entry.kind)).transpose()?,
+                job: entry.map(|entry| JobId(entry.job_id)),
+                limit: summary.limit.map_or(0.0, f64::from),
+                delta: summary.delta.map_or(0.0, f64::from),
+                spent: summary.spent_epsilon,
+                committed: summary.committed_epsilon,
+                left: summary.left_epsilon,
+            });
+        }
+    }
+    Ok(AccountHistory {
+        account: row.id.into(),
+        unit: from_word(&row.unit)?,
+        adjacency,
+        points,
+        jobs: shares(budget, &parts)?,
+        rows: row.entries as u64,
+    })
+}
+
+/// What happened, in the order of the log.
+async fn steps(connection: &impl ConnectionTrait, id: Uuid) -> Result<Vec<Step>, Error> {
+    let entries = ledger_entry::Entity::find()
+        .filter(ledger_entry::Column::AccountId.eq(id))
+        .order_by_asc(ledger_entry::Column::Sequence)
+        .all(connection)
+        .await?;
+    let limits = budget::Entity::find().filter(budget::Column::AccountId.eq(id)).all(connection).await?;
+    let leaves = log_leaf::Entity::find()
+        .filter(log_leaf::Column::AccountId.eq(id))
+        .order_by_asc(log_leaf::Column::Position)
+        .all(connection)
+        .await?;
+    let mut entries: BTreeMap<i64, ledger_entry::Model> =
+        entries.into_iter().map(|entry| (entry.sequence, entry)).collect();
+    let mut limits: BTreeMap<Uuid, budget::Model> = limits.into_iter().map(|limit| (limit.id, limit)).collect();
+    let mut steps = Vec::with_capacity(leaves.len());
+    for leaf in leaves {
+        if let Some(entry) = leaf.sequence.and_then(|sequence| entries.remove(&sequence)) {
+            steps.push(Step::Entry(Box::new(entry)));
+        } else if let Some(limit) = leaf.budget_id.and_then(|id| limits.remove(&id)) {
+            steps.push(Step::Limit(limit.set_at, from_json(&limit.limits)?));
+        }
+    }
+    Ok(steps)
+}
+
+/// Which steps become points: every one but payments, and of those so many that about `wanted` are left; always the last of
+/// several in a row.
+fn kept(steps: &[Step], wanted: usize) -> Vec<bool> {
+    let pays = |step: &Step| matches!(step, Step::Entry(entry) if entry.kind == "commit");
+    let payments = steps.iter().filter(|step| pays(step)).count();
+    let others = steps.len() - payments;
+    let stride = payments.div_ceil(wanted.saturating_sub(others).max(1)).max(1);
+    let mut number = 0;
+    steps
+        .iter()
+        .enumerate()
+        .map(|(index, step)| {
+            if !pays(step) {
+                return true;
+            }
+            number += 1;
+            number % stride == 0 || steps.get(index + 1).is_none_or(|next| !pays(next))
+        })
+        .collect()
+}
+
+/// Takes a row into account. An exact release is outside of every balance.
+fn follow(
+    parts: &mut BTreeMap<(Uuid, Uuid), Part>,
+    row: &ledger_entry::Model,
+    adjacency: Adjacency,
+    budget: Option<Budget>,
+) -> Result<(), Error> {
+    let event: Event = from_json(&row.event)?;
+    if event == Event::NonPrivate {
+        return Ok(());
+    }
+    let key = (row.job_id, row.dataset_id);
+    match from_word(&row.kind)? {
+        EntryKind::Reserve => {
+            let grid = Balance::new(budget).grid().clone();
+            let cost = mechanism::curve(&event, adjacency, &grid)
+                .map_err(|error| Error::internal("pricing a row of the ledger", error.to_string()))?;
+            let part = Part { job: row.job_id, cost, releases: row.count as u64, committed: 0, settled: false };
+            parts.insert(key, part);
+        }
+        EntryKind::Commit => {
+            if let Some(part) = parts.get_mut(&key) {
+                part.committed += row.count as u64;
+            }
+        }
+        EntryKind::Settle => {
+            if let Some(part) = parts.get_mut(&key) {
+                part.settled = true;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Balance, Error> {
+    let wrong = |error| Error::internal("adding the rows of an account up", error);
+    let reservations = parts.values().zip(0_u128..).map(|(part, id)| {
+        Reservation::from_parts(ReservationId(id), part.cost.clone(), part.releases, part.committed, part.settled)
+    });
+    let reservations = reservations.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    Balance::rebuilt(budget, &reservations).map_err(wrong)
+}
+
+/// What each job has used, at the order that decides how much of the account is left.
+fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Vec<JobShare>, Error> {
+    let Some(limits) = budget else { return Ok(Vec::new()) };
+    let whole = balance(budget, parts)?;
+    let held: Vec<f64> =
+        whole.spent().losses().zip(whole.reserved().losses()).map(|(a, b)| a.1.plus(b.1).to_f64_up()).collect();
+    let best = limits
+        .shares()
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, share)| share.map(|share| (index, share.to_f64_down())))
+        .filter(|(_, share)| *share > 0.0)
+        .min_by(|a, b| (held[a.0] / a.1).total_cmp(&(held[b.0] / b.1)));
+    let Some((order, most)) = best else { return Ok(Vec::new()) };
+    let part = |curve: &Curve| curve.losses().nth(order).map_or(0.0, |(_, loss)| loss.to_f64_up()) / most;
+    let mut jobs: BTreeMap<Uuid, (f64, f64, u64, Vec<Reservation>)> = BTreeMap::new();
+    for held in parts.values() {
+        let open = if held.settled { 0 } else { held.releases.saturating_sub(held.committed) };
+        let job = jobs.entry(held.job).or_default();
+        job.0 += part(&held.cost.times(held.committed));
+        job.1 += part(&held.cost.times(open));
+        job.2 += held.committed;
+        let paid = Reservation::from_parts(ReservationId(0), held.cost.clone(), held.releases, held.committed, true);
+        job.3.push(paid.map_err(|error| Error::internal("adding the rows of an account up", error))?);
+    }
+    let mut shares = Vec::with_capacity(jobs.len());
+    for (job, (spent, reserved, releases, paid)) in jobs {
+        let alone = Balance::rebuilt(budget, &paid).map_err(|error| Error::internal("pricing a job", error))?;
+        shares.push(JobShare { job: job.into(), spent, reserved, releases, alone: alone.summary().spent_epsilon });
+    }
+    shares.sort_by(|a, b| (b.spent + b.reserved).total_cmp(&(a.spent + a.reserved)).then(a.job.cmp(&b.job)));
+    Ok(shares)
+}

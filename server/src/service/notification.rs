@@ -1,0 +1,177 @@
+//! What members are told: that something waits for them, or that something which concerns them has happened.
+//!
+//! An operation that does something worth telling calls `tell` in its own transaction with a `Notice`; who is told is
+//! decided here, by role. A notice has a key, so that the same thing is told once, however often and by whichever replica
+//! it is noticed. A member sees of it only what is about a consortium in which they still stand. Texts name jobs, datasets,
+//! workers and organizations, never people's addresses or anything of the data.
+//!
+//! To tell of something more: a kind in `undertone_api::notification`, a variant of `Notice` with its line in
+//! `notification/notice.rs`, and the call.
+
+pub(crate) mod job;
+mod notice;
+mod silent;
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, Condition, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _,
+};
+use undertone_api::id::NotificationId;
+use undertone_api::notification::{Notification, NotificationKind, NotificationQuery, NotificationSwitches};
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Violation;
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_word, word};
+use crate::service::entity::{notification, notification_switch};
+
+pub(crate) use notice::{Notice, tell};
+pub(crate) use silent::look;
+
+/// What the caller was told, newest first.
+///
+/// # Errors
+/// `validation_failed` for a cursor that is none.
+pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result<Page<Notification>, Error> {
+    policy::check(actor, Operation::ReadNotifications, Place::Server)?;
+    let mut find = own(actor);
+    if query.unread == Some(true) {
+        find = find.filter(notification::Column::ReadAt.is_null());
+    }
+    if let Some(kind) = &query.kind {
+        find = find.filter(notification::Column::Kind.eq(word(kind)?));
+    }
+    if let Some(cursor) = &query.cursor {
+        let wrong = |_| Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]);
+        find = find.filter(notification::Column::Id.lt(Uuid::parse_str(cursor).map_err(wrong)?));
+    }
+    let size = u64::from(PageQuery { cursor: None, limit: query.limit }.size());
+    let mut rows = find.order_by_desc(notification::Column::Id).limit(size + 1).all(ctx.db.read()).await?;
+    let more = rows.len() as u64 > size;
+    rows.truncate(size as usize);
+    let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
+    Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
+}
+
+/// How many of them the caller has not read.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn unread(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
+    policy::check(actor, Operation::ReadNotifications, Place::Server)?;
+    Ok(own(actor).filter(notification::Column::ReadAt.is_null()).count(ctx.db.read()).await?)
+}
+
+/// Marks one as read. Again changes nothing.
+///
+/// # Errors
+/// 404 when the caller was told nothing of this id.
+pub async fn read(ctx: &Ctx, actor: &Actor, id: NotificationId) -> Result<Notification, Error> {
+    policy::check(actor, Operation::MarkNotifications, Place::Server)?;
+    let row = ctx
+        .db
+        .write("read notification", async |tx| {
+            let row = own(actor).filter(notification::Column::Id.eq(id.0)).one(tx).await?;
+            let row = row.ok_or_else(|| Error::not_found("notification"))?;
+            let row = notification::Model { read_at: row.read_at.or_else(|| Some(ctx.now())), ..row };
+            Ok(row.into_active_model().reset_all().update(tx).await?)
+        })
+        .await?;
+    shown(row)
+}
+
+/// Marks all as read; gives how many that were.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn read_all(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
+    policy::check(actor, Operation::MarkNotifications, Place::Server)?;
+    ctx.db
+        .write("read all notifications", async |tx| {
+            let marked = notification::Entity::update_many()
+                .col_expr(notification::Column::ReadAt, sea_orm::sea_query::Expr::value(ctx.now()))
+                .filter(notification::Column::MemberId.eq(actor.id().0))
+                .filter(notification::Column::ReadAt.is_null())
+                .exec(tx)
+                .await?;
+            Ok(marked.rows_affected)
+        })
+        .await
+}
+
+/// Of what the caller wants to be told.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn switches(ctx: &Ctx, actor: &Actor) -> Result<NotificationSwitches, Error> {
+    policy::check(actor, Operation::ReadNotifications, Place::Server)?;
+    let rows = notification_switch::Entity::find()
+        .filter(notification_switch::Column::MemberId.eq(actor.id().0))
+        .order_by_asc(notification_switch::Column::Kind)
+        .all(ctx.db.read())
+        .await?;
+    Ok(NotificationSwitches { off: rows.iter().map(|row| from_word(&row.kind)).collect::<Result<_, _>>()? })
+}
+
+/// Sets of what the caller wants to be told. What they were told before stays.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn set_switches(
+    ctx: &Ctx,
+    actor: &Actor,
+    switches: &NotificationSwitches,
+) -> Result<NotificationSwitches, Error> {
+    policy::check(actor, Operation::MarkNotifications, Place::Server)?;
+    let mut off: Vec<NotificationKind> = Vec::new();
+    for kind in &switches.off {
+        if !off.contains(kind) {
+            off.push(*kind);
+        }
+    }
+    ctx.db
+        .write("set notification switches", async |tx| {
+            notification_switch::Entity::delete_many()
+                .filter(notification_switch::Column::MemberId.eq(actor.id().0))
+                .exec(tx)
+                .await?;
+            for kind in &off {
+                let row = notification_switch::Model { member_id: actor.id().0, kind: word(kind)? };
+                row.into_active_model().insert(tx).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    self::switches(ctx, actor).await
+}
+
+/// The caller's own, as far as they still may know them.
+fn own(actor: &Actor) -> sea_orm::Select<notification::Entity> {
+    let here = actor.consortia.keys().map(|consortium| consortium.0);
+    let mut seen = Condition::any()
+        .add(notification::Column::ConsortiumId.is_null())
+        .add(notification::Column::ConsortiumId.is_in(here));
+    if actor.member.operator {
+        seen = Condition::all();
+    }
+    notification::Entity::find().filter(notification::Column::MemberId.eq(actor.id().0)).filter(seen)
+}
+
+fn shown(row: notification::Model) -> Result<Notification, Error> {
+    Ok(Notification {
+        id: row.id.into(),
+        kind: from_word(&row.kind)?,
+        text: row.text,
+        consortium: row.consortium_id.map(Into::into),
+        job: row.job_id.map(Into::into),
+        dataset: row.dataset_id.map(Into::into),
+        organization: row.organization_id.map(Into::into),
+        at: row.at,
+        read_at: row.read_at,
+    })
+}

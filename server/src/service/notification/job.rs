@@ -1,0 +1,69 @@
+//! What a job's life has to tell.
+
+use undertone_api::job::{Charge, State};
+use undertone_privacy::ledger::Balance;
+
+use super::notice::{Notice, tell};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::from_json;
+use crate::service::entity::job;
+use crate::service::job::state;
+use crate::service::ledger::account::{Key, find};
+
+/// From which part of a budget on, spent or reserved, little is left of it.
+const NEARLY_USED: f64 = 0.9;
+
+/// Tells the stewards whose answer a job waits for.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+    for part in state::participants(tx, job.id.into()).await? {
+        if part.approval == "pending" {
+            tell(ctx, tx, Notice::JobWaits { job, part: &part }).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells how a job ended.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: State) -> Result<(), Error> {
+    let parts = state::participants(tx, job.id.into()).await?;
+    tell(ctx, tx, Notice::JobOver { job, parts: &parts, state: how }).await
+}
+
+/// Tells the stewards of budgets of which a job's reservation leaves little.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+    for part in state::participants(tx, job.id.into()).await? {
+        let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { continue };
+        let key = Key {
+            organization: part.organization_id.into(),
+            lineage: part.lineage_id.into(),
+            unit: charge.unit,
+            adjacency: charge.adjacency,
+        };
+        let Some(account) = find(tx, key).await? else { continue };
+        let used = from_json::<Balance>(&account.balance)?.summary().committed_fraction;
+        if used >= NEARLY_USED {
+            tell(ctx, tx, Notice::BudgetLow { job, part: &part, unit: charge.unit, left: 1.0 - used }).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells that a job's certificate was made.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn certified(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+    let parts = state::participants(tx, job.id.into()).await?;
+    tell(ctx, tx, Notice::CertificateReady { job, parts: &parts }).await
+}

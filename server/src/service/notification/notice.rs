@@ -1,0 +1,259 @@
+//! What there is to tell, to whom, and in which words.
+
+use std::collections::BTreeSet;
+
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QuerySelect as _};
+use time::OffsetDateTime;
+use undertone_api::id::NotificationId;
+use undertone_api::job::State;
+use undertone_api::member::Role;
+use undertone_api::notification::NotificationKind;
+use undertone_privacy::PrivacyUnit;
+use uuid::Uuid;
+
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::word;
+use crate::service::entity::{job, member, notification, notification_switch, participant, role, worker};
+
+/// Something worth telling.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Notice<'a> {
+    /// A job waits for the answer of a dataset's owner.
+    JobWaits { job: &'a job::Model, part: &'a participant::Model },
+    /// A job is over.
+    JobOver { job: &'a job::Model, parts: &'a [participant::Model], state: State },
+    /// A worker that a job needs has not been heard of.
+    WorkerSilent { job: &'a job::Model, part: &'a participant::Model, worker: &'a worker::Model, since: OffsetDateTime },
+    /// Little is left of a budget since a job has reserved.
+    BudgetLow { job: &'a job::Model, part: &'a participant::Model, unit: PrivacyUnit, left: f64 },
+    /// An audit has frozen a dataset's accounts, for the `number`th time.
+    DatasetFrozen { consortium: Uuid, part: &'a participant::Model, number: i32, reason: &'a str },
+    /// A job's certificate was made.
+    CertificateReady { job: &'a job::Model, parts: &'a [participant::Model] },
+    /// Somebody came by a link.
+    InvitationAccepted {
+        invitation: Uuid,
+        invited_by: Uuid,
+        consortium: Option<Uuid>,
+        organization: Option<Uuid>,
+        who: &'a str,
+        label: &'a str,
+    },
+}
+
+/// Who is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum To {
+    /// A member.
+    Member(Uuid),
+    /// Whoever has the role in the organization.
+    Organization(Uuid, Role),
+    /// Whoever has the role in the consortium.
+    Consortium(Uuid, Role),
+}
+
+/// A notice in words.
+#[derive(Debug, Clone, PartialEq)]
+struct Message {
+    kind: NotificationKind,
+    key: String,
+    text: String,
+    to: Vec<To>,
+    consortium: Option<Uuid>,
+    job: Option<Uuid>,
+    dataset: Option<Uuid>,
+    organization: Option<Uuid>,
+}
+
+/// Tells whoever is concerned and has not switched it off; what they were told before is not told again.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), Error> {
+    let message = message(&notice);
+    let kind = word(&message.kind)?;
+    for member in recipients(tx, &message.to, &kind).await? {
+        let row = notification::Model {
+            id: ctx.id::<NotificationId>().0,
+            member_id: member,
+            kind: kind.clone(),
+            key: message.key.clone(),
+            text: message.text.clone(),
+            consortium_id: message.consortium,
+            job_id: message.job,
+            dataset_id: message.dataset,
+            organization_id: message.organization,
+            at: ctx.now(),
+            read_at: None,
+        };
+        let columns = [notification::Column::MemberId, notification::Column::Key];
+        notification::Entity::insert(row.into_active_model())
+            .on_conflict(OnConflict::columns(columns).do_nothing().to_owned())
+            .exec_without_returning(tx)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The members who are to be told, each once.
+async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Error> {
+    let mut found = BTreeSet::new();
+    for one in to {
+        let (scope, place, role) = match one {
+            To::Member(id) => {
+                found.insert(*id);
+                continue;
+            }
+            To::Organization(id, role) => ("organization", *id, *role),
+            To::Consortium(id, role) => ("consortium", *id, *role),
+        };
+        let rows = role::Entity::find()
+            .filter(role::Column::Scope.eq(scope))
+            .filter(role::Column::ScopeId.eq(place))
+            .filter(role::Column::Role.eq(word(&role)?))
+            .all(tx)
+            .await?;
+        found.extend(rows.into_iter().map(|row| row.member_id));
+    }
+    // Who has left is told nothing.
+    let known: Vec<Uuid> = member::Entity::find()
+        .select_only()
+        .column(member::Column::Id)
+        .filter(member::Column::Id.is_in(found))
+        .into_tuple()
+        .all(tx)
+        .await?;
+    let off: Vec<Uuid> = notification_switch::Entity::find()
+        .select_only()
+        .column(notification_switch::Column::MemberId)
+        .filter(notification_switch::Column::Kind.eq(kind))
+        .filter(notification_switch::Column::MemberId.is_in(known.clone()))
+        .into_tuple()
+        .all(tx)
+        .await?;
+    Ok(known.into_iter().filter(|id| !off.contains(id)).collect())
+}
+
+fn message(notice: &Notice<'_>) -> Message {
+    match *notice {
+        Notice::JobWaits { job, part } => about(
+            NotificationKind::JobWaits,
+            format!("job_waits:{}:{}", job.id, part.dataset_id),
+            format!("“{}” waits for your decision about {}.", job.title, part.dataset_name),
+            job,
+            Some(part),
+            vec![To::Organization(part.organization_id, Role::DataSteward)],
+        ),
+        Notice::JobOver { job, parts, state } => over(job, parts, state),
+        Notice::WorkerSilent { job, part, worker, since } => about(
+            NotificationKind::WorkerSilent,
+            // Once for every silence.
+            format!("worker_silent:{}:{}", worker.id, since.unix_timestamp()),
+            format!(
+                "The worker {} of {} has fallen silent, and “{}” waits for it.",
+                worker.name, part.organization_name, job.title
+            ),
+            job,
+            Some(part),
+            vec![
+                To::Organization(part.organization_id, Role::OrganizationAdmin),
+                To::Organization(part.organization_id, Role::DataSteward),
+            ],
+        ),
+        Notice::BudgetLow { job, part, unit, left } => about(
+            NotificationKind::BudgetLow,
+            format!("budget_low:{}:{}:{unit:?}", job.id, part.dataset_id),
+            format!(
+                "{} % of the budget of {} for each {} is left, since “{}” has reserved.",
+                (left * 100.0).floor().max(0.0),
+                part.dataset_name,
+                said(unit),
+                job.title
+            ),
+            job,
+            Some(part),
+            vec![To::Organization(part.organization_id, Role::DataSteward)],
+        ),
+        Notice::DatasetFrozen { consortium, part, number, reason } => Message {
+            kind: NotificationKind::DatasetFrozen,
+            key: format!("dataset_frozen:{}:{}:{number}", part.organization_id, part.lineage_id),
+            text: format!("An audit has frozen {}: {reason}", part.dataset_name),
+            to: vec![
+                To::Organization(part.organization_id, Role::DataSteward),
+                To::Organization(part.organization_id, Role::OrganizationAdmin),
+                To::Consortium(consortium, Role::ConsortiumAdmin),
+            ],
+            consortium: Some(consortium),
+            job: Some(part.job_id),
+            dataset: Some(part.dataset_id),
+            organization: Some(part.organization_id),
+        },
+        Notice::CertificateReady { job, parts } => about(
+            NotificationKind::CertificateReady,
+            format!("certificate_ready:{}", job.id),
+            format!("The certificate of “{}” is ready: what it cost whom, signed.", job.title),
+            job,
+            None,
+            concerned(job, parts),
+        ),
+        Notice::InvitationAccepted { invitation, invited_by, consortium, organization, who, label } => Message {
+            kind: NotificationKind::InvitationAccepted,
+            key: format!("invitation_accepted:{invitation}"),
+            text: format!("{who} accepted your invitation for {label}."),
+            to: vec![To::Member(invited_by)],
+            consortium,
+            job: None,
+            dataset: None,
+            organization,
+        },
+    }
+}
+
+fn about(
+    kind: NotificationKind,
+    key: String,
+    text: String,
+    job: &job::Model,
+    part: Option<&participant::Model>,
+    to: Vec<To>,
+) -> Message {
+    Message {
+        kind,
+        key,
+        text,
+        to,
+        consortium: Some(job.consortium_id),
+        job: Some(job.id),
+        dataset: part.map(|part| part.dataset_id),
+        organization: part.map(|part| part.organization_id),
+    }
+}
+
+fn over(job: &job::Model, parts: &[participant::Model], state: State) -> Message {
+    let kind = match state {
+        State::Finished => NotificationKind::JobFinished,
+        State::Refused => NotificationKind::JobRefused,
+        _ => NotificationKind::JobFailed,
+    };
+    let why = job.reason.as_deref().filter(|_| state != State::Finished);
+    let why = why.map(|why| format!(": {}", why.chars().take(200).collect::<String>())).unwrap_or_default();
+    let text = format!("“{}” is {}{why}.", job.title, state.label());
+    about(kind, format!("job_over:{}", job.id), text, job, None, concerned(job, parts))
+}
+
+/// Who proposed a job, and the stewards of all who take part.
+fn concerned(job: &job::Model, parts: &[participant::Model]) -> Vec<To> {
+    let stewards = parts.iter().map(|part| To::Organization(part.organization_id, Role::DataSteward));
+    std::iter::once(To::Member(job.proposer_id)).chain(stewards).collect()
+}
+
+const fn said(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "record",
+        PrivacyUnit::Speaker => "speaker",
+        PrivacyUnit::User => "user",
+    }
+}

@@ -1,0 +1,175 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use undertone_api::member::Role;
+use undertone_api::notification::{NotificationKind, NotificationQuery, NotificationSwitches};
+use undertone_api::problem::Code;
+
+use super::{list, look, read, read_all, set_switches, switches, unread};
+use crate::auth::Actor;
+use crate::service::entity::{member, role, worker};
+use crate::service::world::World;
+use crate::testing::{TestApp, on_both};
+
+/// The stewards of a world as members with their roles, as people who came by links are.
+async fn people(app: &TestApp, world: &World) {
+    for site in &world.sites {
+        let (id, name) = (site.steward.id().0, site.steward.member.name.clone());
+        let organization = site.steward.organizations()[0];
+        app.ctx
+            .db
+            .write("test", async |tx| {
+                let row = member::Model {
+                    id,
+                    name: name.clone(),
+                    email: format!("{id}@example.org"),
+                    password_hash: String::new(),
+                    operator: false,
+                    created_at: app.ctx.now(),
+                };
+                row.into_active_model().insert(tx).await?;
+                for role in ["data_steward", "organization_admin"] {
+                    let row = role::Model {
+                        member_id: id,
+                        scope: "organization".to_owned(),
+                        scope_id: organization.0,
+                        role: role.to_owned(),
+                    };
+                    row.into_active_model().insert(tx).await?;
+                }
+                Ok(())
+            })
+            .await
+            .unwrap();
+    }
+}
+
+async fn told(app: &TestApp, actor: &Actor) -> Vec<(NotificationKind, String)> {
+    let page = list(&app.ctx, actor, &NotificationQuery::default()).await.unwrap();
+    page.items.into_iter().map(|one| (one.kind, one.text)).collect()
+}
+
+on_both! {
+    async fn a_steward_is_told_what_waits_for_them_and_the_proposer_how_it_ended(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        people(app, &world).await;
+        let job = world.propose(world.spec(2)).await.unwrap();
+        let (proposer, first, second) = (&world.sites[0].steward, &world.sites[1].steward, &world.sites[2].steward);
+        assert_eq!(told(app, first).await, [(NotificationKind::JobWaits, "“a job” waits for your decision about speech.".to_owned())]);
+        assert_eq!(told(app, proposer).await, [], "nobody waits for an answer about public data");
+        app.clock.advance(time::Duration::seconds(1));
+        let refuse = undertone_api::job::Refuse { reason: "too many rounds".to_owned() };
+        crate::service::approval::refuse(&app.ctx, second, job.summary.id, world.sites[2].dataset, &refuse).await.unwrap();
+        let ended = told(app, proposer).await;
+        assert_eq!(ended.len(), 1);
+        assert!(ended[0].0 == NotificationKind::JobRefused && ended[0].1.contains("too many rounds"), "{ended:?}");
+        assert_eq!(told(app, first).await[0].0, NotificationKind::JobRefused, "the newest comes first");
+    }
+
+    async fn who_reads_marks_and_switches_does_so_for_themselves_only(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        people(app, &world).await;
+        let (first, second) = (&world.sites[1].steward, &world.sites[2].steward);
+        let off = NotificationSwitches { off: vec![NotificationKind::JobWaits, NotificationKind::JobWaits] };
+        let set = set_switches(&app.ctx, second, &off).await.unwrap();
+        assert_eq!(set.off, [NotificationKind::JobWaits]);
+        assert_eq!(switches(&app.ctx, first).await.unwrap().off, []);
+        world.propose(world.spec(2)).await.unwrap();
+        world.propose(world.spec(3)).await.unwrap();
+        assert_eq!((unread(&app.ctx, first).await.unwrap(), unread(&app.ctx, second).await.unwrap()), (2, 0));
+        let id = list(&app.ctx, first, &NotificationQuery::default()).await.unwrap().items[0].id;
+        assert_eq!(read(&app.ctx, second, id).await.unwrap_err().code(), Code::NotFound);
+        let once = read(&app.ctx, first, id).await.unwrap().read_at;
+        app.clock.advance(time::Duration::minutes(1));
+        assert_eq!((once.is_some(), read(&app.ctx, first, id).await.unwrap().read_at), (true, once));
+        let new = NotificationQuery { unread: Some(true), ..NotificationQuery::default() };
+        assert_eq!(list(&app.ctx, first, &new).await.unwrap().items.len(), 1);
+        assert_eq!(read_all(&app.ctx, first).await.unwrap(), 1);
+        assert_eq!(unread(&app.ctx, first).await.unwrap(), 0);
+    }
+
+    async fn a_list_has_pages_and_kinds(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        people(app, &world).await;
+        for rounds in 1..=3 {
+            world.propose(world.spec(rounds)).await.unwrap();
+        }
+        let steward = &world.sites[1].steward;
+        let first = NotificationQuery { limit: Some(2), kind: Some(NotificationKind::JobWaits), ..NotificationQuery::default() };
+        let page = list(&app.ctx, steward, &first).await.unwrap();
+        assert_eq!(page.items.len(), 2);
+        let rest = list(&app.ctx, steward, &NotificationQuery { cursor: page.next, ..first }).await.unwrap();
+        assert_eq!((rest.items.len(), rest.next), (1, None));
+        let other = NotificationQuery { kind: Some(NotificationKind::BudgetLow), ..NotificationQuery::default() };
+        assert_eq!(list(&app.ctx, steward, &other).await.unwrap().items, []);
+        let strange = NotificationQuery { cursor: Some("x".to_owned()), ..NotificationQuery::default() };
+        assert_eq!(list(&app.ctx, steward, &strange).await.unwrap_err().code(), Code::ValidationFailed);
+    }
+
+    async fn a_silence_is_told_once_and_the_next_one_again(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        people(app, &world).await;
+        world.queued(2).await;
+        world.lease(1).await;
+        let seen = async |at| {
+            let (id, ctx) = (world.sites[1].worker, &app.ctx);
+            let row = crate::service::offer::seen(ctx, id).await.unwrap();
+            let row = worker::Model { last_seen_at: Some(at), ..row };
+            ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().reset_all().update(tx).await?)).await.unwrap();
+        };
+        let silences = async || told(app, &world.sites[1].steward).await.iter().filter(|(kind, _)| *kind == NotificationKind::WorkerSilent).count();
+        seen(app.ctx.now()).await;
+        look(&app.ctx).await.unwrap();
+        assert_eq!(silences().await, 0);
+        app.clock.advance(time::Duration::minutes(3));
+        look(&app.ctx).await.unwrap();
+        look(&app.ctx).await.unwrap();
+        assert_eq!(silences().await, 1);
+        seen(app.ctx.now()).await;
+        app.clock.advance(time::Duration::minutes(3));
+        look(&app.ctx).await.unwrap();
+        assert_eq!(silences().await, 2);
+    }
+
+    async fn a_budget_that_is_nearly_used_is_told_to_its_steward(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 5.0).await;
+        people(app, &world).await;
+        // The most rounds that fit leave less than a tenth.
+        let mut rounds = 1;
+        while rounds < 4096 && world.propose(world.spec(rounds * 2)).await.is_ok() {
+            rounds *= 2;
+        }
+        let (mut least, mut most) = (rounds, rounds * 2);
+        while most - least > 1 {
+            let middle = u32::midpoint(least, most);
+            if world.propose(world.spec(middle)).await.is_ok() { least = middle } else { most = middle }
+        }
+        let low = async || told(app, &world.sites[1].steward).await.into_iter().find(|(kind, _)| *kind == NotificationKind::BudgetLow);
+        assert_eq!(low().await, None, "a proposal reserves nothing");
+        let job = world.propose(world.spec(least)).await.unwrap();
+        world.approved(job).await;
+        let (_, text) = low().await.expect("its steward is told");
+        assert!(text.contains("of the budget of speech for each record is left"), "{text}");
+    }
+
+    async fn who_has_left_a_consortium_is_shown_nothing_of_it(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        people(app, &world).await;
+        world.propose(world.spec(1)).await.unwrap();
+        let steward = world.sites[1].steward.clone();
+        assert_eq!(unread(&app.ctx, &steward).await.unwrap(), 1);
+        let left = Actor { consortia: std::collections::BTreeMap::new(), ..steward };
+        assert_eq!(unread(&app.ctx, &left).await.unwrap(), 0);
+        assert_eq!(list(&app.ctx, &left, &NotificationQuery::default()).await.unwrap().items, []);
+    }
+
+    async fn who_invited_is_told_who_came(app: &TestApp) {
+        let founded = app.founded().await;
+        let (organization, admin) = &founded.north;
+        app.joins(admin, *organization, "Anna", &[Role::Researcher]).await;
+        let actor = admin.actor(app).await;
+        let found = told(app, &actor).await;
+        assert_eq!(found, [(NotificationKind::InvitationAccepted, "Anna accepted your invitation for for a test.".to_owned())]);
+        assert_eq!(told(app, &founded.operator.actor(app).await).await.len(), 2, "of both organizations");
+    }
+}

@@ -1,0 +1,112 @@
+//! Passwords: proving one, and choosing another. How they are hashed is `auth::password`'s.
+
+use std::net::IpAddr;
+
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use serde_json::json;
+use undertone_api::account::ChangePassword;
+use undertone_api::id::MemberId;
+use undertone_api::member::check_password;
+use undertone_api::problem::{Code, Violation};
+
+use crate::auth::{Actor, Door, Operation, Place, guessed_early, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::entity::member;
+use crate::service::{attempt, member as members, sessions};
+
+/// Most bytes of a password that is hashed: 200 characters have no more.
+const LONGEST: usize = 800;
+
+/// Changes the caller's password. Every other session of theirs ends; this one goes on.
+///
+/// # Errors
+/// `wrong_credentials` for the old one, `rate_limited` after too many of those, `validation_failed` for the new one.
+pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result<(), Error> {
+    policy::check(actor, Operation::ChangePassword, Place::Server)?;
+    let mut violations = chosen("new", &change.new, &[&actor.member.name, &actor.member.email]);
+    if change.new == change.old {
+        violations.push(Violation::new("new", "choose another password than the one you have"));
+    }
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    prove_own(ctx, actor, &change.old).await?;
+    let hash = ctx.passwords.hash(&change.new, ctx.random.bytes()).await?;
+    ctx.db
+        .write("change password", async |tx| {
+            set(tx, actor.id(), &hash).await?;
+            let ended = sessions::end_all(ctx, tx, actor.id(), actor.session()).await?;
+            let act = Act {
+                by: By::from(actor),
+                what: What::PasswordChanged,
+                place: Place::Server,
+                subject: Some(("member", actor.id().to_string())),
+                detail: json!({ "sessions_ended": ended }),
+            };
+            audit_log::record(ctx, tx, act).await
+        })
+        .await?;
+    tracing::info!(member.id = %actor.id(), "a password was changed");
+    Ok(())
+}
+
+/// What is wrong with a password that somebody chooses, with what is known of them.
+pub(super) fn chosen(field: &str, password: &str, known: &[&str]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    check_password(field, password, &mut violations);
+    if violations.is_empty() && guessed_early(password, known) {
+        let remedy = "this is among the passwords that are guessed first: use a sentence of your own";
+        violations.push(Violation::new(field, remedy));
+    }
+    violations
+}
+
+/// Checks the password of an account, slowly and not too often. Whether there is such an account is not told, not even by
+/// the time it takes. The attempt stays counted until the caller forgives these doors in what it does then.
+///
+/// # Errors
+/// `wrong_credentials`; `rate_limited` after too many of those.
+pub(super) async fn prove(
+    ctx: &Ctx,
+    from: IpAddr,
+    email: &str,
+    password: &str,
+    row: Option<&member::Model>,
+) -> Result<[Door; 2], Error> {
+    let doors = [Door::Address(from), Door::Email(members::normal_email(email))];
+    attempt::enter(ctx, &doors).await?;
+    if verified(ctx, password, row).await? { Ok(doors) } else { Err(wrong()) }
+}
+
+/// Checks the password of a member who is signed in: somebody else may sit at their screen.
+///
+/// # Errors
+/// As [`prove`].
+pub(super) async fn prove_own(ctx: &Ctx, actor: &Actor, password: &str) -> Result<(), Error> {
+    let doors = [Door::Email(actor.member.email.clone())];
+    attempt::enter(ctx, &doors).await?;
+    let row = member::Entity::find_by_id(actor.id().0).one(ctx.db.read()).await?;
+    if !verified(ctx, password, row.as_ref()).await? {
+        return Err(Error::problem(Code::WrongCredentials, "give the password that you sign in with"));
+    }
+    ctx.db.write("forgive an attempt", async |tx| attempt::forgive(tx, &doors).await).await
+}
+
+/// Sets a member's password.
+pub(super) async fn set(tx: &Tx, id: MemberId, hash: &str) -> Result<(), Error> {
+    let row = member::Entity::find_by_id(id.0).one(tx).await?.ok_or_else(|| Error::not_found("member"))?;
+    member::Model { password_hash: hash.to_owned(), ..row }.into_active_model().reset_all().update(tx).await?;
+    Ok(())
+}
+
+pub(super) fn wrong() -> Error {
+    Error::problem(Code::WrongCredentials, "check e-mail and password")
+}
+
+/// A password longer than any account's is wrong without being hashed.
+async fn verified(ctx: &Ctx, password: &str, row: Option<&member::Model>) -> Result<bool, Error> {
+    Ok(password.len() <= LONGEST && ctx.passwords.verify(password, row.map(|row| row.password_hash.as_str())).await?)
+}

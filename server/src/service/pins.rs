@@ -1,0 +1,34 @@
+//! By which certificates the server is recognized: said to whoever asks, in the server's own hand, for one question.
+//!
+//! A site knows the key that signs this from its enrolment. So it may be told over a connection that proves nothing: whoever
+//! sits between has no signature of the server's under a certificate of their own.
+
+use undertone_api::problem::Violation;
+use undertone_api::signed::{Pinned, Pins, Signed};
+
+use crate::ctx::Ctx;
+use crate::error::Error;
+
+/// Bytes of a challenge.
+const CHALLENGE: usize = 32;
+
+/// The certificates of the server, signed, as the answer to `challenge`.
+///
+/// # Errors
+/// `validation_failed` when the challenge is not 32 bytes in hex.
+pub fn pins(ctx: &Ctx, challenge: &str) -> Result<Signed, Error> {
+    if hex::decode(challenge).map_or(0, |bytes| bytes.len()) != CHALLENGE {
+        return Err(Error::validation(vec![Violation::new("challenge", "ask with 32 random bytes, in hex")]));
+    }
+    let document = Pins { challenge: challenge.to_owned(), certificates: certificates(ctx), at: ctx.now() };
+    Signed::new(&document, &ctx.signer).map_err(|error| Error::internal("signing the certificates", error))
+}
+
+/// That in force, then the one that will follow it.
+fn certificates(ctx: &Ctx) -> Vec<Pinned> {
+    let Some(shown) = &ctx.tls else { return Vec::new() };
+    let mut certificates = vec![Pinned { sha256: shown.fingerprint(), until: shown.rotates_at() }];
+    certificates.extend(shown.next().map(|next| Pinned { sha256: next.fingerprint, until: None }));
+    certificates.dedup_by(|next, current| next.sha256 == current.sha256);
+    certificates
+}

@@ -1,0 +1,137 @@
+//! Letting somebody back in who has forgotten their password: a one-time link that an operator makes and hands over by a
+//! way of their own. The operator never learns the password, and whoever has a second factor is still asked for it, unless
+//! the link takes it away, which is recorded.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use serde_json::json;
+use time::Duration;
+use undertone_api::account::{NewPassword, NewReset, Reset, ResetPreview};
+use undertone_api::id::MemberId;
+use undertone_api::problem::Code;
+use uuid::Uuid;
+
+use crate::auth::{Actor, Door, Operation, Place, policy};
+use crate::ctx::{Ctx, fingerprint};
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::entity::{member, reset};
+use crate::service::{attempt, factor, member as members, password, sessions};
+
+/// How long a link holds.
+pub const LIFETIME: Duration = Duration::hours(24);
+
+/// Makes a link for the member with an e-mail; one that was made for them before is withdrawn.
+///
+/// # Errors
+/// 403 for all but operators, 404 when nobody has the e-mail.
+pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Reset, Error> {
+    policy::check(actor, Operation::ResetPassword, Place::Server)?;
+    let (secret, expires_at) = (ctx.random.secret(), ctx.now() + LIFETIME);
+    ctx.db
+        .write("make a link that resets a password", async |tx| {
+            let known = members::by_email(tx, &new.email).await?;
+            let member = known.ok_or_else(|| Error::not_found("member"))?;
+            reset::Entity::delete_many()
+                .filter(reset::Column::MemberId.eq(member.id))
+                .filter(reset::Column::UsedAt.is_null())
+                .exec(tx)
+                .await?;
+            let row = reset::Model {
+                id: ctx.id::<Uuid>(),
+                member_id: member.id,
+                secret_hash: fingerprint(&secret),
+                clears_factor: new.clear_second_factor,
+                created_by: actor.id().0,
+                created_at: ctx.now(),
+                expires_at,
+                used_at: None,
+            };
+            row.into_active_model().insert(tx).await?;
+            let act = Act {
+                by: By::from(actor),
+                what: What::ResetLinkMade,
+                place: Place::Server,
+                subject: Some(("member", member.id.to_string())),
+                detail: json!({ "clears_second_factor": new.clear_second_factor }),
+            };
+            audit_log::record(ctx, tx, act).await
+        })
+        .await?;
+    Ok(Reset { link: format!("{}/reset/{secret}", ctx.addresses.http), expires_at })
+}
+
+/// What a link does, for whoever bears it.
+///
+/// # Errors
+/// `link_spent` when it was used, is over, or never was: which of these is not told; `rate_limited` after 50 of those.
+pub async fn preview(ctx: &Ctx, from: IpAddr, secret: &str) -> Result<ResetPreview, Error> {
+    let row = tried(ctx, from, secret).await?;
+    Ok(ResetPreview { clears_second_factor: row.clears_factor, expires_at: row.expires_at })
+}
+
+/// Sets a new password by a link. Every session of the member ends, and nobody is signed in by it.
+///
+/// # Errors
+/// As [`preview`], and `validation_failed` for the password.
+pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) -> Result<(), Error> {
+    let row = tried(ctx, from, secret).await?;
+    let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
+    let member = member.ok_or_else(|| Error::not_found("member"))?;
+    let violations = password::chosen("password", &new.password, &[&member.name, &member.email]);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let hash = ctx.passwords.hash(&new.password, ctx.random.bytes()).await?;
+    let id = MemberId(member.id);
+    ctx.db
+        .write("reset password", async |tx| {
+            // Asked again: another request may have been first.
+            let row = open(ctx, tx, secret).await?;
+            password::set(tx, id, &hash).await?;
+            let ended = sessions::end_all(ctx, tx, id, None).await?;
+            let clears = row.clears_factor && factor::in_force(tx, id).await?;
+            if row.clears_factor {
+                factor::clear(tx, id).await?;
+            }
+            attempt::forgive(tx, &[Door::Email(member.email.clone()), Door::Code(id)]).await?;
+            let by = row.created_by;
+            reset::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
+            let act = Act {
+                by: By::Nobody,
+                what: What::PasswordReset,
+                place: Place::Server,
+                subject: Some(("member", id.to_string())),
+                detail: json!({ "link_by": by, "sessions_ended": ended, "second_factor_cleared": clears }),
+            };
+            audit_log::record(ctx, tx, act.clone()).await?;
+            if clears {
+                audit_log::record(ctx, tx, Act { what: What::SecondFactorOff, ..act }).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    tracing::info!(member.id = %id, "a password was reset by a link");
+    Ok(())
+}
+
+/// The row of a link; one that is none counts against the address.
+async fn tried(ctx: &Ctx, from: IpAddr, secret: &str) -> Result<reset::Model, Error> {
+    let door = [Door::Address(from)];
+    attempt::enter(ctx, &door).await?;
+    let row = open(ctx, ctx.db.read(), secret).await?;
+    ctx.db.write("forgive an attempt", async |tx| attempt::forgive(tx, &door).await).await?;
+    Ok(row)
+}
+
+async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, secret: &str) -> Result<reset::Model, Error> {
+    let row = reset::Entity::find().filter(reset::Column::SecretHash.eq(fingerprint(secret))).one(connection).await?;
+    row.filter(|row| row.used_at.is_none() && row.expires_at > ctx.now())
+        .ok_or_else(|| Error::problem(Code::LinkSpent, "ask the server's operator for a new link"))
+}

@@ -1,0 +1,101 @@
+use time::Duration;
+use undertone_api::account::{NewPassword, NewReset};
+use undertone_api::problem::Code;
+use undertone_api::session::SignIn;
+
+use super::{create, preview, redeem};
+use crate::service::factor;
+use crate::service::session::{self, Entered};
+use crate::testing::{HERE, PASSWORD, on_both};
+
+const NEW: &str = "some other sentence of mine";
+
+fn of(email: &str, clear_second_factor: bool) -> NewReset {
+    NewReset { email: email.to_owned(), clear_second_factor }
+}
+
+fn secret(link: &str) -> &str {
+    link.rsplit('/').next().expect("a link has parts")
+}
+
+fn password(text: &str) -> NewPassword {
+    NewPassword { password: text.to_owned() }
+}
+
+fn credentials(password: &str) -> SignIn {
+    SignIn { email: "northadmin@example.org".to_owned(), password: password.to_owned() }
+}
+
+on_both! {
+    async fn a_link_sets_a_password_once_and_ends_every_session(app: &TestApp) {
+        let founded = app.founded().await;
+        let operator = founded.operator.actor(app).await;
+        let made = create(&app.ctx, &operator, &of(" NorthAdmin@example.org", false)).await.expect("made");
+        assert!(!preview(&app.ctx, HERE, secret(&made.link)).await.expect("there").clears_second_factor);
+        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("set");
+        let over = session::authenticate(&app.ctx, &founded.north.1.session.tokens.access_token).await;
+        assert_eq!(over.expect_err("ended").code(), Code::Unauthenticated);
+        let old = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await;
+        assert_eq!(old.expect_err("it was replaced").code(), Code::WrongCredentials);
+        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Whole(_))));
+        let again = redeem(&app.ctx, HERE, secret(&made.link), &password("yet another sentence of mine")).await;
+        assert_eq!(again.expect_err("spent").code(), Code::LinkSpent);
+    }
+
+    async fn a_link_is_over_after_a_day_and_a_newer_one_withdraws_it(app: &TestApp) {
+        let founded = app.founded().await;
+        let operator = founded.operator.actor(app).await;
+        let first = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let second = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        assert_eq!(preview(&app.ctx, HERE, secret(&first.link)).await.expect_err("withdrawn").code(), Code::LinkSpent);
+        app.clock.advance(Duration::hours(24) - Duration::SECOND);
+        preview(&app.ctx, HERE, secret(&second.link)).await.expect("still there");
+        app.clock.advance(Duration::SECOND);
+        assert_eq!(preview(&app.ctx, HERE, secret(&second.link)).await.expect_err("over").code(), Code::LinkSpent);
+    }
+
+    async fn the_second_factor_stays_unless_the_link_says_otherwise(app: &TestApp) {
+        let founded = app.founded().await;
+        app.two_factor(&founded.north.1).await;
+        let operator = founded.operator.actor(app).await;
+        let kept = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        redeem(&app.ctx, HERE, secret(&kept.link), &password(NEW)).await.expect("set");
+        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Half(_))));
+        let cleared = create(&app.ctx, &operator, &of("northadmin@example.org", true)).await.expect("made");
+        assert!(preview(&app.ctx, HERE, secret(&cleared.link)).await.expect("there").clears_second_factor);
+        redeem(&app.ctx, HERE, secret(&cleared.link), &password(PASSWORD)).await.expect("set");
+        let Ok(Entered::Whole(back)) = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await else {
+            panic!("no code is asked for")
+        };
+        let actor = session::authenticate(&app.ctx, &back.tokens.access_token).await.expect("signed in");
+        assert_eq!(factor::state(&app.ctx, &actor).await.expect("told").since, None);
+    }
+
+    async fn only_operators_make_links_and_only_for_members(app: &TestApp) {
+        let founded = app.founded().await;
+        let refused = create(&app.ctx, &founded.north.1.actor(app).await, &of("operator@example.org", false)).await;
+        assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
+        let nobody = create(&app.ctx, &founded.operator.actor(app).await, &of("nobody@example.org", false)).await;
+        assert_eq!(nobody.expect_err("none").code(), Code::NotFound);
+    }
+
+    async fn a_password_that_is_guessed_early_does_not_spend_the_link(app: &TestApp) {
+        let founded = app.founded().await;
+        let operator = founded.operator.actor(app).await;
+        let made = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        for weak in ["short", "passwordpassword", "northadmin1234"] {
+            let refused = redeem(&app.ctx, HERE, secret(&made.link), &password(weak)).await;
+            let problem = refused.expect_err(weak).into_problem();
+            assert_eq!((problem.code, problem.violations[0].field.as_str()), (Code::ValidationFailed, "password"));
+        }
+        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("it still works");
+    }
+
+    async fn guessing_links_closes_the_door(app: &TestApp) {
+        for guess in 0..50 {
+            let refused = preview(&app.ctx, HERE, &format!("{guess:064}")).await;
+            assert_eq!(refused.expect_err("none").code(), Code::LinkSpent);
+        }
+        assert_eq!(preview(&app.ctx, HERE, "x").await.expect_err("closed").code(), Code::RateLimited);
+    }
+}

@@ -1,0 +1,234 @@
+//! Roles after the invitation: who may do what at an organization, and over a consortium; and who leaves. The last admin
+//! of a place stays, so that there is always somebody who can let others in.
+
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{
+    ColumnTrait as _, EntityTrait as _, ModelTrait as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
+};
+use serde_json::{Value, json};
+use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
+use undertone_api::member::{Member, NewConsortiumMember, Role, Roles, Scope};
+use undertone_api::problem::{Code, Violation};
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::code::{from_word, word};
+use crate::service::entity::{member, membership, role};
+use crate::service::member as members;
+
+/// What an organization gives.
+const OF_ORGANIZATION: [Role; 5] =
+    [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor, Role::Annotator];
+/// What a consortium gives.
+const OF_CONSORTIUM: [Role; 3] = [Role::ConsortiumAdmin, Role::Auditor, Role::Annotator];
+
+/// Gives a member of an organization these roles instead of those they have there.
+///
+/// # Errors
+/// 404 when they are no member, `validation_failed` for roles that an organization does not give, `wrong_state` for the last
+/// admin.
+pub async fn assign(
+    ctx: &Ctx,
+    actor: &Actor,
+    organization: OrganizationId,
+    member: MemberId,
+    roles: &Roles,
+) -> Result<Member, Error> {
+    policy::check(actor, Operation::AssignRole, Place::Organization(organization))?;
+    let wanted = checked(roles, &OF_ORGANIZATION, "an organization")?;
+    change(ctx, actor, Scope::Organization(organization), member, &wanted).await
+}
+
+/// Takes every role that a member has at an organization away. Their account, and what they are elsewhere, stays.
+///
+/// # Errors
+/// 404 when they are no member, `wrong_state` for the last admin.
+pub async fn remove(ctx: &Ctx, actor: &Actor, organization: OrganizationId, member: MemberId) -> Result<(), Error> {
+    policy::check(actor, Operation::RemoveMember, Place::Organization(organization))?;
+    change(ctx, actor, Scope::Organization(organization), member, &[]).await.map(|_| ())
+}
+
+/// Who has a role over a consortium itself, by name, with those roles.
+///
+/// # Errors
+/// 404 and 403 as usual.
+pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Member>, Error> {
+    policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
+    let scope = Scope::Consortium(consortium);
+    let held = at(scope).all(ctx.db.read()).await?;
+    let rows = member::Entity::find()
+        .filter(member::Column::Id.is_in(held.iter().map(|row| row.member_id)))
+        .order_by_asc(member::Column::Name)
+        .order_by_asc(member::Column::Id)
+        .all(ctx.db.read())
+        .await?;
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        all.push(there(members::with_grants(ctx.db.read(), row).await?, scope));
+    }
+    Ok(all)
+}
+
+/// Gives somebody who stands in a consortium a role over it, by their e-mail.
+///
+/// # Errors
+/// 404 when nobody in the consortium has the e-mail, `validation_failed` for roles that a consortium does not give.
+pub async fn add_over(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    new: &NewConsortiumMember,
+) -> Result<Member, Error> {
+    policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
+    let roles = Roles { roles: new.roles.clone() };
+    let mut wanted = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
+    let row = members::by_email(ctx.db.read(), &new.email).await?;
+    let row = row.ok_or_else(|| Error::not_found("member of the consortium"))?;
+    let known = members::with_grants(ctx.db.read(), row).await?;
+    if !members::consortia_of(ctx.db.read(), &known.grants).await?.contains_key(&consortium) {
+        return Err(Error::not_found("member of the consortium"));
+    }
+    let scope = Scope::Consortium(consortium);
+    wanted.extend(known.grants.iter().filter(|grant| grant.scope == scope).map(|grant| grant.role));
+    wanted.sort_unstable();
+    wanted.dedup();
+    change(ctx, actor, scope, known.id, &wanted).await
+}
+
+/// Gives a member these roles over a consortium instead of those they have; none takes all away.
+///
+/// # Errors
+/// 404 when they have no role in the consortium, `validation_failed` for roles that a consortium does not give, `wrong_state`
+/// for the last admin.
+pub async fn assign_over(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    member: MemberId,
+    roles: &Roles,
+) -> Result<Member, Error> {
+    policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
+    let wanted = if roles.roles.is_empty() { Vec::new() } else { checked(roles, &OF_CONSORTIUM, "a consortium")? };
+    change(ctx, actor, Scope::Consortium(consortium), member, &wanted).await
+}
+
+/// The roles, each once, when the place gives them.
+fn checked(roles: &Roles, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
+    let mut violations = Vec::new();
+    if roles.roles.is_empty() {
+        violations.push(Violation::new("roles", "name at least one role, or remove the member"));
+    }
+    for (index, role) in roles.roles.iter().enumerate() {
+        if !given.contains(role) {
+            violations.push(Violation::new(format!("roles.{index}"), format!("{place} cannot give this role")));
+        }
+    }
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let mut wanted = roles.roles.clone();
+    wanted.sort_unstable();
+    wanted.dedup();
+    Ok(wanted)
+}
+
+/// Makes the roles at a place the wanted ones, and logs each that comes or goes. Somebody who has none there is no member
+/// of the place, but for a consortium, where standing in it through an organization is enough.
+async fn change(ctx: &Ctx, actor: &Actor, scope: Scope, member: MemberId, wanted: &[Role]) -> Result<Member, Error> {
+    let row = ctx
+        .db
+        .write("change roles", async |tx| {
+            let missing = || Error::not_found("member");
+            let row = member::Entity::find_by_id(member.0).one(tx).await?.ok_or_else(missing)?;
+            let held = at(scope).filter(role::Column::MemberId.eq(member.0)).all(tx).await?;
+            if held.is_empty() && !stands(tx, scope, member).await? {
+                return Err(missing());
+            }
+            let mut had = Vec::with_capacity(held.len());
+            for row in held {
+                let role: Role = from_word(&row.role)?;
+                had.push(role);
+                if !wanted.contains(&role) {
+                    keep_an_admin(tx, scope, role).await?;
+                    row.delete(tx).await?;
+                    record(ctx, tx, actor, scope, member, What::RoleRevoked, json!({ "role": role })).await?;
+                }
+            }
+            for role in wanted.iter().filter(|role| !had.contains(role)) {
+                members::grant(tx, member, scope, *role).await?;
+                record(ctx, tx, actor, scope, member, What::RoleGranted, json!({ "role": role })).await?;
+            }
+            if wanted.is_empty() {
+                record(ctx, tx, actor, scope, member, What::MemberRemoved, json!({})).await?;
+            }
+            Ok(row)
+        })
+        .await?;
+    tracing::info!(member.id = %member, "roles were changed");
+    Ok(there(members::with_grants(ctx.db.read(), row).await?, scope))
+}
+
+/// Whether a member who has no role over a consortium stands in it through an organization.
+async fn stands(tx: &Tx, scope: Scope, member: MemberId) -> Result<bool, Error> {
+    let Scope::Consortium(consortium) = scope else { return Ok(false) };
+    let own = role::Entity::find()
+        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::MemberId.eq(member.0))
+        .all(tx)
+        .await?;
+    let joined = membership::Entity::find()
+        .filter(membership::Column::ConsortiumId.eq(consortium.0))
+        .filter(membership::Column::OrganizationId.is_in(own.into_iter().map(|row| row.scope_id)))
+        .count(tx)
+        .await?;
+    Ok(joined > 0)
+}
+
+/// Refuses to take the last admin's role.
+async fn keep_an_admin(tx: &Tx, scope: Scope, role: Role) -> Result<(), Error> {
+    let admin = match scope {
+        Scope::Consortium(_) => Role::ConsortiumAdmin,
+        Scope::Organization(_) => Role::OrganizationAdmin,
+    };
+    if role == admin && at(scope).filter(role::Column::Role.eq(word(&admin)?)).count(tx).await? < 2 {
+        return Err(Error::problem(Code::WrongState, "this is the last admin: make somebody else an admin first"));
+    }
+    Ok(())
+}
+
+/// Everybody's roles at a place.
+fn at(scope: Scope) -> sea_orm::Select<role::Entity> {
+    let (word, id) = match scope {
+        Scope::Consortium(id) => ("consortium", id.0),
+        Scope::Organization(id) => ("organization", id.0),
+    };
+    role::Entity::find().filter(role::Column::Scope.eq(word)).filter(role::Column::ScopeId.eq(id))
+}
+
+/// The member as one sees them there: without what they are elsewhere.
+fn there(member: Member, scope: Scope) -> Member {
+    let grants = member.grants.iter().filter(|grant| grant.scope == scope).copied().collect();
+    Member { grants, ..member }
+}
+
+async fn record(
+    ctx: &Ctx,
+    tx: &Tx,
+    actor: &Actor,
+    scope: Scope,
+    member: MemberId,
+    what: What,
+    detail: Value,
+) -> Result<(), Error> {
+    let place = match scope {
+        Scope::Consortium(id) => Place::Consortium(id),
+        Scope::Organization(id) => Place::Organization(id),
+    };
+    let subject = Some(("member", member.to_string()));
+    audit_log::record(ctx, tx, Act { by: By::from(actor), what, place, subject, detail }).await
+}

@@ -1,0 +1,196 @@
+use undertone_api::member::{Join, NewConsortiumMember, Role, Roles, Scope};
+use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::problem::Code;
+
+use super::{add_over, assign, assign_over, over, remove};
+use crate::auth::Place;
+use crate::service::{consortium, invitation, member, organization};
+use crate::testing::{HERE, newcomer, on_both};
+
+fn roles(roles: &[Role]) -> Roles {
+    Roles { roles: roles.to_vec() }
+}
+
+fn secret(link: &str) -> &str {
+    link.rsplit('/').next().expect("a link has parts")
+}
+
+on_both! {
+    async fn roles_are_given_and_taken_at_once(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let person = app.joins(admin, *north, "Ann", &[Role::Auditor]).await;
+        let id = person.session.member.id;
+        let by = admin.actor(app).await;
+        let shown = assign(&app.ctx, &by, *north, id, &roles(&[Role::Researcher, Role::DataSteward, Role::Researcher]))
+            .await
+            .expect("changed");
+        let held: Vec<_> = shown.grants.iter().map(|grant| grant.role).collect();
+        assert_eq!(held.len(), 2);
+        let now = person.actor(app).await;
+        let mut here: Vec<_> = now.roles_in(*north).collect();
+        here.sort_unstable();
+        assert_eq!(here, [Role::DataSteward, Role::Researcher], "the same session, with other roles");
+    }
+
+    async fn the_last_admin_stays_and_goes_when_there_is_another(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let by = admin.actor(app).await;
+        for refused in [
+            assign(&app.ctx, &by, *north, by.id(), &roles(&[Role::Researcher])).await.map(|_| ()),
+            remove(&app.ctx, &by, *north, by.id()).await,
+        ] {
+            assert_eq!(refused.expect_err("the last").code(), Code::WrongState);
+        }
+        assert_eq!(admin.actor(app).await.roles_in(*north).count(), 3, "a refusal changes nothing");
+        let other = app.joins(admin, *north, "Ann", &[Role::OrganizationAdmin]).await;
+        remove(&app.ctx, &by, *north, by.id()).await.expect("there is another");
+        let left = admin.actor(app).await;
+        assert_eq!(left.roles_in(*north).count(), 0);
+        let listed = member::list(&app.ctx, &other.actor(app).await, *north).await.expect("listed");
+        assert_eq!(listed.iter().map(|member| member.name.as_str()).collect::<Vec<_>>(), ["Ann"]);
+        let gone = member::list(&app.ctx, &left, *north).await;
+        assert_eq!(gone.expect_err("no longer theirs").code(), Code::NotFound);
+    }
+
+    async fn of_two_admins_who_remove_each_other_at_once_one_stays(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let other = app.joins(admin, *north, "Ann", &[Role::OrganizationAdmin]).await;
+        let (one, two) = (admin.actor(app).await, other.actor(app).await);
+        let (first, second) = tokio::join!(
+            remove(&app.ctx, &one, *north, two.id()),
+            remove(&app.ctx, &two, *north, one.id()),
+        );
+        assert!(first.is_ok() != second.is_ok(), "one of the two is the last");
+    }
+
+    async fn only_an_admin_of_the_place_changes_roles_there(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let ann = app.joins(admin, *north, "Ann", &[Role::DataSteward, Role::Researcher]).await;
+        let target = ann.session.member.id;
+        let refused = assign(&app.ctx, &ann.actor(app).await, *north, target, &roles(&[Role::OrganizationAdmin])).await;
+        assert_eq!(refused.expect_err("not an admin").code(), Code::Forbidden);
+        let peer = assign(&app.ctx, &founded.south.1.actor(app).await, *north, target, &roles(&[Role::Auditor])).await;
+        assert_eq!(peer.expect_err("another organization's").code(), Code::Forbidden);
+        let operator = founded.operator.actor(app).await;
+        assert_eq!(remove(&app.ctx, &operator, *north, target).await.expect_err("not theirs").code(), Code::Forbidden);
+        let outsider = founded.south.1.session.member.id;
+        let stranger = assign(&app.ctx, &admin.actor(app).await, *north, outsider, &roles(&[Role::Auditor])).await;
+        assert_eq!(stranger.expect_err("people join by a link").code(), Code::NotFound);
+    }
+
+    async fn an_organization_gives_no_role_over_the_consortium(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let by = admin.actor(app).await;
+        let wanted = roles(&[Role::OrganizationAdmin, Role::ConsortiumAdmin]);
+        let problem = assign(&app.ctx, &by, *north, by.id(), &wanted).await.expect_err("no").into_problem();
+        assert_eq!(problem.violations[0].field, "roles.1");
+        let none = assign(&app.ctx, &by, *north, by.id(), &roles(&[])).await.expect_err("none").into_problem();
+        assert_eq!(none.violations[0].field, "roles");
+    }
+
+    async fn a_consortium_s_admin_gives_roles_over_it_and_the_last_stays(app: &TestApp) {
+        let founded = app.founded().await;
+        let by = founded.operator.actor(app).await;
+        let id = founded.consortium;
+        let new = |email: &str, roles: &[Role]| NewConsortiumMember { email: email.to_owned(), roles: roles.to_vec() };
+        let alone = assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await;
+        assert_eq!(alone.expect_err("the last").code(), Code::WrongState);
+        add_over(&app.ctx, &by, id, &new("NorthAdmin@example.org", &[Role::ConsortiumAdmin])).await.expect("given");
+        let names: Vec<_> = over(&app.ctx, &by, id).await.expect("listed").into_iter().map(|one| one.name).collect();
+        assert_eq!(names, ["NorthAdmin", "Operator"]);
+        let wrong = add_over(&app.ctx, &by, id, &new("northadmin@example.org", &[Role::Researcher])).await;
+        assert_eq!(wrong.expect_err("not a consortium's").into_problem().violations[0].field, "roles.0");
+        let unknown = add_over(&app.ctx, &by, id, &new("nobody@example.org", &[Role::Auditor])).await;
+        assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
+        assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await.expect("there is another");
+        let after = over(&app.ctx, &founded.operator.actor(app).await, id).await;
+        assert_eq!(after.expect_err("no longer an admin").code(), Code::Forbidden);
+    }
+
+    async fn a_withdrawn_link_lets_nobody_in_and_a_used_one_is_not_withdrawn(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let by = admin.actor(app).await;
+        let purpose = Purpose::Member { organization: *north, roles: vec![Role::Auditor] };
+        let new = NewInvitation { purpose: purpose.clone(), label: "Ann".to_owned() };
+        let made = invitation::create(&app.ctx, &by, &new).await.expect("made");
+        let link = made.link.expect("shown once");
+        let elsewhere = invitation::withdraw(&app.ctx, &by, Place::Organization(founded.south.0), made.id).await;
+        assert_eq!(elsewhere.expect_err("of another place").code(), Code::NotFound);
+        let peer = founded.south.1.actor(app).await;
+        let theirs = invitation::withdraw(&app.ctx, &peer, Place::Organization(*north), made.id).await;
+        assert_eq!(theirs.expect_err("not theirs").code(), Code::Forbidden);
+        invitation::withdraw(&app.ctx, &by, Place::Organization(*north), made.id).await.expect("withdrawn");
+        let refused = invitation::accept(&app.ctx, HERE, secret(&link), &newcomer("Ann", None)).await;
+        assert_eq!(refused.expect_err("withdrawn").code(), Code::LinkSpent);
+        let all = invitation::list(&app.ctx, &by, &purpose).await.expect("listed");
+        assert!(all.iter().any(|one| one.id == made.id && one.withdrawn && !one.used));
+        let used = invitation::create(&app.ctx, &by, &new).await.expect("made");
+        app.accept(&used.link.expect("shown once"), newcomer("Ann", None)).await;
+        let late = invitation::withdraw(&app.ctx, &by, Place::Organization(*north), used.id).await;
+        assert_eq!(late.expect_err("used").code(), Code::WrongState);
+    }
+
+    async fn one_account_stands_in_several_organizations_and_one_organization_in_several_consortia(app: &TestApp) {
+        let founded = app.founded().await;
+        let (north, admin) = &founded.north;
+        let second = undertone_api::consortium::NewConsortium {
+            name: "Second".to_owned(),
+            description: String::new(),
+            organization: None,
+            organization_name: None,
+        };
+        let operator = founded.operator.actor(app).await;
+        let second = consortium::found(&app.ctx, &operator, &second).await.expect("founded").id;
+
+        // The organization comes along into the second consortium, by its admin's account.
+        let link = app.link(&founded.operator, Purpose::Organization { consortium: second }).await;
+        let by = admin.actor(app).await;
+        let both = Join { organization: Some(*north), organization_name: Some("West".to_owned()) };
+        let refused = invitation::join(&app.ctx, &by, secret(&link), &both).await.expect_err("one of the two");
+        assert_eq!(refused.into_problem().violations[0].field, "organization");
+        let theirs = Join { organization: Some(founded.south.0), organization_name: None };
+        let refused = invitation::join(&app.ctx, &by, secret(&link), &theirs).await.expect_err("not an admin there");
+        assert_eq!(refused.into_problem().violations[0].field, "organization");
+        let own = Join { organization: Some(*north), organization_name: None };
+        invitation::join(&app.ctx, &by, secret(&link), &own).await.expect("joined");
+        let spent = invitation::join(&app.ctx, &by, secret(&link), &own).await;
+        assert_eq!(spent.expect_err("a link works once").code(), Code::LinkSpent);
+        let now = admin.actor(app).await;
+        assert_eq!(now.consortia.len(), 2);
+        assert!([founded.consortium, second].iter().all(|id| now.consortia.contains_key(id)));
+        let there = organization::in_consortium(&app.ctx, &now, second).await.expect("seen");
+        assert_eq!(there.iter().map(|one| one.id).collect::<Vec<_>>(), [*north]);
+        let again = app.link(&founded.operator, Purpose::Organization { consortium: second }).await;
+        let twice = invitation::join(&app.ctx, &now, secret(&again), &own).await;
+        assert_eq!(twice.expect_err("it is in").code(), Code::AlreadyExists);
+
+        // The person comes along into another organization, and brings none.
+        let member = Purpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
+        let link = app.link(&founded.south.1, member).await;
+        let brings = invitation::join(&app.ctx, &now, secret(&link), &own).await.expect_err("brings none");
+        assert_eq!(brings.into_problem().violations[0].field, "organization");
+        let joined = invitation::join(&app.ctx, &now, secret(&link), &Join::default()).await.expect("joined");
+        assert_eq!(joined.id, now.id(), "no second account");
+        let south = Scope::Organization(founded.south.0);
+        assert!(joined.grants.iter().any(|grant| grant.scope == south && grant.role == Role::Auditor));
+        assert_eq!(joined.grants.len(), 4);
+    }
+
+    async fn who_has_a_second_factor_joins_after_signing_in_and_not_by_the_password_alone(app: &TestApp) {
+        let founded = app.founded().await;
+        let north = &founded.north.1;
+        app.two_factor(north).await;
+        let purpose = Purpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
+        let link = app.link(&founded.south.1, purpose).await;
+        let refused = invitation::accept(&app.ctx, HERE, secret(&link), &newcomer("NorthAdmin", None)).await;
+        assert_eq!(refused.expect_err("a code is missing").code(), Code::WrongState);
+        let actor = north.actor(app).await;
+        invitation::join(&app.ctx, &actor, secret(&link), &Join::default()).await.expect("the link was not spent");
+    }
+}

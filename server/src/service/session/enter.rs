@@ -1,0 +1,169 @@
+//! Coming in: a password, and a code where there is a second factor. Between the two stands a half session, which proves to
+//! [`finish`] that the password was right, and to nothing else that anything is.
+
+use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
+use serde_json::json;
+use time::Duration;
+use undertone_api::account::{HalfSession, SecondStep};
+use undertone_api::id::MemberId;
+use undertone_api::problem::Code;
+use undertone_api::session::{Session, SignIn, Tokens};
+use uuid::Uuid;
+
+use super::begin;
+use crate::auth::{Door, Origin, Place};
+use crate::ctx::{Ctx, fingerprint};
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::entity::{half_session, member};
+use crate::service::factor::{self, Proof};
+use crate::service::{attempt, member as members, password};
+
+/// How long a half session waits for its code.
+pub const HALF: Duration = Duration::minutes(5);
+
+/// What the right password gives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entered {
+    /// A session.
+    Whole(Session),
+    /// The member has a second factor: a code is asked for.
+    Half(HalfSession),
+}
+
+/// Signs in. Whether the e-mail or the password is wrong is not told, not even by the time it takes.
+///
+/// # Errors
+/// `wrong_credentials`; `rate_limited` after too many of those (see [`Door`]).
+pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -> Result<Entered, Error> {
+    let from = from.into();
+    let row = members::by_email(ctx.db.read(), &credentials.email).await?;
+    let proven = password::prove(ctx, from.address, &credentials.email, &credentials.password, row.as_ref()).await;
+    let (doors, row) = match (proven, row) {
+        (Ok(doors), Some(row)) => (doors, row),
+        (Err(error), row) if error.code() == Code::WrongCredentials => {
+            failed(ctx, row.map(|row| MemberId(row.id)), What::SignInFailed).await?;
+            return Err(error);
+        }
+        (Err(error), _) => return Err(error),
+        (Ok(_), None) => return Err(password::wrong()),
+    };
+    let id = MemberId(row.id);
+    let admitted = ctx
+        .db
+        .write("sign in", async |tx| {
+            attempt::forgive(tx, &doors).await?;
+            admit(ctx, tx, id, &from).await
+        })
+        .await?;
+    match admitted {
+        Err(half) => Ok(Entered::Half(half)),
+        Ok(tokens) => {
+            let member = members::with_grants(ctx.db.read(), row).await?;
+            tracing::info!(member.id = %id, "a member signed in");
+            Ok(Entered::Whole(Session { member, tokens }))
+        }
+    }
+}
+
+/// The second step: a code of the authenticator, or a recovery code. Either is used up by being right.
+///
+/// # Errors
+/// `unauthenticated` when the half session is over; `wrong_code`; `rate_limited` after 5 of those within 15 minutes.
+pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Result<Session, Error> {
+    let from = from.into();
+    let member = open(ctx, ctx.db.read(), &step.half_token).await?.member_id;
+    let id = MemberId(member);
+    let doors = [Door::Address(from.address), Door::Code(id)];
+    attempt::enter(ctx, &doors).await?;
+    let tokens = ctx
+        .db
+        .write("finish signing in", async |tx| {
+            // Asked again: another request may have been first.
+            let half = open(ctx, tx, &step.half_token).await?;
+            let Some(proof) = factor::spend(ctx, tx, id, &step.code).await? else { return Ok(None) };
+            half_session::Entity::delete_by_id(half.id).exec(tx).await?;
+            attempt::forgive(tx, &doors).await?;
+            signed_in(ctx, tx, id, Some(proof)).await?;
+            begin(ctx, tx, id, &from).await.map(Some)
+        })
+        .await?;
+    let Some(tokens) = tokens else {
+        failed(ctx, Some(id), What::SecondFactorFailed).await?;
+        return Err(factor::wrong());
+    };
+    let row = member::Entity::find_by_id(member).one(ctx.db.read()).await?.ok_or_else(over)?;
+    tracing::info!(member.id = %id, "a member signed in with a second factor");
+    Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
+}
+
+/// Lets in a member whose identity something else than a password has proven: a code is asked for all the same where there is
+/// a second factor.
+pub(in crate::service) async fn admit(
+    ctx: &Ctx,
+    tx: &Tx,
+    member: MemberId,
+    from: &Origin,
+) -> Result<Result<Tokens, HalfSession>, Error> {
+    if factor::in_force(tx, member).await? {
+        return half(ctx, tx, member, &ctx.random.secret()).await.map(Err);
+    }
+    signed_in(ctx, tx, member, None).await?;
+    begin(ctx, tx, member, from).await.map(Ok)
+}
+
+/// Begins a half session; those of the member that are over are forgotten.
+async fn half(ctx: &Ctx, tx: &Tx, member: MemberId, secret: &str) -> Result<HalfSession, Error> {
+    half_session::Entity::delete_many()
+        .filter(half_session::Column::MemberId.eq(member.0))
+        .filter(half_session::Column::ExpiresAt.lte(ctx.now()))
+        .exec(tx)
+        .await?;
+    let row = half_session::Model {
+        id: ctx.id::<Uuid>(),
+        member_id: member.0,
+        secret_hash: fingerprint(secret),
+        created_at: ctx.now(),
+        expires_at: ctx.now() + HALF,
+    };
+    let row = row.into_active_model().insert(tx).await?;
+    Ok(HalfSession { half_token: secret.to_owned(), expires_at: row.expires_at })
+}
+
+async fn open(
+    ctx: &Ctx,
+    connection: &impl sea_orm::ConnectionTrait,
+    token: &str,
+) -> Result<half_session::Model, Error> {
+    let row = half_session::Entity::find()
+        .filter(half_session::Column::SecretHash.eq(fingerprint(token)))
+        .one(connection)
+        .await?;
+    row.filter(|row| row.expires_at > ctx.now()).ok_or_else(over)
+}
+
+async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<Proof>) -> Result<(), Error> {
+    let act = Act {
+        by: By::Member(member),
+        what: What::SignedIn,
+        place: Place::Server,
+        subject: Some(("member", member.to_string())),
+        detail: json!({ "second_factor": proof.is_some() }),
+    };
+    audit_log::record(ctx, tx, act.clone()).await?;
+    if proof == Some(Proof::Recovery) {
+        audit_log::record(ctx, tx, Act { what: What::RecoveryCodeUsed, detail: json!({}), ..act }).await?;
+    }
+    Ok(())
+}
+
+/// Takes as long whether there is such a member or not.
+async fn failed(ctx: &Ctx, member: Option<MemberId>, what: What) -> Result<(), Error> {
+    let subject = member.map(|member| ("member", member.to_string()));
+    audit_log::note(ctx, Act { by: By::Nobody, what, place: Place::Server, subject, detail: json!({}) }).await
+}
+
+fn over() -> Error {
+    Error::problem(Code::Unauthenticated, "this took longer than five minutes: sign in again from the beginning")
+}

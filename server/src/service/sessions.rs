@@ -1,0 +1,112 @@
+//! Where a member is signed in: the list, and the end of one or of all others. How a session begins and goes on is
+//! [`session`](super::session)'s.
+
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+    Select,
+};
+use serde_json::json;
+use undertone_api::account::OpenSession;
+use undertone_api::id::{MemberId, SessionId};
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::entity::{half_session, session};
+
+/// Most sessions of a member at a time: the one that was not used for longest ends for the next.
+pub const MOST: usize = 100;
+
+/// Where the caller is signed in, the last used first.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OpenSession>, Error> {
+    policy::check(actor, Operation::EndSession, Place::Server)?;
+    let rows = open(ctx, actor.id())
+        .order_by_desc(session::Column::RotatedAt)
+        .order_by_desc(session::Column::Id)
+        .all(ctx.db.read())
+        .await?;
+    let shown = |row: session::Model| OpenSession {
+        id: row.id.into(),
+        current: actor.session() == Some(row.id.into()),
+        agent: row.agent,
+        address: row.network,
+        created_at: row.created_at,
+        used_at: row.rotated_at,
+        expires_at: row.expires_at,
+    };
+    Ok(rows.into_iter().map(shown).collect())
+}
+
+/// Ends a session of the caller's, from this moment on; their present one too, if it is that.
+///
+/// # Errors
+/// 404 for a session that is over or not theirs.
+pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
+    policy::check(actor, Operation::EndSession, Place::Server)?;
+    ctx.db
+        .write("end session", async |tx| {
+            let row = open(ctx, actor.id()).filter(session::Column::Id.eq(id.0)).one(tx).await?;
+            let row = row.ok_or_else(|| Error::not_found("session"))?;
+            session::Model { ended_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
+            let subject = Some(("session", id.to_string()));
+            let (by, what, place) = (By::from(actor), What::SessionEnded, Place::Server);
+            audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await
+        })
+        .await
+}
+
+/// Ends every session of the caller's but the present one; gives how many.
+///
+/// # Errors
+/// Never for a signed-in member, unless the database fails.
+pub async fn end_others(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
+    policy::check(actor, Operation::EndSession, Place::Server)?;
+    ctx.db
+        .write("end other sessions", async |tx| {
+            let ended = end_all(ctx, tx, actor.id(), actor.session()).await?;
+            let subject = Some(("member", actor.id().to_string()));
+            let (by, what, place) = (By::from(actor), What::SessionsEnded, Place::Server);
+            let detail = json!({ "sessions_ended": ended });
+            audit_log::record(ctx, tx, Act { by, what, place, subject, detail }).await?;
+            Ok(ended)
+        })
+        .await
+}
+
+/// Ends every session of a member, and every sign-in of theirs that is half done, but `keep`; gives how many sessions.
+pub(super) async fn end_all(ctx: &Ctx, tx: &Tx, member: MemberId, keep: Option<SessionId>) -> Result<u64, Error> {
+    half_session::Entity::delete_many().filter(half_session::Column::MemberId.eq(member.0)).exec(tx).await?;
+    let mut ended = 0;
+    for row in open(ctx, member).all(tx).await? {
+        if Some(SessionId(row.id)) != keep {
+            session::Model { ended_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
+            ended += 1;
+        }
+    }
+    Ok(ended)
+}
+
+/// Makes room for one more session of a member.
+pub(super) async fn make_room(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<(), Error> {
+    let rows = open(ctx, member).order_by_desc(session::Column::RotatedAt).all(tx).await?;
+    for row in rows.into_iter().skip(MOST - 1) {
+        session::Model { ended_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
+    }
+    Ok(())
+}
+
+/// A member's sessions that are not over.
+fn open(ctx: &Ctx, member: MemberId) -> Select<session::Entity> {
+    session::Entity::find()
+        .filter(session::Column::MemberId.eq(member.0))
+        .filter(session::Column::EndedAt.is_null())
+        .filter(session::Column::ExpiresAt.gt(ctx.now()))
+}

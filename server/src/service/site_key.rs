@@ -1,0 +1,123 @@
+//! The keys of sites, one after another: each change is signed by the key before it, so that nobody, and not this server
+//! either, can put another key in the place of a site's.
+
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use serde_json::json;
+use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::problem::Code;
+use undertone_api::signed::{Rotation, Signed, SiteKeys, public_key};
+use uuid::Uuid;
+
+use crate::auth::Place;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::entity::{receipt, worker, worker_key};
+
+/// Records that a site's key is followed by another. A site that lost the answer may say the same again.
+///
+/// # Errors
+/// `bad_signature` when not both keys have signed it, or it does not follow what is known of the site; `already_exists` when
+/// the new key is another worker's.
+pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
+    let change = rotation.open().map_err(|error| bad(error.to_string()))?;
+    let recorded = ctx
+        .db
+        .write("rotate a site's key", async |tx| {
+            let row = worker::Entity::find_by_id(change.worker.0).one(tx).await?;
+            let row = row.ok_or_else(|| bad("the worker is not known here"))?;
+            let known = rotations(tx, row.id).await?;
+            if known.last().is_some_and(|last| last.by_old.payload == rotation.by_old.payload) {
+                return Ok(false);
+            }
+            let current =
+                public_key(&row.public_key).map_err(|error| Error::internal("reading a site's key", error))?;
+            let mut keys = SiteKeys::leading_to(current, &known)
+                .map_err(|error| Error::internal("reading the changes of a site's key", error))?;
+            keys.follow(rotation).map_err(|error| bad(error.to_string()))?;
+            let last = receipt::Entity::find()
+                .filter(receipt::Column::WorkerId.eq(row.id))
+                .order_by_desc(receipt::Column::Sequence)
+                .one(tx)
+                .await?;
+            if let Some(last) = last {
+                let sequence = last.sequence as u64;
+                if sequence > change.receipts || (sequence == change.receipts && last.digest != change.last) {
+                    return Err(bad(format!(
+                        "the site has signed receipt {sequence} with the key that it says ended with receipt {}",
+                        change.receipts
+                    )));
+                }
+            }
+            let taken = worker::Entity::find().filter(worker::Column::PublicKey.eq(&change.new)).one(tx).await?;
+            if taken.is_some() {
+                return Err(Error::problem(Code::AlreadyExists, "another worker has this key"));
+            }
+            let change_row = worker_key::Model {
+                worker_id: row.id,
+                number: i32::try_from(change.number).map_err(|_| bad("the number of the change is out of range"))?,
+                public_key: change.new.clone(),
+                receipts: i64::try_from(change.receipts).map_err(|_| bad("the number of receipts is out of range"))?,
+                payload: rotation.by_old.payload.clone(),
+                by_old: rotation.by_old.signature.clone(),
+                by_new: rotation.by_new.signature.clone(),
+                recorded_at: ctx.now(),
+            };
+            change_row.into_active_model().insert(tx).await?;
+            let (worker, organization): (WorkerId, OrganizationId) = (row.id.into(), row.organization_id.into());
+            let row = worker::Model { public_key: change.new.clone(), ..row };
+            row.into_active_model().reset_all().update(tx).await?;
+            let act = Act {
+                by: By::Worker(worker),
+                what: What::WorkerKeyRotated,
+                place: Place::Organization(organization),
+                subject: Some(("worker", worker.to_string())),
+                detail: json!({ "number": change.number, "old": change.old, "new": change.new }),
+            };
+            audit_log::record(ctx, tx, act).await?;
+            Ok(true)
+        })
+        .await?;
+    if recorded {
+        tracing::info!(worker.id = %change.worker, change.number, "a site's key was rotated");
+    }
+    Ok(())
+}
+
+/// Every key of a worker, and which receipts each has signed.
+///
+/// # Errors
+/// 404 when there is no such worker.
+pub(crate) async fn of(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<SiteKeys, Error> {
+    let row = worker::Entity::find_by_id(worker.0).one(connection).await?.ok_or_else(|| Error::not_found("worker"))?;
+    let current = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
+    SiteKeys::leading_to(current, &rotations(connection, worker.0).await?)
+        .map_err(|error| Error::internal("reading the changes of a site's key", error))
+}
+
+/// The changes of a worker's key, oldest first.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn rotations(connection: &impl ConnectionTrait, worker: Uuid) -> Result<Vec<Rotation>, Error> {
+    let rows = worker_key::Entity::find()
+        .filter(worker_key::Column::WorkerId.eq(worker))
+        .order_by_asc(worker_key::Column::Number)
+        .all(connection)
+        .await?;
+    let rotation = |row: worker_key::Model| Rotation {
+        by_old: Signed { payload: row.payload.clone(), signature: row.by_old },
+        by_new: Signed { payload: row.payload, signature: row.by_new },
+    };
+    Ok(rows.into_iter().map(rotation).collect())
+}
+
+fn bad(detail: impl Into<String>) -> Error {
+    Error::problem(Code::BadSignature, detail)
+}

@@ -1,0 +1,136 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use ed25519_dalek::SigningKey;
+use undertone_api::id::WorkerId;
+use undertone_api::job::Job;
+use undertone_api::problem::Code;
+use undertone_api::signed::{KeyChange, Pins, Rotation, Signed, public_key};
+
+use super::{of, rotate};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::world::{Site, World};
+use crate::service::{bundle, pins, receipt, witness};
+use crate::testing::on_both;
+use crate::verify;
+
+fn hex_of(key: &SigningKey) -> String {
+    hex::encode(key.verifying_key().to_bytes())
+}
+
+/// The site's next change, to this key.
+fn change(site: &Site, number: u32, new: &SigningKey) -> KeyChange {
+    KeyChange {
+        worker: site.worker,
+        number,
+        old: hex_of(&site.key),
+        new: hex_of(new),
+        receipts: site.sequence,
+        last: site.head.clone(),
+        at: time::OffsetDateTime::UNIX_EPOCH,
+    }
+}
+
+fn signed(change: &KeyChange, old: &SigningKey, new: &SigningKey) -> Rotation {
+    Rotation { by_old: Signed::new(change, old).unwrap(), by_new: Signed::new(change, new).unwrap() }
+}
+
+fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
+    answer.unwrap_err().into_problem().code
+}
+
+async fn at_work(ctx: &Ctx) -> (World, Job, String) {
+    let world = World::new(ctx, 2, 20.0).await;
+    let job = world.queued(6).await;
+    let lease = world.lease(1).await;
+    (world, job, lease)
+}
+
+/// Takes receipts; gives how many were countersigned.
+async fn accept(ctx: &Ctx, worker: WorkerId, receipts: Vec<Signed>) -> Result<usize, Error> {
+    let countersigned = ctx.db.write("test", async |tx| receipt::accept(ctx, tx, worker, &receipts).await).await?;
+    Ok(countersigned.len())
+}
+
+async fn known(ctx: &Ctx, worker: WorkerId) -> Vec<u8> {
+    of(ctx.db.read(), worker).await.unwrap().newest().to_bytes().to_vec()
+}
+
+on_both! {
+    async fn receipts_of_either_key_are_believed_and_the_whole_ledger_verifies(app: &TestApp) {
+        let (mut world, job, lease) = at_work(&app.ctx).await;
+        let old = world.sites[1].receipt(&job, 1, 1);
+        world.submit_with(1, &lease, 1, &[1.0], vec![old.clone()]).await.unwrap();
+        let new = SigningKey::from_bytes(&[77; 32]);
+        let rotation = signed(&change(&world.sites[1], 1, &new), &world.sites[1].key, &new);
+        rotate(&app.ctx, &rotation).await.unwrap();
+        rotate(&app.ctx, &rotation).await.expect("the answer was lost, so it is said again");
+        let held = std::mem::replace(&mut world.sites[1].key, new.clone());
+        // What was signed before the change is believed when it comes again, and what follows it has the new key.
+        let next = world.sites[1].receipt(&job, 2, 1);
+        assert_eq!(accept(&app.ctx, world.sites[1].worker, vec![old, next]).await.unwrap(), 2);
+        world.sites[1].key = held;
+        let late = world.sites[1].receipt(&job, 3, 1);
+        assert_eq!(code(accept(&app.ctx, world.sites[1].worker, vec![late]).await), Code::BadSignature);
+
+        let worker = world.sites[1].worker;
+        assert_eq!(known(&app.ctx, worker).await, new.verifying_key().to_bytes());
+        let all = witness::receipts(&app.ctx, worker, 0).await.unwrap();
+        assert_eq!((all.len(), witness::receipts(&app.ctx, worker, 1).await.unwrap().len()), (2, 1));
+        let key = app.ctx.signer.verifying_key();
+        let report = bundle::examine(&app.ctx.db, &key, verify::Pins::default(), app.ctx.now()).await.unwrap();
+        assert_eq!((report.findings.len(), report.receipts), (0, 2), "{:?}", report.findings);
+    }
+
+    async fn nobody_changes_a_sites_key_but_the_site(app: &TestApp) {
+        let (mut world, job, lease) = at_work(&app.ctx).await;
+        let receipt = world.sites[1].receipt(&job, 1, 1);
+        world.submit_with(1, &lease, 1, &[1.0], vec![receipt]).await.unwrap();
+        let (site, other) = (&world.sites[1], &world.sites[2]);
+        let before = known(&app.ctx, site.worker).await;
+        let new = SigningKey::from_bytes(&[78; 32]);
+        let good = change(site, 1, &new);
+        let unknown = KeyChange { worker: WorkerId(uuid::Uuid::nil()), ..good.clone() };
+        let theirs = KeyChange { new: hex_of(&other.key), ..good.clone() };
+        let hidden = KeyChange { receipts: 0, ..good.clone() };
+        let swapped = KeyChange { last: "00".repeat(32), ..good.clone() };
+        let skipped = KeyChange { number: 2, ..good.clone() };
+        for (what, rotation, wanted) in [
+            ("the server's own hand", signed(&good, &app.ctx.signer, &new), Code::BadSignature),
+            ("another site's hand", signed(&good, &other.key, &new), Code::BadSignature),
+            ("a key that nobody holds", signed(&good, &site.key, &site.key), Code::BadSignature),
+            ("another site's key", signed(&theirs, &site.key, &other.key), Code::AlreadyExists),
+            ("an unknown worker", signed(&unknown, &site.key, &new), Code::BadSignature),
+            ("receipts left out", signed(&hidden, &site.key, &new), Code::BadSignature),
+            ("another last receipt", signed(&swapped, &site.key, &new), Code::BadSignature),
+            ("a change left out", signed(&skipped, &site.key, &new), Code::BadSignature),
+        ] {
+            assert_eq!(code(rotate(&app.ctx, &rotation).await), wanted, "{what}");
+        }
+        assert_eq!(known(&app.ctx, site.worker).await, before, "nothing has changed");
+    }
+
+    async fn the_server_says_by_its_key_what_it_was_asked(app: &TestApp) {
+        let challenge = "ab".repeat(32);
+        let answer = pins::pins(&app.ctx, &challenge).unwrap();
+        let said: Pins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+        assert_eq!((said.challenge, said.at), (challenge, app.ctx.now()));
+        assert!(said.certificates.is_empty(), "it speaks no TLS");
+        let another = public_key(&hex_of(&SigningKey::from_bytes(&[1; 32]))).unwrap();
+        assert!(answer.open::<Pins>(&another).is_err());
+        for challenge in ["", "ab", "zz"] {
+            assert_eq!(code(pins::pins(&app.ctx, challenge)), Code::ValidationFailed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_tls_announces_the_certificate_that_it_shows() {
+    let app = crate::testing::TestApp::sqlite_with(|config| config.tls.mode = crate::config::TlsMode::On).await;
+    let answer = pins::pins(&app.ctx, &"00".repeat(32)).unwrap();
+    let said: Pins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+    let shown = app.ctx.tls.as_ref().unwrap();
+    assert_eq!((said.certificates.len(), &said.certificates[0].sha256), (1, &shown.fingerprint()));
+    assert_eq!(said.certificates[0].until, shown.rotates_at());
+    assert!(said.certificates[0].until.is_some_and(|until| until > app.ctx.now()));
+}

@@ -1,0 +1,328 @@
+//! Why something does not go on, since when, and what somebody can do about it.
+//!
+//! Everything is derived from what the server knows anyway, whenever it is asked: answers, leases, when a worker was last
+//! heard of, rounds and their deadlines, and what sites say in the job's log. Nothing here changes anything. To recognize one
+//! more trouble: a `Cause`, and its case in `part`, `rounds` or `of_worker`.
+
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use time::{Duration, OffsetDateTime};
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::diagnosis::{Cause, Diagnosis};
+use undertone_api::job::log::{Fault, Phase, SiteEvent};
+use undertone_api::job::{Hold, Holder, Purpose, State};
+
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::{from_json, word};
+use crate::service::entity::{job, lease, participant, round, submission, worker};
+use crate::service::job::series::Planned;
+use crate::service::job::{hold, state};
+use crate::service::job_log::{self, Last};
+
+/// After how long without a word a worker counts as gone.
+const GONE: Duration = Duration::minutes(1);
+/// How far two clocks may be apart, in seconds.
+pub const MOST_SKEW_SECONDS: i64 = 60;
+
+/// What keeps a job from going on; nothing for one that is over.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosis>, Error> {
+    let now = state::of(row)?;
+    let parts = state::participants(ctx.db.read(), JobId(row.id)).await?;
+    let mut found = Vec::new();
+    match now {
+        State::Proposed => {
+            found.extend(parts.iter().filter(|part| part.approval == "pending").map(|part| awaited(row, part)));
+        }
+        State::Queued | State::Running => {
+            let open = open_rounds(ctx, row).await?;
+            for part in parts.iter().filter(|part| word(&Purpose::Participate).is_ok_and(|word| part.purpose == word)) {
+                found.extend(self::part(ctx, row, part, &open).await?);
+            }
+            for open in &open {
+                found.extend(rounds(ctx, &parts, open));
+            }
+        }
+        State::Paused => found.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(held)),
+        State::Finished | State::Failed | State::Cancelled | State::Refused => {}
+    }
+    Ok(found)
+}
+
+/// A hold on a job.
+fn held(hold: Hold) -> Diagnosis {
+    let party = if hold.dataset.is_some() { hold.dataset_name } else { "the job".to_owned() };
+    let remedy = match hold.holder {
+        Holder::Job => "Its proposer, or an admin of the consortium, lets it go on.",
+        Holder::Steward => "A steward of the dataset's owner lets it go on.",
+        Holder::Site => {
+            "Somebody at the site's terminal lets it go on: `undertone-worker jobs` lists what waits there."
+        }
+    };
+    Diagnosis {
+        dataset: hold.dataset,
+        party,
+        cause: Cause::Held,
+        since: Some(hold.since),
+        reason: format!("{} holds it: {}", hold.by, hold.reason),
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// What is wrong with a worker, as far as the server can tell.
+pub(crate) fn of_worker(ctx: &Ctx, row: &worker::Model) -> Vec<Diagnosis> {
+    let party = format!("the worker {}", row.name);
+    disconnected(ctx, None, &party, row).into_iter().collect()
+}
+
+/// A round that is open, with what has come and who is awaited.
+struct Open {
+    row: round::Model,
+    quorum: u32,
+    awaited: Vec<DatasetId>,
+    came: Vec<DatasetId>,
+}
+
+impl Open {
+    fn is_late(&self, ctx: &Ctx) -> bool {
+        ctx.now() > self.row.deadline
+    }
+}
+
+async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
+    let planned: Vec<Planned> = from_json(&row.series)?;
+    let rows = round::Entity::find()
+        .filter(round::Column::JobId.eq(row.id))
+        .filter(round::Column::ClosedAt.is_null())
+        .all(ctx.db.read())
+        .await?;
+    let mut open = Vec::new();
+    for round in rows {
+        let Some(planned) = planned.iter().find(|planned| planned.series.name == round.series) else { continue };
+        let came = submission::Entity::find()
+            .filter(submission::Column::JobId.eq(row.id))
+            .filter(submission::Column::Series.eq(&round.series))
+            .filter(submission::Column::Round.eq(round.round))
+            .all(ctx.db.read())
+            .await?;
+        open.push(Open {
+            quorum: planned.series.quorum,
+            awaited: planned.series.weights.iter().map(|(dataset, _)| *dataset).collect(),
+            came: came.into_iter().map(|sent| sent.dataset_id.into()).collect(),
+            row: round,
+        });
+    }
+    Ok(open)
+}
+
+/// A proposal that waits for an owner.
+fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
+    Diagnosis {
+        dataset: Some(part.dataset_id.into()),
+        party: named(part),
+        cause: Cause::AwaitsOwner,
+        since: Some(row.created_at),
+        reason: "no steward has decided, and the site's own policy has not either".to_owned(),
+        remedy: format!("A steward of {} approves or refuses it on this page.", part.organization_name),
+    }
+}
+
+/// What is wrong with one participant of a job at work: the first of these that holds.
+async fn part(ctx: &Ctx, row: &job::Model, part: &participant::Model, open: &[Open]) -> Result<Vec<Diagnosis>, Error> {
+    let said = job_log::last(ctx.db.read(), row.id, part.dataset_id).await?;
+    let about = |cause, since, reason: String, remedy: String| Diagnosis {
+        dataset: Some(part.dataset_id.into()),
+        party: named(part),
+        cause,
+        since,
+        reason,
+        remedy,
+    };
+    if part.state == "failed" {
+        return Ok(vec![gave_up(&about, said)]);
+    }
+    if part.state == "done" {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    let worker = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await?;
+    if let Some(worker) = &worker {
+        let kinds: Vec<String> = from_json(&worker.kinds)?;
+        if worker.last_seen_at.is_some() && !kinds.contains(&row.kind) {
+            found.push(about(
+                Cause::UnknownKind,
+                None,
+                format!("its worker ({}) cannot run jobs of the kind {}", worker.version, row.kind),
+                format!("Somebody at {} upgrades the worker.", part.organization_name),
+            ));
+        }
+    }
+    let gone = worker.as_ref().and_then(|worker| disconnected(ctx, Some(part), &named(part), worker));
+    if let Some(gone) = gone {
+        found.push(gone);
+        return Ok(found);
+    }
+    if let Some(said) = said {
+        found.extend(from_log(&about, part, said));
+    }
+    if found.is_empty() && part.state == "running" {
+        let lease = lease::Entity::find_by_id((row.id, part.dataset_id)).one(ctx.db.read()).await?;
+        let late = open.iter().find(|open| open.is_late(ctx) && lacks(open, part));
+        match (lease, late) {
+            (Some(lease), _) if lease.expires_at <= ctx.now() => found.push(about(
+                Cause::Silent,
+                Some(lease.expires_at),
+                "its worker is connected, but has not kept its part".to_owned(),
+                format!("Somebody at {} looks at the worker's log, or restarts it; it goes on where it was.", part.organization_name),
+            )),
+            (Some(_), Some(late)) => found.push(about(
+                Cause::NoSubmission,
+                Some(late.row.deadline),
+                format!("it is at work, and its vector of round {}, {} is late", late.row.round, late.row.series),
+                "The round closes without it when enough others have come. A slow site is helped by a longer deadline or a smaller batch in the next job.".to_owned(),
+            )),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn lacks(open: &Open, part: &participant::Model) -> bool {
+    let dataset = part.dataset_id.into();
+    open.awaited.contains(&dataset) && !open.came.contains(&dataset)
+}
+
+type About<'a> = dyn Fn(Cause, Option<OffsetDateTime>, String, String) -> Diagnosis + Sync + 'a;
+
+/// A part that came to nothing while the job goes on.
+fn gave_up(about: &About<'_>, said: Option<Last>) -> Diagnosis {
+    match said {
+        Some(Last { event: SiteEvent::Fault { fault }, at, .. }) => faulty(about, fault, at),
+        _ => about(
+            Cause::GaveUp,
+            None,
+            "its worker gave up".to_owned(),
+            "The site's own log says why. The job goes on without it while there is a quorum; a new job can include it again.".to_owned(),
+        ),
+    }
+}
+
+/// What a site says went wrong with its part.
+fn faulty(about: &About<'_>, fault: Fault, at: OffsetDateTime) -> Diagnosis {
+    let cause = if fault == Fault::DiskFull { Cause::DiskFull } else { Cause::GaveUp };
+    about(cause, Some(at), format!("its part {}", fault.said()), remedy(fault).to_owned())
+}
+
+const fn remedy(fault: Fault) -> &'static str {
+    match fault {
+        Fault::RefusedByPolicy => {
+            "The site's `policy.toml` decides; its reason stands with the refusal. Propose a job that it allows."
+        }
+        Fault::RefusedByLedger => {
+            "The site's own budget does not admit it. Propose less, or ask its steward to raise the limit there."
+        }
+        Fault::RefusedAtTerminal => "Ask the site; a changed job can be proposed.",
+        Fault::ForeignManifest => {
+            "The site was shown another document than the one that was approved. Its steward should look into it before going on."
+        }
+        Fault::DiskFull => "Somebody at the site makes room; `undertone-worker doctor` says how much is left.",
+        Fault::DiskFails => "Somebody at the site checks its disk: `undertone-worker doctor`.",
+        Fault::Failed => "The site's own log says why; what went wrong with private data is not told to others.",
+    }
+}
+
+/// What a site itself says it waits for.
+fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Diagnosis> {
+    let mut found = Vec::new();
+    let owner = &part.organization_name;
+    match said.event {
+        SiteEvent::Phase { phase: Phase::AwaitsTerminal } => found.push(about(
+            Cause::AwaitsTerminal,
+            Some(said.at),
+            "its policy wants a yes from somebody at the site's terminal".to_owned(),
+            format!("Somebody at {owner} runs `undertone-worker approve` there, or `undertone-worker refuse`."),
+        )),
+        SiteEvent::Phase { phase: Phase::AwaitsSlot } => found.push(about(
+            Cause::AwaitsSlot,
+            Some(said.at),
+            "its worker is busy with another job".to_owned(),
+            format!("It begins by itself; {owner} may allow more runs at once (`concurrent_runs`)."),
+        )),
+        SiteEvent::Fault { fault } => found.push(faulty(about, fault, said.at)),
+        _ => {}
+    }
+    if said.skew_seconds.abs() > MOST_SKEW_SECONDS {
+        let (far, way) = (said.skew_seconds.unsigned_abs(), if said.skew_seconds > 0 { "fast" } else { "slow" });
+        found.push(about(
+            Cause::ClockSkew,
+            Some(said.at),
+            format!("its clock is {far} seconds {way}"),
+            format!("Somebody at {owner} sets the clock (NTP): certificates and deadlines are judged by it."),
+        ));
+    }
+    found
+}
+
+/// A round that too few have answered in time.
+fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &Open) -> Option<Diagnosis> {
+    let short = open.came.len() < open.quorum as usize;
+    if !open.is_late(ctx) || !short {
+        return None;
+    }
+    let missing = parts.iter().filter(|part| lacks(open, part) && part.state != "failed");
+    let missing: Vec<&str> = missing.map(|part| part.organization_name.as_str()).collect();
+    Some(Diagnosis {
+        dataset: None,
+        party: "the job".to_owned(),
+        cause: Cause::NoQuorum,
+        since: Some(open.row.deadline),
+        reason: format!(
+            "round {}, {} is past its deadline with {} of at least {} vectors",
+            open.row.round,
+            open.row.series,
+            open.came.len(),
+            open.quorum
+        ),
+        remedy: format!("It stays open until one of {} sends, or somebody cancels the job.", missing.join(", ")),
+    })
+}
+
+fn disconnected(
+    ctx: &Ctx,
+    part: Option<&participant::Model>,
+    party: &str,
+    worker: &worker::Model,
+) -> Option<Diagnosis> {
+    let about = |cause, since, reason: &str, remedy: &str| Diagnosis {
+        dataset: part.map(|part| part.dataset_id.into()),
+        party: party.to_owned(),
+        cause,
+        since,
+        reason: reason.to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    match worker.last_seen_at {
+        None => Some(about(
+            Cause::NeverConnected,
+            Some(worker.created_at),
+            "its worker was enrolled and has never connected",
+            "Start it at the site: `undertone-worker run`, or `systemctl start undertone-worker` where it is installed as a service.",
+        )),
+        Some(at) if ctx.now() - at > GONE => Some(about(
+            Cause::Disconnected,
+            Some(at),
+            "its worker has not been heard of",
+            "Somebody at the site looks whether it runs (`systemctl status undertone-worker`) and whether it reaches this server (`undertone-worker doctor`). It goes on where it was.",
+        )),
+        Some(_) => None,
+    }
+}
+
+fn named(part: &participant::Model) -> String {
+    format!("{} of {}", part.dataset_name, part.organization_name)
+}

@@ -1,13 +1,17 @@
 //! The command line of a site. Turns arguments into calls and results into text; the rules are in `site` and `daemon`.
 //!
 //! Exit codes: 0 done; 1 not done, the message says why and what to do; 2 the arguments are wrong; 3 `ledger verify` found
-//! that the ledger does not hold; 4 it holds, and an alarm about the server's log is open. To add a command: a variant of `Command`, its file, its line in `act`.
+//! that the ledger does not hold; 4 it holds, and an alarm about the server's log is open. `doctor` has codes of its own. To add a command: a variant of `Command`, its file, its line in `act`.
 
+mod backup;
+mod config;
 pub mod data;
+mod doctor;
 mod enroll;
 mod jobs;
 mod ledger;
 mod policy;
+mod rotate;
 mod serve;
 mod table;
 mod thresholds;
@@ -54,6 +58,19 @@ enum Command {
     Data(data::DataCommand),
     /// Choose a job's clip, rate, batch and more by rehearsing it on public data, before it is proposed. Costs time only.
     Tune(Box<tune::Tune>),
+    /// The worker's own configuration.
+    #[command(subcommand)]
+    Config(config::Action),
+    /// Look at everything that has to be right for this worker to work, and say what to do where it is not.
+    ///
+    /// Exit codes: 0 all is well, 1 something should be looked at, 2 something is wrong.
+    Doctor(doctor::Doctor),
+    /// Write ledger, key, policy, configuration and the descriptions of datasets (not the data) to a file. The worker may run.
+    Backup(backup::Backup),
+    /// Put a backup in place. Nothing leaves until the worker has compared the ledger with what the server has.
+    Restore(backup::Restore),
+    /// Give this site another key, signed by the present one. The worker must not be running, and no job half done here.
+    RotateKey,
     /// Show which sampling rates and thresholds keep which promise. Reads nothing.
     Thresholds(thresholds::Thresholds),
     /// What was spent, and the proof of it.
@@ -62,14 +79,30 @@ enum Command {
     /// This site's own rules.
     #[command(subcommand)]
     Policy(policy::Action),
-    /// Show the jobs that were proposed to this site, what was decided, and how they ended.
-    Jobs,
+    /// Show the jobs that were proposed to this site, what was decided, and how they ended; or one of them in full.
+    Jobs {
+        /// The job's id, or enough of its beginning: its manifest, what it would charge, and what this site says to it.
+        job: Option<String>,
+    },
     /// Approve a proposed job, for exactly the manifest that `jobs` shows.
     Approve {
         /// The job's id, or enough of its beginning.
         job: String,
     },
-    /// Refuse a proposed job.
+    /// Hold a job: nothing of it goes on at this site, whatever the server says, and everybody's deadlines stop.
+    Hold {
+        /// The job's id, or enough of its beginning.
+        job: String,
+        /// Why, for the others to read.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Let a job go on that this site holds.
+    Release {
+        /// The job's id, or enough of its beginning.
+        job: String,
+    },
+    /// Refuse a proposed job, or end one that runs.
     Refuse {
         /// The job's id, or enough of its beginning.
         job: String,
@@ -118,10 +151,18 @@ fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Run(run) => serve::run(&folder, run),
         Command::Data(data) => Ok(data.run(&folder, clock(), out)?),
         Command::Tune(tune) => tune.run(&folder, out),
+        Command::Config(config::Action::Check { config }) => config::check(&folder, config.as_deref(), out),
+        Command::Doctor(doctor) => doctor.run(&folder, &clock, out),
+        Command::Backup(backup) => backup.run(&folder, clock(), out),
+        Command::Restore(restore) => restore.run(&folder, clock(), out),
+        Command::RotateKey => rotate::run(&folder, clock(), out),
         Command::Thresholds(thresholds) => thresholds.show(out),
         Command::Ledger(action) => ledger::run(&folder, action, clock(), out),
         Command::Policy(policy::Action::Show) => policy::show(&folder, out),
-        Command::Jobs => jobs::show(&folder, out),
+        Command::Jobs { job: None } => jobs::show(&folder, out),
+        Command::Jobs { job: Some(job) } => jobs::whole(&folder, job, out),
+        Command::Hold { job, reason } => jobs::hold(&folder, job, Some(reason), clock(), out),
+        Command::Release { job } => jobs::hold(&folder, job, None, clock(), out),
         Command::Approve { job } => jobs::decide(&folder, job, None, clock(), out),
         Command::Refuse { job, reason } => jobs::decide(&folder, job, Some(reason), clock(), out),
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,6 +16,7 @@ use crate::dp::device::Compute;
 use crate::site::folder::{Folder, FolderError, write_durably};
 use queries::Queries;
 
+pub mod check;
 pub mod queries;
 
 /// What every enrolment token begins with.
@@ -205,6 +207,8 @@ pub struct Config {
     pub organization_name: String,
     /// Most jobs (datasets in jobs) that run at a time: at least 1.
     pub concurrent_runs: usize,
+    /// Days after which the site's key is followed by another, by itself, between jobs; 0 for never.
+    pub rotate_key_days: u32,
     /// What computes here.
     pub compute: Compute,
     /// What counts query logs here.
@@ -225,6 +229,8 @@ struct Stored {
     organization_name: String,
     #[serde(default = "four")]
     concurrent_runs: usize,
+    #[serde(default = "year")]
+    rotate_key_days: u32,
     // Tables come after all plain values.
     #[serde(default)]
     compute: Compute,
@@ -234,6 +240,11 @@ struct Stored {
 
 const fn four() -> usize {
     4
+}
+
+/// How long a key is in force unless the configuration says otherwise.
+const fn year() -> u32 {
+    365
 }
 
 impl Config {
@@ -247,9 +258,24 @@ impl Config {
             return Err(ConfigError::NotEnrolled(folder.root().to_owned()));
         }
         let text = fs::read_to_string(&path).map_err(FolderError::io("read", &path))?;
-        let stored: Stored = toml::from_str(&text).map_err(|source| ConfigError::Toml { path, source })?;
-        if stored.concurrent_runs == 0 {
-            return Err(field("concurrent_runs", "at least 1, not 0"));
+        Self::parse(&text, &path)
+    }
+
+    /// Reads the text of a configuration; `path` is named where it is wrong.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let stored: Stored =
+            toml::from_str(text).map_err(|source| ConfigError::Toml { path: path.to_owned(), source })?;
+        let runs = stored.concurrent_runs as i64;
+        if !(1..=check::MOST_RUNS).contains(&runs) {
+            return Err(field("concurrent_runs", format!("1 to {}, not {runs}", check::MOST_RUNS)));
+        }
+        let days = i64::from(stored.rotate_key_days);
+        if days != 0 && !check::KEY_DAYS.contains(&days) {
+            let (least, most) = (check::KEY_DAYS.start(), check::KEY_DAYS.end());
+            return Err(field("rotate_key_days", format!("{least} to {most} days, or 0 for never, not {days}")));
         }
         stored.queries.check()?;
         Ok(Self {
@@ -260,6 +286,7 @@ impl Config {
             organization: stored.organization,
             organization_name: stored.organization_name,
             concurrent_runs: stored.concurrent_runs,
+            rotate_key_days: stored.rotate_key_days,
             compute: stored.compute,
             queries: stored.queries,
         })
@@ -279,13 +306,14 @@ impl Config {
             organization: self.organization,
             organization_name: self.organization_name.clone(),
             concurrent_runs: self.concurrent_runs,
+            rotate_key_days: self.rotate_key_days,
             compute: self.compute,
             queries: self.queries.clone(),
         };
         let body = toml::to_string(&stored).map_err(|error| field("config.toml", error.to_string()))?;
         let text = format!(
-            "# Written by `undertone-worker enroll`. The worker trusts this server, by this certificate and this key, and\n\
-             # no other. What the site allows is in policy.toml.\n\n{body}"
+            "# Written by `undertone-worker enroll`. The worker trusts this server, by this key and this certificate, and those\n\
+             # that the key has signed since (pins.json), and no other. What the site allows is in policy.toml.\n\n{body}"
         );
         Ok(write_durably(&folder.config(), text.as_bytes())?)
     }

@@ -7,7 +7,10 @@
 mod desk;
 mod errand;
 mod exchange;
+mod hold;
+mod keeping;
 mod lease;
+mod log;
 mod part;
 mod witness;
 
@@ -35,6 +38,7 @@ use crate::site::folder::{Folder, FolderError};
 use crate::site::keys::{KeyError, SiteKey};
 use crate::site::ledger::{Ledger, LedgerError};
 use crate::site::policy::{Policy, PolicyError};
+use crate::site::rotation::ChangeError;
 use crate::site::store::{Store, StoreError};
 
 use lease::Lease;
@@ -77,6 +81,9 @@ pub enum DaemonError {
     /// The datasets.
     #[error(transparent)]
     Datasets(#[from] DatasetsError),
+    /// The site's next key.
+    #[error("the site's key could not be changed")]
+    Change(#[from] ChangeError),
     /// The server will not have this worker.
     #[error("the server does not accept this worker")]
     Gateway(#[from] GatewayError),
@@ -108,7 +115,7 @@ impl Site {
         let key = SiteKey::load(&folder.key())?;
         let store = Arc::new(Store::open(&folder.ledger())?);
         let ledger = Ledger::open(Arc::clone(&store), lock, key.clone(), config.worker, Arc::clone(&clock))?;
-        let gateway = Gateway::new(&config.server, config.worker, key.clone())?;
+        let gateway = Gateway::of(config, &folder, key.clone())?;
         let identity =
             Identity { worker: config.worker, organization: config.organization, server_key: config.server_key };
         Ok(Self {
@@ -169,10 +176,38 @@ impl Site {
 /// # Errors
 /// [`DaemonError`] when it cannot start, or the server turns it away for good.
 pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError> {
-    let folder = Folder::new(site);
-    let config = Config::load(&folder)?;
-    // A policy that cannot be read refuses everything; better to say so now.
-    Policy::load(&folder.policy())?;
+    let mut may_change_key = true;
+    loop {
+        let folder = Folder::new(site);
+        let config = Config::load(&folder)?;
+        // A policy that cannot be read refuses everything; better to say so now.
+        Policy::load(&folder.policy())?;
+        may_change_key &= keeping::change_key(&folder, &config, may_change_key, &stop).await?;
+        if stop.is_cancelled() {
+            return Ok(());
+        }
+        if let End::Stopped = open(folder, config, may_change_key, &stop).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Why a daemon has come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It was stopped.
+    Stopped,
+    /// The site's key is to change, and nothing runs.
+    KeyIsDue,
+}
+
+/// Runs the worker under one key of the site.
+async fn open(
+    folder: Folder,
+    config: Config,
+    may_change_key: bool,
+    stop: &CancellationToken,
+) -> Result<End, DaemonError> {
     let site = Arc::new(Site::open(folder, &config, clock::system())?);
     // What a gate that died left of private rows goes before anything else is done.
     let swept = scratch::sweep(&site.folder.all_work())?;
@@ -183,12 +218,14 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
     let mut daemon = Daemon {
         site,
         slots: Arc::new(Semaphore::new(config.concurrent_runs)),
-        stop: stop.clone(),
+        stop: stop.child_token(),
         known: HashSet::new(),
         watch: Watch::default(),
         registered: HashMap::new(),
         held: Arc::default(),
         parts: JoinSet::new(),
+        may_change_key,
+        config,
     };
     let ended = daemon.serve().await;
     daemon.farewell().await;
@@ -217,14 +254,20 @@ struct Daemon {
     registered: HashMap<String, Registration>,
     held: Held,
     parts: JoinSet<()>,
+    /// False when the server has refused the site's next key in this life.
+    may_change_key: bool,
+    config: Config,
 }
 
 impl Daemon {
-    async fn serve(&mut self) -> Result<(), DaemonError> {
+    async fn serve(&mut self) -> Result<End, DaemonError> {
         let site = Arc::clone(&self.site);
         self.parts.spawn(every(LOOK, self.stop.clone(), move || {
             let site = Arc::clone(&site);
-            async move { desk::tell(&site).await }
+            async move {
+                desk::tell(&site).await;
+                hold::tell(&site).await;
+            }
         }));
         let (site, held) = (Arc::clone(&self.site), Arc::clone(&self.held));
         self.parts.spawn(every(ORPHANS, self.stop.clone(), move || {
@@ -236,7 +279,7 @@ impl Daemon {
             let stop = self.stop.clone();
             let turn = tokio::select! {
                 turn = self.turn() => turn,
-                () = stop.cancelled() => return Ok(()),
+                () = stop.cancelled() => return Ok(End::Stopped),
             };
             match turn {
                 Ok(()) => patience = Patience::default(),
@@ -247,20 +290,35 @@ impl Daemon {
                     tracing::warn!(error = %error, cause, pause_ms = pause.as_millis() as u64, "trying again");
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
-                        () = stop.cancelled() => return Ok(()),
+                        () = stop.cancelled() => return Ok(End::Stopped),
                     }
                 }
             }
             while self.parts.try_join_next().is_some() {}
+            if self.key_is_due()? {
+                return Ok(End::KeyIsDue);
+            }
         }
-        Ok(())
+        Ok(End::Stopped)
+    }
+
+    /// Whether it is time for another key, and nothing is in its way.
+    fn key_is_due(&self) -> Result<bool, DaemonError> {
+        let idle = self.held.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let Site { folder, store, clock, .. } = &*self.site;
+        Ok(self.may_change_key && idle && keeping::key_is_due(folder, store, &self.config, clock())?)
     }
 
     /// Registers what is new, asks for one offer, and sees to it.
     async fn turn(&mut self) -> Result<(), DaemonError> {
-        if self.watch.is_due((self.site.clock)(), self.site.gateway.sessions()) && witness::ask(&self.site).await {
-            // Signing in may have been part of asking.
-            self.watch.asked((self.site.clock)(), self.site.gateway.sessions());
+        if self.watch.is_due((self.site.clock)(), self.site.gateway.sessions()) {
+            // Before anything is offered: an older copy of the ledger would admit what was spent already.
+            keeping::compare(&self.site).await?;
+            keeping::recognize(&self.site).await;
+            if witness::ask(&self.site).await {
+                // Signing in may have been part of asking.
+                self.watch.asked((self.site.clock)(), self.site.gateway.sessions());
+            }
         }
         self.register().await?;
         let decided: Vec<String> = self.known.iter().cloned().collect();
@@ -325,7 +383,7 @@ impl Daemon {
         drop(held);
         let (slots, held) = (Arc::clone(&self.slots), Arc::clone(&self.held));
         self.parts.spawn(async move {
-            part::run(&site, work, &lease, &slots).await;
+            Box::pin(part::run(&site, work, &lease, &slots)).await;
             held.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
         });
     }

@@ -15,9 +15,16 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
+use crate::config::queries::Queries;
+use crate::config::{Config, Server};
+use crate::dp::device::Compute;
 use crate::site::clock::{self, Clock};
 use crate::site::datasets::Local;
+use crate::site::folder::Folder;
+use crate::site::keys::SiteKey;
+use crate::site::ledger::{Ledger, Under};
 use crate::site::policy::Limit;
+use crate::site::store::Store;
 
 pub(crate) const WORKER: WorkerId = WorkerId(Uuid::from_u128(1));
 pub(crate) const ORGANIZATION: OrganizationId = OrganizationId(Uuid::from_u128(2));
@@ -54,6 +61,35 @@ pub(crate) fn limit(epsilon: f64) -> Limit {
 /// A clock that stands still.
 pub(crate) fn clock() -> Clock {
     Arc::new(|| OffsetDateTime::UNIX_EPOCH)
+}
+
+/// At most so many releases of `event`, under one job on our dataset.
+pub(crate) fn under(event: Event, releases: u64) -> Under {
+    Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge: charge(event, releases) }
+}
+
+/// The configuration of a site whose server is on this machine.
+pub(crate) fn config() -> Config {
+    Config {
+        server: Server::new("http://127.0.0.1:8421", None).expect("it is on loopback"),
+        server_key: server_key().verifying_key(),
+        worker: WORKER,
+        worker_name: "north".to_owned(),
+        organization: ORGANIZATION,
+        organization_name: "North Hospital".to_owned(),
+        concurrent_runs: 4,
+        rotate_key_days: 365,
+        compute: Compute::default(),
+        queries: Queries::default(),
+    }
+}
+
+/// The ledger of the site in `folder`, open for writing.
+pub(crate) fn ledger_at(folder: &Folder) -> Ledger {
+    let lock = folder.lock().expect("nobody else writes");
+    let key = SiteKey::load(&folder.key()).expect("it was made");
+    let store = Arc::new(Store::open(&folder.ledger()).expect("the folder is writable"));
+    Ledger::open(store, lock, key, WORKER, clock()).expect("the rows add up")
 }
 
 /// The key with which the server of these tests signs.

@@ -1,28 +1,33 @@
-//! The way to the server: outbound gRPC, TLS to one pinned certificate, one signed session. The only room of the worker
+//! The way to the server: outbound gRPC, TLS to pinned certificates, one signed session. The only room of the worker
 //! that knows the wire.
 //!
 //! Nothing here decides what may be sent. Calls are answered once; who may wait longer than one call retries with
 //! [`Patience`]. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
 
+mod enrolment;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake;
+mod identity;
 mod patience;
 mod pin;
 mod questions;
 mod stream;
 mod transfer;
+mod trust;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ed25519_dalek::VerifyingKey;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Response, Status};
 use undertone_api::dataset::Registration;
-use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
+use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::log::witness::Answer;
 use undertone_api::problem::Code;
@@ -30,15 +35,18 @@ use undertone_api::signed::{Presence, Signed};
 use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
-use crate::config::{Server, Token};
+use crate::config::{Config, Server};
 use crate::fault;
+use crate::site::folder::Folder;
 use crate::site::jobs::Outcome;
 use crate::site::keys::SiteKey;
 
+pub use enrolment::{Enrolled, enroll, rotate_key};
 pub use error::GatewayError;
 pub use patience::Patience;
 pub use questions::Pools;
 pub use stream::Download;
+use trust::Trust;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -104,19 +112,6 @@ pub struct Submitted {
     pub countersignatures: Vec<Signed>,
 }
 
-/// What enrolment answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enrolled {
-    /// The new worker.
-    pub worker: WorkerId,
-    /// Its name.
-    pub worker_name: String,
-    /// Its organization.
-    pub organization: OrganizationId,
-    /// The organization's name.
-    pub organization_name: String,
-}
-
 /// A session.
 #[derive(Clone)]
 struct Session(tonic::metadata::AsciiMetadataValue);
@@ -128,10 +123,12 @@ pub struct Gateway {
     key: SiteKey,
     session: Mutex<Option<Session>>,
     sessions: AtomicU64,
+    server: Server,
+    trust: Option<Arc<Trust>>,
 }
 
 /// A channel that connects when it is first used, and again after every loss.
-fn channel(server: &Server) -> Result<Channel, GatewayError> {
+fn channel(server: &Server, trust: Option<&Arc<Trust>>) -> Result<Channel, GatewayError> {
     let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
     let endpoint = Endpoint::from_shared(server.address().to_owned())
         .map_err(address)?
@@ -140,9 +137,10 @@ fn channel(server: &Server) -> Result<Channel, GatewayError> {
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE)
         .keep_alive_while_idle(true);
-    let endpoint = match server.certificate() {
-        Some(pinned) => {
-            endpoint.tls_config_with_verifier(ClientTlsConfig::new(), pin::Pin::verifier(pinned)).map_err(address)?
+    let endpoint = match trust {
+        Some(trust) => {
+            let verifier = pin::Pin::verifier(Arc::clone(trust));
+            endpoint.tls_config_with_verifier(ClientTlsConfig::new(), verifier).map_err(address)?
         }
         None => endpoint,
     };
@@ -154,25 +152,16 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-fn client(server: &Server) -> Result<WorkerGatewayClient<Channel>, GatewayError> {
-    Ok(WorkerGatewayClient::new(channel(server)?).max_decoding_message_size(MESSAGE).max_encoding_message_size(MESSAGE))
+fn client(server: &Server, trust: Option<&Arc<Trust>>) -> Result<WorkerGatewayClient<Channel>, GatewayError> {
+    Ok(WorkerGatewayClient::new(channel(server, trust)?)
+        .max_decoding_message_size(MESSAGE)
+        .max_encoding_message_size(MESSAGE))
 }
 
-/// Spends an enrolment token: binds the site's public key to an organization.
-///
-/// # Errors
-/// [`GatewayError`] when the server cannot be reached or does not take the token.
-pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayError> {
-    let request =
-        v1::EnrollRequest { secret: token.secret.clone(), public_key: key.public_hex(), version: VERSION.to_owned() };
-    let mut client = client(&token.server)?;
-    let reply = within(CALL, client.enroll(Request::new(request))).await?.into_inner();
-    Ok(Enrolled {
-        worker: parse("worker_id", &reply.worker_id)?,
-        worker_name: reply.worker_name,
-        organization: parse("organization_id", &reply.organization_id)?,
-        organization_name: reply.organization_name,
-    })
+/// The certificates to believe of a server whose `key` may say others; none without TLS.
+fn trusted(server: &Server, key: VerifyingKey, folder: Option<&Folder>) -> Result<Option<Arc<Trust>>, GatewayError> {
+    let trust = server.certificate().map(|_| Trust::renewed(server, key, folder)).transpose();
+    trust.map_err(|error| GatewayError::Address(error.to_string()))
 }
 
 fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, GatewayError> {
@@ -187,19 +176,44 @@ async fn within<T>(time: Duration, call: impl Future<Output = Result<T, Status>>
 }
 
 impl Gateway {
-    /// The way to `server` for `worker`. Does not connect yet.
+    /// The way to `server` for `worker`, by the certificate that is pinned and no other. Does not connect yet.
     ///
     /// # Errors
     /// [`GatewayError::Address`] when the address cannot be used.
     pub fn new(server: &Server, worker: WorkerId, key: SiteKey) -> Result<Self, GatewayError> {
-        Ok(Self { client: client(server)?, worker, key, session: Mutex::new(None), sessions: AtomicU64::new(0) })
+        Self::with(server, worker, key, server.certificate().map(Trust::fixed))
+    }
+
+    /// The way of the site in `folder` to its server, by the certificates that the server has said last. Does not connect yet.
+    ///
+    /// # Errors
+    /// [`GatewayError::Address`] when the address, or what is kept of the certificates, cannot be used.
+    pub fn of(config: &Config, folder: &Folder, key: SiteKey) -> Result<Self, GatewayError> {
+        let trust = trusted(&config.server, config.server_key, Some(folder))?;
+        Self::with(&config.server, config.worker, key, trust)
+    }
+
+    fn with(server: &Server, worker: WorkerId, key: SiteKey, trust: Option<Arc<Trust>>) -> Result<Self, GatewayError> {
+        Ok(Self {
+            client: client(server, trust.as_ref())?,
+            worker,
+            key,
+            session: Mutex::new(None),
+            sessions: AtomicU64::new(0),
+            server: server.clone(),
+            trust,
+        })
     }
 
     /// Signs in: answers the server's challenge with the site's key.
-    async fn sign_in(&self) -> Result<Session, GatewayError> {
+    async fn sign_in(&self) -> Result<(Session, i64), GatewayError> {
         let mut client = self.client.clone();
         let asked = v1::ChallengeRequest { worker_id: self.worker.to_string() };
-        let challenge = within(CALL, client.challenge(asked)).await?.into_inner().challenge;
+        let mut challenge = within(CALL, client.challenge(asked.clone())).await;
+        if matches!(challenge, Err(GatewayError::Unreachable(_))) && self.recognize().await {
+            challenge = within(CALL, client.challenge(asked)).await;
+        }
+        let challenge = challenge?.into_inner().challenge;
         let presence = self.key.sign(&Presence { worker: self.worker, challenge })?;
         let request = v1::SignInRequest {
             presence: Some(presence.into()),
@@ -213,7 +227,7 @@ impl Gateway {
         value.set_sensitive(true);
         self.sessions.fetch_add(1, Ordering::SeqCst);
         tracing::info!(worker.id = %self.worker, "signed in");
-        Ok(Session(value))
+        Ok((Session(value), reply.now_unix))
     }
 
     /// Makes one call in a session: signs in when there is none, and once more when the server has forgotten it.
@@ -231,7 +245,7 @@ impl Gateway {
             let session = {
                 let mut session = self.session.lock().await;
                 if session.is_none() {
-                    *session = Some(self.sign_in().await?);
+                    *session = Some(self.sign_in().await?.0);
                     fresh = true;
                 }
                 session.clone()
@@ -254,7 +268,13 @@ impl Gateway {
                     *self.session.lock().await = None;
                     return Err(error);
                 }
-                answer => return answer.map(Response::into_inner),
+                Err(error) => {
+                    if matches!(error, GatewayError::Unreachable(_)) {
+                        self.recognize().await;
+                    }
+                    return Err(error);
+                }
+                Ok(answer) => return Ok(answer.into_inner()),
             }
         }
     }
@@ -312,7 +332,16 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`].
     pub async fn decide(&self, decision: &Signed) -> Result<(), GatewayError> {
-        let make = || v1::DecideRequest { decision: Some(decision.clone().into()) };
+        let make = || v1::DecideRequest { decision: Some(decision.clone().into()), hold: None };
+        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
+    }
+
+    /// Sends the site's signed word that a job stops for a while here, or may go on.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn hold(&self, hold: &Signed) -> Result<(), GatewayError> {
+        let make = || v1::DecideRequest { decision: None, hold: Some(hold.clone().into()) };
         self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
     }
 
@@ -338,6 +367,15 @@ impl Gateway {
         let measurement = json(measurement)?;
         let make = || v1::MeasureRequest { lease: lease.to_owned(), measurement: measurement.clone() };
         self.call(CALL, make, |mut client, request| async move { client.measure(request).await }).await.map(|_| ())
+    }
+
+    /// Says what the part did, for the job's log; `now_unix` is this site's clock.
+    ///
+    /// # Errors
+    /// [`GatewayError`] with `lease_lost` when another lease has begun.
+    pub async fn log(&self, lease: &str, now_unix: i64, events: &[v1::LogEvent]) -> Result<(), GatewayError> {
+        let make = || v1::LogRequest { lease: lease.to_owned(), sent_at_unix: now_unix, events: events.to_vec() };
+        self.call(CALL, make, |mut client, request| async move { client.log(request).await }).await.map(|_| ())
     }
 
     /// Tells how this participant's part ended, with the receipts that the server does not have. Gives its countersignatures

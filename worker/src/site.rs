@@ -2,7 +2,7 @@
 //!
 //! [`folder`] is where everything lies, [`policy`] the site's own rules, [`keys`] its signature, [`store`] its database.
 //! [`admission`] compares what a server asks for with what the site knows; [`ledger`] pays, [`books`] reads it back;
-//! [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
+//! [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`rotation`] makes the next key; [`restore`] keeps and puts back the whole; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
 
 pub mod admission;
 pub mod audits;
@@ -12,10 +12,14 @@ pub mod clock;
 pub mod datasets;
 pub mod folder;
 pub mod gate;
+pub mod holds;
 pub mod jobs;
 pub mod keys;
 pub mod ledger;
 pub mod outbox;
+pub mod pins;
 pub mod policy;
+pub mod restore;
+pub mod rotation;
 pub mod store;
 pub mod witness;

@@ -66,6 +66,7 @@ pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError>
         organization: enrolled.organization,
         organization_name: enrolled.organization_name,
         concurrent_runs: 4,
+        rotate_key_days: 365,
         compute: Compute::default(),
         queries: crate::config::queries::Queries::default(),
     };

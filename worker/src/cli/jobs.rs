@@ -1,22 +1,26 @@
-//! `jobs`, `approve`, `refuse`: what the site's terminal says to proposed jobs. Decisions are written to the site's
-//! database; the running worker signs and tells them.
+//! `jobs`, `approve`, `refuse`, `hold`, `release`: what the site's terminal says to jobs. Words are written to the site's
+//! database; the running worker obeys, signs and tells them. Nothing that is shown comes from the server but signed manifests.
+
+mod whole;
 
 use std::io::Write;
 
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
-use undertone_api::signed::{Decision, Manifest};
+use undertone_api::signed::{Decision, Manifest, SiteHold};
 
 use super::Failure;
 use super::table::table;
 use crate::config::Config;
 use crate::site::folder::Folder;
+use crate::site::holds::{self, Holder};
 use crate::site::jobs::{self, By, Outcome, Seen};
 use crate::site::store::{Store, StoreError};
 
 pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
     Config::load(folder)?;
-    let seen = jobs::seen(&Store::open(&folder.ledger())?)?;
+    let store = Store::open(&folder.ledger())?;
+    let seen = jobs::seen(&store)?;
     if seen.is_empty() {
         writeln!(out, "No job was ever proposed to this site.")?;
         return Ok(());
@@ -33,7 +37,10 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
             manifest.spec.kind().to_owned(),
             charge.map_or_else(|| "nothing".to_owned(), |charge| format!("{} releases", charge.releases)),
             decided(job),
-            ended(job),
+            match holds::held(&store, job.job, job.dataset)? {
+                Some(held) => format!("held ({}): {}", held.by, held.word.reason),
+                None => ended(job),
+            },
             manifest.title,
         ]);
     }
@@ -79,6 +86,52 @@ pub(super) fn find(known: impl Iterator<Item = JobId>, text: &str) -> Result<Job
     }
 }
 
+/// Holds a job for every dataset of this site that it names, or lets it go on when there is no reason.
+pub(super) fn hold(
+    folder: &Folder,
+    job: &str,
+    reason: Option<&str>,
+    now: OffsetDateTime,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    Config::load(folder)?;
+    if reason.is_some_and(|reason| !(1..=500).contains(&reason.trim().chars().count())) {
+        return Err("--reason: 1 to 500 characters, for the others to read".into());
+    }
+    let store = Store::open(&folder.ledger())?;
+    let seen = jobs::seen(&store)?;
+    let job = find(seen.iter().map(|seen| seen.job), job)?;
+    let mut changed = 0;
+    for part in seen.iter().filter(|seen| seen.job == job) {
+        let ended = part.run.as_ref().is_some_and(|run| run.ended.is_some());
+        let held = holds::held(&store, job, part.dataset)?;
+        if held.is_some() != reason.is_some() && !(ended && reason.is_some()) {
+            let (hold, reason) = (reason.is_some(), reason.unwrap_or_default().trim().to_owned());
+            let manifest = part.digest.clone();
+            let word = SiteHold { manifest, job, dataset: part.dataset, hold, reason, at: now };
+            holds::say(&store, &word, Holder::Terminal)?;
+            changed += 1;
+        }
+    }
+    match (changed, reason) {
+        (0, Some(_)) => return Err("nothing to hold: this site holds the job already, or its part has ended".into()),
+        (0, None) => return Err("this site does not hold the job: `undertone-worker jobs` shows what it holds".into()),
+        (_, Some(_)) => writeln!(out, "Held: nothing of the job goes on here until `undertone-worker release {job}`.")?,
+        (_, None) => writeln!(out, "Released: the job goes on here when the server offers it again.")?,
+    }
+    writeln!(out, "The running worker will tell the server.")?;
+    Ok(())
+}
+
+/// One job in full.
+pub(super) fn whole(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    Config::load(folder)?;
+    let store = Store::open(&folder.ledger())?;
+    let seen = jobs::seen(&store)?;
+    let job = find(seen.iter().map(|seen| seen.job), job)?;
+    whole::show(folder, &store, seen.iter().filter(|seen| seen.job == job), out)
+}
+
 /// Writes a decision on every dataset of this site that the job was proposed for.
 pub(super) fn decide(
     folder: &Folder,
@@ -104,6 +157,11 @@ pub(super) fn decide(
             at: now,
         };
         jobs::decide(&store, &decision, By::Terminal)?;
+        // What waited for this answer alone waits no longer.
+        if let Some(held) = holds::held(&store, job, part.dataset)?.filter(|held| held.by == Holder::Worker.word()) {
+            let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
+            holds::say(&store, &word, Holder::Worker)?;
+        }
         let manifest = manifest(part)?;
         let dataset = manifest.participants.iter().find(|party| party.dataset == part.dataset);
         let dataset = dataset.map_or_else(String::new, |party| party.dataset_name.clone());

@@ -25,7 +25,7 @@ use crate::site::ledger::{Ledger, verify};
 use crate::site::policy::Policy;
 use crate::site::store::{Store, StoreError};
 use crate::site::witness::{self, evidence};
-use crate::site::{audits, clock, jobs};
+use crate::site::{audits, clock, jobs, restore};
 
 /// What was spent, and the proof of it.
 #[derive(Debug, Subcommand)]
@@ -163,6 +163,18 @@ fn answered(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), F
     }
     if let Some((head, _)) = witness::head(store)? {
         writeln!(out, "Last head of the server's log: {} entries, {}, {}", head.size, day(head.at), head.root)?;
+    }
+    for (at, receipts) in store.read(restore::recovered)? {
+        writeln!(
+            out,
+            "\nThe ledger was an older copy until {at}: {receipts} receipts that it lacked came back from the server."
+        )?;
+    }
+    if let Some(backup_at) = restore::waits(store)? {
+        writeln!(
+            out,
+            "\nThe ledger was restored from a backup of {backup_at}. Nothing leaves until the running worker has compared it with the server's receipts."
+        )?;
     }
     if let Some(open) = store.read(alarm::open)? {
         writeln!(out, "\n{}", alarm::words(&open))?;

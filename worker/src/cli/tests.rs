@@ -27,6 +27,7 @@ fn site() -> (tempfile::TempDir, Folder) {
         organization: ORGANIZATION,
         organization_name: "North Hospital".to_owned(),
         concurrent_runs: 1,
+        rotate_key_days: 0,
         compute: Compute::default(),
         queries: crate::config::queries::Queries::default(),
     };
@@ -87,6 +88,31 @@ fn a_terminal_decides_about_exactly_the_manifest_it_was_shown() {
     assert!(run(&folder, &["jobs"]).expect("it can be shown").contains("refused (terminal): not this month"));
     let unknown = JobId(Uuid::from_u128(99)).to_string();
     assert!(run(&folder, &["approve", &unknown[20..]]).is_err());
+}
+
+#[test]
+fn a_terminal_sees_a_job_in_full_holds_it_and_lets_it_go_on() {
+    let (_dir, folder) = site();
+    let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+    let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
+    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
+    let (job, short) = (JOB.to_string(), &JOB.to_string()[..30]);
+    let whole = run(&folder, &["jobs", short]).expect("it is there");
+    for shown in
+        [&signed.digest(), "Who takes part", "\"rounds\"", "12 releases for each", "Decided: not yet", "own ledger"]
+    {
+        assert!(whole.contains(shown), "{shown} in {whole}");
+    }
+    assert!(run(&folder, &["hold", &job, "--reason", " "]).is_err(), "a reason is needed");
+    assert!(run(&folder, &["release", &job]).is_err(), "nobody holds it");
+    run(&folder, &["hold", &job, "--reason", "a fire drill"]).expect("it is there");
+    assert!(run(&folder, &["jobs"]).expect("it can be shown").contains("held (terminal): a fire drill"));
+    assert!(run(&folder, &["hold", &job, "--reason", "again"]).is_err(), "it is held");
+    run(&folder, &["approve", &job]).expect("it is there");
+    assert!(run(&folder, &["jobs", &job]).expect("it is there").contains("Held by the terminal"), "a yes ends no hold");
+    run(&folder, &["release", &job]).expect("it is held");
+    assert!(!run(&folder, &["jobs"]).expect("it can be shown").contains("held"));
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn a_configuration_is_read_as_it_was_written() {
         organization: OrganizationId(Uuid::from_u128(2)),
         organization_name: "North \"Hospital\"".to_owned(),
         concurrent_runs: 2,
+        rotate_key_days: 90,
         compute: Compute { device: Processor::Wgpu(1), threads: 3 },
         queries: Queries { memory_mib: 64, shared: Some("/mnt/shared".into()), ..Queries::default() },
     };

@@ -21,6 +21,7 @@ use crate::site::audits::{self, AuditsError, Ground};
 use crate::site::clearance::Clearance;
 use crate::site::folder::create_private;
 use crate::site::gate::{self, GateError};
+use crate::site::holds;
 use crate::site::ledger::LedgerError;
 use crate::site::outbox::{Kept, Outbox, Parcel, receipts_to_send};
 
@@ -107,6 +108,12 @@ impl Errand {
             Past::Stored | Past::Accepted => {
                 return Err(RunError::Failed(format!("{series}/{round} was released already: send it again instead")));
             }
+        }
+        if let Some(held) =
+            holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id).map_err(failed)?
+        {
+            // Nothing is paid for what may not leave; the run comes back when the site lets it go on.
+            return Err(RunError::Stopped(format!("this site holds the job: {}", held.word.reason)));
         }
         let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
         let policy = site.policy().map_err(|error| refused(&error))?;

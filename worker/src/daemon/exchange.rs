@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{Audited, Finding};
+use undertone_api::job::log::SiteEvent;
 use undertone_api::job::{Measurement, Report};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
@@ -17,6 +18,7 @@ use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
 use super::Site;
 use super::errand::Errand;
 use super::lease::Lease;
+use super::log::PartLog;
 use super::witness;
 use crate::config::queries::Queries;
 use crate::dp::release::Outgoing;
@@ -41,6 +43,7 @@ pub(super) struct SiteExchange {
     /// The average that came with the answer that a round is closed, until it is asked for.
     fetched: Option<(String, u32, Average)>,
     handed: Handed,
+    log: PartLog,
 }
 
 /// What a run handed in for its end.
@@ -81,7 +84,13 @@ impl SiteExchange {
         examined: Examined,
     ) -> Result<Self, RunError> {
         let errand = Errand::new(&site, examined)?;
-        Ok(Self { handle, site, lease, errand, fetched: None, handed: Handed::default() })
+        let log = PartLog::silent();
+        Ok(Self { handle, site, lease, errand, fetched: None, handed: Handed::default(), log })
+    }
+
+    /// Says in this log what it does.
+    pub(super) fn with_log(self, log: PartLog) -> Self {
+        Self { log, ..self }
     }
 
     /// What was handed in.
@@ -141,10 +150,12 @@ impl SiteExchange {
         let countersignatures = match sent {
             Ok(Submitted { repeated, countersignatures }) => {
                 tracing::debug!(job.id = %self.errand.examined().manifest.job, series, round, repeated, "vector sent");
+                self.log.round(series, |series| SiteEvent::Sent { series, round, repeated });
                 countersignatures
             }
             Err(Unanswered::No(error)) if error.code() == Some(Code::RoundClosed) => {
                 tracing::warn!(job.id = %self.errand.examined().manifest.job, series, round, "the round closed without this vector; it stays paid");
+                self.log.round(series, |series| SiteEvent::Missed { series, round });
                 Vec::new()
             }
             Err(unanswered) => return Err(unanswered.into()),
@@ -220,6 +231,7 @@ impl Exchange for SiteExchange {
         if let Some((.., average)) =
             self.fetched.take().filter(|fetched| (fetched.0.as_str(), fetched.1) == (series, round))
         {
+            self.log.round(series, |series| SiteEvent::Received { series, round });
             return Ok(average);
         }
         let gateway = &self.site.gateway;
@@ -229,6 +241,7 @@ impl Exchange for SiteExchange {
                 gateway.average(&token, series, round, precision, WAIT, download).await
             })?;
             if let Some(average) = answer {
+                self.log.round(series, |series| SiteEvent::Received { series, round });
                 return Ok(average);
             }
         }

@@ -67,6 +67,11 @@ impl Lease {
         self.stop.cancel();
     }
 
+    /// Ends it here: the part is put down and may come back.
+    pub(super) fn put_down(&self, reason: String) {
+        self.close(End::Lost(reason));
+    }
+
     /// A call was told that `token` does not hold. True when a later one is in force, so that the call can be made again;
     /// false when the run has to stop.
     pub(super) async fn holds_after(&self, token: &str) -> bool {

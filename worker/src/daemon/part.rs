@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::log::{Fault, Phase};
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 
 use super::exchange::{Handed, SiteExchange};
 use super::lease::{End, Lease};
-use super::{Held, Site, desk, witness};
+use super::log::{PartLog, fault_of};
+use super::{Held, Site, desk, hold, witness};
 use crate::fault;
 use crate::gateway::{GatewayError, Patience, Work};
 use crate::run::{self, RunError};
@@ -38,7 +41,7 @@ pub enum Look {
     Refused(String),
     /// It comes under a document that is not its own.
     Alien(String),
-    /// Nobody at the site's terminal has said anything yet.
+    /// Nobody at the site's terminal has said anything yet, or the site holds the job.
     Waits(Box<Examined>),
 }
 
@@ -46,13 +49,22 @@ pub enum Look {
 pub(super) async fn run(site: &Arc<Site>, work: Work, lease: &Arc<Lease>, slots: &Semaphore) {
     let Some(job) = desk::job_of(site, &work.manifest) else { return };
     let dataset = work.dataset;
+    let log = PartLog::of(site, lease, &work.manifest);
     let keep = async {
         lease.keep(&site.gateway, work.lease_time).await;
         // A lease that has ended leaves the part to come to its end.
         std::future::pending::<()>().await;
     };
+    let begun = CancellationToken::new();
+    let watch = async {
+        hold::watch(site, lease, job, dataset, &begun).await;
+        std::future::pending::<()>().await;
+    };
     let part = async {
-        match whole(site, &work, lease, slots, job).await {
+        let outcome = whole(site, &work, lease, slots, job, &begun, &log).await;
+        log.ends(&outcome);
+        log.last_words().await;
+        match outcome {
             Ok(Some(outcome)) => {
                 if !end(site, job, dataset, &lease.token(), &outcome).await {
                     tokio::select! {
@@ -74,6 +86,8 @@ pub(super) async fn run(site: &Arc<Site>, work: Work, lease: &Arc<Lease>, slots:
     tokio::select! {
         () = part => {}
         () = keep => {}
+        () = watch => {}
+        () = log.carry() => {}
     }
 }
 
@@ -84,33 +98,43 @@ async fn whole(
     lease: &Arc<Lease>,
     slots: &Semaphore,
     job: JobId,
+    begun: &CancellationToken,
+    log: &PartLog,
 ) -> Result<Option<Outcome>, LedgerError> {
     let _slot;
-    let examined = match before(site, work, lease, job).await? {
+    let examined = match before(site, work, lease, job, log).await? {
         None | Some(Look::Waits(_)) => return Ok(stopped(lease)),
         Some(Look::Ended(outcome)) => return Ok(Some(outcome)),
         Some(Look::Alien(reason)) => {
+            log.fault(Fault::ForeignManifest);
             turn_away(site, work, job, reason).await;
             return Ok(None);
         }
         Some(Look::Refused(reason)) => {
+            log.fault(Fault::RefusedByPolicy);
             let outcome = refuse(site, work, job, &lease.token(), reason)?;
             desk::tell(site).await;
             return Ok(Some(outcome));
         }
         Some(Look::Go(examined)) => examined,
     };
+    begun.cancel();
+    if slots.available_permits() == 0 {
+        log.phase(Phase::AwaitsSlot);
+    }
     tokio::select! {
         slot = slots.acquire() => _slot = slot,
         () = lease.stop.cancelled() => return Ok(stopped(lease)),
     }
     if let Some(outcome) = take_up(site, work, &examined, &lease.token())? {
+        log.fault(Fault::RefusedByLedger);
         desk::tell(site).await;
         return Ok(Some(outcome));
     }
     tracing::info!(job.id = %job, job.kind = examined.manifest.spec.kind(), dataset.name = examined.local.name, "run begins");
+    log.phase(Phase::Begun);
     let public = examined.local.visibility == Visibility::Public;
-    let (ended, Handed { report, audit }) = execute(site, *examined, lease).await;
+    let (ended, Handed { report, audit }) = execute(site, *examined, lease, log).await;
     Ok(match ended {
         Ok(()) => {
             tracing::info!(job.id = %job, dataset.id = %work.dataset, "run done");
@@ -119,10 +143,12 @@ async fn whole(
         Err(RunError::Stopped(_)) => stopped(lease),
         Err(RunError::Refused(reason)) => {
             tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "run refused by the site");
+            log.fault(Fault::RefusedByPolicy);
             Some(Outcome::GaveUp { reason })
         }
         Err(RunError::Failed(reason)) => {
             tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "run failed");
+            log.fault(fault_of(&reason));
             // What went wrong with private data is not for others: it may name a recording or a figure.
             let told = if public { reason } else { "the run failed; this site's own log says why".to_owned() };
             Some(Outcome::GaveUp { reason: told })
@@ -153,7 +179,13 @@ fn stopped(lease: &Lease) -> Option<Outcome> {
 }
 
 /// Looks until there is an answer; `None` when the lease ended first.
-async fn before(site: &Site, work: &Work, lease: &Lease, job: JobId) -> Result<Option<Look>, LedgerError> {
+async fn before(
+    site: &Site,
+    work: &Work,
+    lease: &Lease,
+    job: JobId,
+    log: &PartLog,
+) -> Result<Option<Look>, LedgerError> {
     let mut told = false;
     loop {
         // Judged anew each time: policy and ledger may have changed while somebody thought about it.
@@ -166,7 +198,10 @@ async fn before(site: &Site, work: &Work, lease: &Lease, job: JobId) -> Result<O
             answer => return Ok(Some(answer)),
         };
         if !told {
+            hold::wait(site, &examined.digest, job, work.dataset)?;
+            hold::tell(site).await;
             tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, "work waits for `undertone-worker approve` at this site");
+            log.phase(Phase::AwaitsTerminal);
             told = true;
         }
         tokio::select! {
@@ -198,7 +233,10 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
         desk::Verdict::Allowed(examined, rules) => (examined, rules),
         desk::Verdict::Refused(reason) => return Ok(Look::Refused(reason)),
     };
-    Ok(match desk::approval(site, &examined, &rules, work.steward.as_deref())? {
+    let approval = desk::approval(site, &examined, &rules, work.steward.as_deref())?;
+    let held = hold::after(site, &examined, approval.is_some())?;
+    Ok(match approval {
+        Some(Ok(())) if held => Look::Waits(examined),
         Some(Ok(())) => Look::Go(examined),
         Some(Err(reason)) => Look::Refused(reason),
         None => Look::Waits(examined),
@@ -244,14 +282,19 @@ fn reserve(site: &Site, examined: &Examined) -> Result<Result<(), String>, Ledge
 }
 
 /// Runs the job on a thread of its own; gives what it said and what it handed in.
-async fn execute(site: &Arc<Site>, examined: Examined, lease: &Arc<Lease>) -> (Result<(), RunError>, Handed) {
+async fn execute(
+    site: &Arc<Site>,
+    examined: Examined,
+    lease: &Arc<Lease>,
+    log: &PartLog,
+) -> (Result<(), RunError>, Handed) {
     let (done, ended) = oneshot::channel();
-    let (site, lease, handle) = (Arc::clone(site), Arc::clone(lease), Handle::current());
+    let (site, lease, handle, log) = (Arc::clone(site), Arc::clone(lease), Handle::current(), log.clone());
     let name = format!("run {}", examined.local.name);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let spec = examined.manifest.spec.clone();
         let mut exchange = match SiteExchange::new(handle, site, lease, examined) {
-            Ok(exchange) => exchange,
+            Ok(exchange) => exchange.with_log(log),
             Err(error) => return drop(done.send((Err(error), Handed::default()))),
         };
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
@@ -348,7 +391,7 @@ async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]
 }
 
 async fn tell(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Result<Vec<Signed>, GatewayError> {
-    let stop = tokio_util::sync::CancellationToken::new();
+    let stop = CancellationToken::new();
     let told = Patience::default().keep_trying("finish", &stop, || site.gateway.finish(lease, outcome, receipts)).await;
     told.unwrap_or_else(|| Err(GatewayError::Unreachable("nobody waits any more".to_owned())))
 }

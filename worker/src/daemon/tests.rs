@@ -4,10 +4,13 @@
 mod audit;
 #[cfg(unix)]
 mod fault;
+mod hold;
+mod keeping;
 mod liar;
 mod log;
 #[cfg(unix)]
 mod pool;
+mod said;
 
 use std::sync::Arc;
 
@@ -56,6 +59,7 @@ impl Place {
             organization: ORGANIZATION,
             organization_name: "North Hospital".to_owned(),
             concurrent_runs: 1,
+            rotate_key_days: 0,
             compute: crate::dp::device::Compute::default(),
             queries: crate::config::queries::Queries::default(),
         };

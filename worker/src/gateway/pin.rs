@@ -1,4 +1,5 @@
-//! TLS to exactly one certificate: the one whose fingerprint the enrolment token named.
+//! TLS to certificates that are known to the byte: the one whose fingerprint the enrolment token named, and those that the
+//! server has said after it.
 //!
 //! Names, issuers and dates prove nothing more about a certificate that is known to the byte, so they are not looked at.
 //! The handshake's signature is: it proves that the other side holds the certificate's key and did not just copy it.
@@ -11,18 +12,30 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::fingerprint;
+use super::trust::Trust;
 
-/// A verifier that believes one certificate.
+/// A verifier that believes the certificates of a [`Trust`].
 #[derive(Debug)]
 pub(super) struct Pin {
-    pinned: [u8; 32],
+    /// Absent: whoever answers, for one question whose answer is signed.
+    trust: Option<Arc<Trust>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
+/// A verifier that believes whoever answers, so that a signed document can be asked for. Nothing else may be.
+pub(super) struct Anybody;
+
+impl Anybody {
+    /// The verifier.
+    pub(super) fn verifier() -> Arc<dyn ServerCertVerifier> {
+        Arc::new(Pin { trust: None, algorithms: ring::default_provider().signature_verification_algorithms })
+    }
+}
+
 impl Pin {
-    /// The verifier for the certificate with this SHA-256.
-    pub(super) fn verifier(pinned: [u8; 32]) -> Arc<dyn ServerCertVerifier> {
-        Arc::new(Self { pinned, algorithms: ring::default_provider().signature_verification_algorithms })
+    /// The verifier for these certificates.
+    pub(super) fn verifier(trust: Arc<Trust>) -> Arc<dyn ServerCertVerifier> {
+        Arc::new(Self { trust: Some(trust), algorithms: ring::default_provider().signature_verification_algorithms })
     }
 }
 
@@ -35,13 +48,13 @@ impl ServerCertVerifier for Pin {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if fingerprint(end_entity) == self.pinned {
+        let shown = fingerprint(end_entity);
+        if self.trust.as_ref().is_none_or(|trust| trust.believes(&shown)) {
             Ok(ServerCertVerified::assertion())
         } else {
-            tracing::error!(
-                certificate.sha256 = hex::encode(fingerprint(end_entity)),
-                certificate.pinned = hex::encode(self.pinned),
-                "the server shows another certificate than the one this site enrolled with"
+            tracing::warn!(
+                certificate.sha256 = hex::encode(shown),
+                "the server shows a certificate that this site does not know"
             );
             Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
         }

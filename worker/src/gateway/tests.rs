@@ -82,7 +82,7 @@ async fn a_server_that_only_copied_the_certificate_is_no_server() {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let signer = provider.key_provider.load_private_key(key).expect("a key");
     let copied = rustls::sign::CertifiedKey::new(chain, signer);
-    let verifier = super::pin::Pin::verifier(super::fingerprint(seen.cert.der()));
+    let verifier = super::pin::Pin::verifier(super::trust::Trust::fixed(super::fingerprint(seen.cert.der())));
     let client = rustls::ClientConfig::builder_with_provider(std::sync::Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .expect("the provider has them")
@@ -234,4 +234,107 @@ async fn a_choice_arrives_in_its_order_and_answers_come_when_the_round_is_closed
     assert_eq!(gateway.answers("lease", 1, wait).await.expect("it answers"), Some(vec![answer]));
     state().lies = true;
     assert!(matches!(gateway.answers("lease", 1, wait).await, Err(GatewayError::Protocol(_))));
+}
+
+fn announce(server: &Running, certificates: &[[u8; 32]]) {
+    let pinned = |sha256: &[u8; 32]| undertone_api::signed::Pinned { sha256: hex::encode(sha256), until: None };
+    server.state.lock().expect("nobody panicked").announced = certificates.iter().map(pinned).collect();
+}
+
+/// The site that enrolled at `old`, whose server has moved to where `new` is, with another certificate.
+async fn moved(old: &Running, new: &Running) -> (tempfile::TempDir, Folder, crate::config::Config) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path());
+    let mut config = enroll(&folder, &token(old, old.certificate)).await.expect("the token is good");
+    let pinned = old.certificate.map(hex::encode);
+    config.server = Server::new(&new.address, pinned.as_deref()).expect("it is on loopback");
+    let key = SiteKey::load(&folder.key()).expect("enrolment made it").public_hex();
+    new.state.lock().expect("nobody panicked").public_key = key;
+    (dir, folder, config)
+}
+
+async fn offer(folder: &Folder, config: &crate::config::Config) -> Result<Offer, GatewayError> {
+    let key = SiteKey::load(&folder.key()).expect("enrolment made it");
+    let gateway = Gateway::of(config, folder, key).expect("the address is good");
+    gateway.next_offer(Duration::from_secs(1), &[], &[]).await
+}
+
+#[tokio::test]
+async fn a_site_that_was_told_of_the_next_certificate_goes_on_when_it_is_shown() {
+    let (old, new) = (start(true).await, start(true).await);
+    let certificates = [old.certificate.expect("it has one"), new.certificate.expect("it has one")];
+    announce(&old, &certificates);
+    let (_dir, folder, config) = moved(&old, &new).await;
+    let before = crate::config::Config {
+        server: Server::new(&old.address, config.server.certificate().map(hex::encode).as_deref())
+            .expect("it is on loopback"),
+        ..config.clone()
+    };
+    let key = SiteKey::load(&folder.key()).expect("enrolment made it");
+    let gateway = Gateway::of(&before, &folder, key).expect("the address is good");
+    let said = gateway.pins().await.expect("it answers").expect("somebody may say others");
+    assert_eq!(said.certificates.len(), 2);
+    // The new server could not say it any more: whoever answers there now has no signature.
+    new.state.lock().expect("nobody panicked").stale = true;
+    assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
+}
+
+#[tokio::test]
+async fn a_site_that_was_away_asks_the_servers_key_whether_the_certificate_is_good() {
+    let (old, new) = (start(true).await, start(true).await);
+    let (_dir, folder, config) = moved(&old, &new).await;
+    announce(&new, &[new.certificate.expect("it has one")]);
+    assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
+    assert!(folder.pins().exists(), "it is kept");
+    // The next process knows it without asking.
+    new.state.lock().expect("nobody panicked").stale = true;
+    assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
+    // The certificate of the enrolment is believed no more.
+    let back = Server::new(&old.address, config.server.certificate().map(hex::encode).as_deref()).expect("loopback");
+    old.state.lock().expect("nobody panicked").stale = true;
+    let refused = offer(&folder, &crate::config::Config { server: back, ..config }).await;
+    assert!(matches!(refused, Err(GatewayError::Unreachable(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn whoever_stands_in_between_is_told_nothing() {
+    let old = start(true).await;
+    for lie in ["another's key", "an old answer", "the real server's answer"] {
+        let between = start(true).await;
+        let (_dir, folder, config) = moved(&old, &between).await;
+        let own = between.certificate.expect("it has one");
+        match lie {
+            "another's key" => {
+                announce(&between, &[own]);
+                between.state.lock().expect("nobody panicked").impostor =
+                    Some(ed25519_dalek::SigningKey::from_bytes(&[66; 32]));
+            }
+            "an old answer" => {
+                announce(&between, &[own]);
+                between.state.lock().expect("nobody panicked").stale = true;
+            }
+            // Passed on as it is, it names the real server's certificate.
+            _ => announce(&between, &[old.certificate.expect("it has one")]),
+        }
+        let refused = offer(&folder, &config).await;
+        assert!(matches!(refused, Err(GatewayError::Unreachable(_))), "{lie}: {refused:?}");
+        assert_eq!(between.state.lock().expect("nobody panicked").sessions, 0, "{lie}: nothing was told");
+        assert!(!folder.pins().exists() || lie == "the real server's answer", "{lie}");
+    }
+}
+
+#[tokio::test]
+async fn a_site_tells_of_its_next_key_and_signs_in_with_it() {
+    let server = start(false).await;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path());
+    let config = enroll(&folder, &token(&server, None)).await.expect("the token is good");
+    let store = crate::site::store::Store::open(&folder.ledger()).expect("enrolment made it");
+    let change = crate::site::rotation::prepare(&folder, &store, WORKER, (crate::fixture::clock())()).expect("idle");
+    for _ in 0..2 {
+        super::rotate_key(&config, &folder, &change).await.expect("it is taken, and taken again");
+    }
+    crate::site::rotation::finish(&folder, &store, &change).expect("it was taken");
+    assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
+    assert_eq!(server.state.lock().expect("nobody panicked").rotations, 2);
 }

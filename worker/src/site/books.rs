@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId, LineageId};
-use undertone_api::signed::Signed;
+use undertone_api::signed::{RotationError, Signed};
 use undertone_privacy::ledger::{Account, Budget, LedgerError as RuleError, Reservation, ReservationId};
 use undertone_privacy::mechanism::{self, PriceError};
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
@@ -125,6 +125,9 @@ pub enum BooksError {
         /// What is wrong.
         problem: String,
     },
+    /// The changes of the site's key.
+    #[error("the changes of this site's key do not lead to the key that is here")]
+    Keys(#[from] RotationError),
     /// An event has no price.
     #[error("an event of the ledger cannot be priced: install the worker that wrote it")]
     Price(#[from] PriceError),

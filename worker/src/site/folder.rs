@@ -4,7 +4,8 @@
 //! config.toml   which server, pinned; who this worker is       policy.toml   the site's own rules
 //! key           the site's Ed25519 key, 0600                   ledger.db     what was spent, and what is going on
 //! data/<name>/  prepared datasets                              work/<job>/<dataset>/  a running job's files
-//! lock          held by the running daemon
+//! pins.json     the server's certificates, in its own hand     key.next, key-change.json   a key that is to follow
+//! lock          held by the running daemon                     ledger.db.before-vN   as it was before an upgrade
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -88,6 +89,21 @@ impl Folder {
     /// `key`.
     pub fn key(&self) -> PathBuf {
         self.0.join("key")
+    }
+
+    /// `key.next`: a key that is to follow, until the server has taken it.
+    pub fn next_key(&self) -> PathBuf {
+        self.0.join("key.next")
+    }
+
+    /// `key-change.json`: the change that the old and the new key have signed, until it is in force.
+    pub fn key_change(&self) -> PathBuf {
+        self.0.join("key-change.json")
+    }
+
+    /// `pins.json`: the certificates by which the server is recognized, as it has signed them.
+    pub fn pins(&self) -> PathBuf {
+        self.0.join("pins.json")
     }
 
     /// `ledger.db`.

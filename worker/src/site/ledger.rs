@@ -6,6 +6,7 @@
 //! for more.
 
 mod error;
+pub(in crate::site) mod import;
 mod unspent;
 mod verify;
 
@@ -29,11 +30,13 @@ use super::clock::Clock;
 use super::folder::Lock;
 use super::keys::SiteKey;
 use super::policy::{Limit, is_exact};
+use super::restore;
 use super::store::{Store, StoreError, sql};
 use super::witness::alarm;
 use crate::fault;
 
 pub use error::LedgerError;
+pub use import::{ImportError, Imported, length};
 pub use verify::{Verified, verify};
 
 /// Under what a release is made: one job's part on one dataset.
@@ -99,10 +102,10 @@ impl Ledger {
         Ok(Self { store, key, worker, clock, state: Mutex::new(State { books, stale: false }), _lock: lock })
     }
 
-    /// Whether anything may leave at all: no alarm about the server is open.
+    /// Whether anything may leave at all: no alarm about the server is open, and the ledger was not just restored.
     ///
     /// # Errors
-    /// [`LedgerError::Alarm`] when one is.
+    /// [`LedgerError::Alarm`] and [`LedgerError::Restored`] otherwise.
     pub fn is_quiet(&self) -> Result<(), LedgerError> {
         self.store.read(quiet)
     }
@@ -411,8 +414,11 @@ impl Ledger {
     }
 }
 
-/// That no alarm is open; asked in the transaction that pays, so that nothing slips past one that another process raises.
+/// That no alarm is open and no restored copy unchecked; asked in the transaction that pays, so that nothing slips past one that another process raises.
 fn quiet(db: &Connection) -> Result<(), LedgerError> {
+    if let Some(backup_at) = restore::unchecked(db)? {
+        return Err(LedgerError::Restored { backup_at });
+    }
     match alarm::open(db)? {
         None => Ok(()),
         Some(open) => Err(LedgerError::Alarm { id: open.id, problem: open.problem }),
@@ -420,7 +426,7 @@ fn quiet(db: &Connection) -> Result<(), LedgerError> {
 }
 
 /// What stands before the first receipt: SHA-256 of nothing.
-pub(super) fn no_receipt() -> String {
+pub(in crate::site) fn no_receipt() -> String {
     use sha2::{Digest, Sha256};
     hex::encode(Sha256::digest([]))
 }

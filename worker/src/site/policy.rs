@@ -76,6 +76,17 @@ pub enum Approval {
     Manual,
 }
 
+/// What the site says of its part in a job, for the job's log at the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Logs {
+    /// Nothing.
+    None,
+    /// Where it is, in closed words and numbers that the server has anyway: see `undertone_api::job::log`.
+    #[default]
+    States,
+}
+
 /// A lifetime limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -150,6 +161,8 @@ struct Jobs {
     #[serde(default = "most_sampling_rate")]
     most_sampling_rate: SamplingRate,
     most_epsilon_per_job: Epsilon,
+    #[serde(default)]
+    logs: Logs,
 }
 
 /// What a file that says nothing of it demands: that of the template.
@@ -280,6 +293,11 @@ impl Policy {
             limit.budget(None).map_err(|source| PolicyError::Budget { path: path.to_owned(), field, source })?;
         }
         Ok(policy)
+    }
+
+    /// What may be said of the parts of jobs.
+    pub const fn logs(&self) -> Logs {
+        self.jobs.logs
     }
 
     /// The datasets that the file names.

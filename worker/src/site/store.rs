@@ -6,6 +6,8 @@
 //! word; `fullfsync` makes macOS keep it. Tables of record refuse `UPDATE` and `DELETE` by trigger. To add a table: a file
 //! with its statement in `store/`, with the triggers if it is one of record, and its line in `STEPS`.
 
+mod copy;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,7 +39,9 @@ pub enum StoreError {
     #[error("a row of the site's database cannot be read ({0}): restore the file from a backup; never edit it")]
     Row(String),
     /// Written by a newer worker.
-    #[error("{path} was written by a newer worker (schema {found}, this one reads {supported}): install that version")]
+    #[error(
+        "{path} was written by a newer worker (schema {found}, this one reads {supported}): install that version; the ledger is left as it is"
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -46,6 +50,14 @@ pub enum StoreError {
         /// Ours.
         supported: i64,
     },
+    /// A copy would take another file's place.
+    #[error("{0} is there already: name a file that is not")]
+    Exists(PathBuf),
+    /// There are too many copies.
+    #[error(
+        "beside {0} lie more than 100 copies from before an upgrade: move them away, the worker is not started over them"
+    )]
+    Copies(PathBuf),
 }
 
 impl StoreError {
@@ -64,8 +76,13 @@ pub(super) fn sql(number: u64) -> i64 {
 }
 
 /// The tables, step by step: a database of an older worker takes the steps it lacks. Steps are only ever added at the end.
-const STEPS: &[&str] =
-    &[include_str!("store/schema.sql"), include_str!("store/witness.sql"), include_str!("store/audit.sql")];
+const STEPS: &[&str] = &[
+    include_str!("store/schema.sql"),
+    include_str!("store/witness.sql"),
+    include_str!("store/audit.sql"),
+    include_str!("store/keeping.sql"),
+    include_str!("store/hold.sql"),
+];
 /// Version of the tables.
 const SCHEMA: i64 = STEPS.len() as i64;
 
@@ -101,6 +118,10 @@ impl Store {
             return Err(StoreError::Newer { path: path.to_owned(), found, supported: SCHEMA });
         }
         if found < SCHEMA {
+            if found > 0 {
+                let kept = copy::keep_before(&db, path, found)?;
+                tracing::info!(kept = %kept.display(), from = found, to = SCHEMA, "the site's database was kept as it is before its tables change");
+            }
             let tx = db
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(StoreError::sqlite("begin a transaction"))?;
@@ -237,12 +258,15 @@ mod tests {
             ),
             ("proof", "(epoch, receipt, head, position, leaf, inclusion) VALUES (0, 1, 1, 0, '{}', '')", "leaf = 'x'"),
             ("lacking", "(epoch, receipt) VALUES (1, 1)", "receipt = 2"),
+            ("key_change", "(number, payload, by_old, by_new) VALUES (1, '{}', 'a', 'b')", "payload = 'x'"),
+            ("restored", "(backup_at, receipts, at) VALUES ('a', 1, 'b')", "receipts = 2"),
+            ("reconciled", "(restored, receipts, imported, at) VALUES (1, 1, 0, 'b')", "imported = 2"),
         ] {
             run(&format!("INSERT INTO {table} {row}")).expect(table);
             assert!(run(&format!("UPDATE {table} SET {change}")).is_err(), "{table}");
             assert!(run(&format!("DELETE FROM {table}")).is_err(), "{table}");
             // Rows that the database numbers itself do not collide.
-            let numbered = matches!(table, "decision" | "alarm");
+            let numbered = matches!(table, "decision" | "alarm" | "restored" | "reconciled");
             // REPLACE deletes before it inserts; recursive triggers make that fire too.
             assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || numbered, "{table}");
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use undertone_api::id::{DatasetId, QuestionId};
+use undertone_api::job::log::SiteEvent;
 use undertone_api::problem::Code;
 
 use super::{SiteExchange, Unanswered, WAIT, failed};
@@ -44,10 +45,12 @@ impl SiteExchange {
         let countersignatures = match sent {
             Ok(Submitted { repeated, countersignatures }) => {
                 tracing::info!(job.id = %job, series, questions = parcel.length, repeated, "pool sent");
+                self.log.round(series, |series| SiteEvent::Sent { series, round, repeated });
                 countersignatures
             }
             Err(Unanswered::No(error)) if error.code() == Some(Code::RoundClosed) => {
                 tracing::warn!(job.id = %job, series, "the job went on without this pool; it stays paid");
+                self.log.round(series, |series| SiteEvent::Missed { series, round });
                 Vec::new()
             }
             Err(unanswered) => return Err(unanswered.into()),

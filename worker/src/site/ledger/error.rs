@@ -5,6 +5,7 @@ use undertone_privacy::Event;
 use undertone_privacy::ledger::LedgerError as RuleError;
 use undertone_privacy::mechanism::PriceError;
 
+use super::ImportError;
 use crate::site::books::BooksError;
 use crate::site::store::StoreError;
 
@@ -65,6 +66,17 @@ pub enum LedgerError {
         /// What the server contradicts.
         problem: String,
     },
+    /// The ledger came out of a backup and was not compared with what the server has.
+    #[error(
+        "this ledger was restored from a backup of {backup_at}: nothing leaves until the running worker has compared it with the receipts that the server has"
+    )]
+    Restored {
+        /// When the backup was made.
+        backup_at: String,
+    },
+    /// Receipts that the server has cannot be taken in.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// The rows do not add up.
     #[error(transparent)]
     Books(#[from] BooksError),

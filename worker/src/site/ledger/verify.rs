@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use ed25519_dalek::VerifyingKey;
 use rusqlite::Connection;
 use undertone_api::budget::EntryKind;
-use undertone_api::signed::Receipt;
+use undertone_api::signed::{Receipt, SiteKeys};
 
 use super::no_receipt;
 use crate::site::books::{Books, BooksError, Entry, Published, entries, published, receipts, replay};
+use crate::site::rotation::rotations;
 
 /// What was verified.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ pub struct Verified {
     pub books: Books,
 }
 
-/// Verifies the whole ledger: both chains of rows, the chain and every signature of the receipts, that each release has
+/// Verifies the whole ledger of a site whose key is now `key`: both chains of rows, the chain and every signature of the receipts, that each release has
 /// exactly one receipt that says the same, and that the rules admit every row in its order and come to the same sums.
 ///
 /// # Errors
@@ -34,12 +35,14 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksErro
     let books = Books::read(db)?;
     cross_check(db, &books)?;
     let (rows, open) = (entries(db)?, published(db)?);
+    let keys = SiteKeys::leading_to(*key, &rotations(db)?)?;
     let mut released = releases(&rows, &open);
     let mut previous = no_receipt();
     let (mut count, mut head) = (0, String::new());
     for (signed, sequence) in receipts(db)?.into_iter().zip(1_u64..) {
         let wrong = |problem: &str| BooksError::Receipt { sequence, problem: problem.to_owned() };
-        let receipt: Receipt = signed.open(key).map_err(|error| wrong(&format!("does not hold: {error}")))?;
+        let receipt: Receipt =
+            signed.open(keys.at(sequence)).map_err(|error| wrong(&format!("does not hold: {error}")))?;
         if receipt.sequence != sequence || receipt.previous != previous {
             return Err(wrong("does not follow the one before it"));
         }

@@ -65,7 +65,7 @@ pub fn open(db: &Connection) -> Result<Option<Alarm>, StoreError> {
 }
 
 /// Raises an alarm; it is on disk when this returns, and from then on nothing leaves.
-pub(super) fn raise(store: &Store, problem: &str, evidence: &str, at: OffsetDateTime) -> Result<(), StoreError> {
+pub(crate) fn raise(store: &Store, problem: &str, evidence: &str, at: OffsetDateTime) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "INSERT INTO alarm (problem, evidence, at) VALUES (?1, ?2, ?3)",

@@ -1,0 +1,90 @@
+//! `backup` and `restore`: a site in one file, and back.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use age::secrecy::SecretString;
+use clap::Args;
+use time::OffsetDateTime;
+
+use super::Failure;
+use crate::site::folder::Folder;
+use crate::site::restore::{self, Kept};
+
+/// Fewest characters of a passphrase.
+const SHORTEST: usize = 12;
+
+/// Write ledger, key, policy, configuration and the descriptions of datasets to a file.
+#[derive(Debug, Args)]
+pub(super) struct Backup {
+    /// The file; it must not be there yet. Its owner alone may read it.
+    file: PathBuf,
+    /// A file whose first line is the passphrase that seals the backup (as `age` does): at least 12 characters. Without one the
+    /// site's key lies in the backup as it is.
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
+}
+
+/// Put a backup in place.
+#[derive(Debug, Args)]
+pub(super) struct Restore {
+    /// The file.
+    file: PathBuf,
+    /// A file whose first line is the passphrase that the backup was sealed with.
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
+    /// Move the site that is here aside, into a folder beside it. Nothing of it is deleted.
+    #[arg(long)]
+    replace: bool,
+}
+
+impl Backup {
+    pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+        crate::config::Config::load(folder)?;
+        let secret = passphrase(self.passphrase_file.as_deref())?;
+        let sealed = secret.is_some();
+        let kept = restore::backup(folder, &self.file, secret, now)?;
+        writeln!(out, "{} holds {}.", self.file.display(), words(&kept))?;
+        writeln!(
+            out,
+            "{} The data are not in it. What is spent after this is not in it either: after a restore nothing leaves until the\nworker has compared the ledger with the receipts that the server has.",
+            if sealed {
+                "It is sealed."
+            } else {
+                "The site's KEY is in it as it is: keep it where nobody else can read it."
+            }
+        )?;
+        Ok(())
+    }
+}
+
+impl Restore {
+    pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+        let secret = passphrase(self.passphrase_file.as_deref())?;
+        let kept = restore::restore(folder, &self.file, secret, self.replace, now)?;
+        writeln!(out, "{} is as it was at {}: {}.", folder.root().display(), kept.at, words(&kept))?;
+        if let Some(aside) = &kept.replaced {
+            writeln!(out, "What was here lies in {}.", aside.display())?;
+        }
+        writeln!(
+            out,
+            "Nothing leaves until the worker has compared the ledger with the receipts that the server has: start it now. Receipts\nthat the ledger lacks are taken in as spent; `ledger show` tells how many. The data were never in the backup."
+        )?;
+        Ok(())
+    }
+}
+
+fn words(kept: &Kept) -> String {
+    let last = if kept.last.is_empty() { String::new() } else { format!(", the last {}", kept.last) };
+    format!("{} receipts{last}, and {} descriptions of datasets", kept.receipts, kept.datasets)
+}
+
+fn passphrase(file: Option<&Path>) -> Result<Option<SecretString>, Failure> {
+    let Some(path) = file else { return Ok(None) };
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() < SHORTEST {
+        return Err(format!("{}: a passphrase has at least {SHORTEST} characters", path.display()).into());
+    }
+    Ok(Some(SecretString::from(line.to_owned())))
+}

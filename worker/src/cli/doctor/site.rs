@@ -1,0 +1,165 @@
+//! What is the site's own: its folder, policy, key and ledger, and whether the worker runs.
+
+use time::{Duration, OffsetDateTime};
+
+use super::super::chain;
+use super::Findings;
+use crate::config::Config;
+use crate::site::folder::{Folder, FolderError};
+use crate::site::keys::SiteKey;
+use crate::site::ledger::verify;
+use crate::site::policy::Policy;
+use crate::site::store::Store;
+use crate::site::witness::{alarm, evidence};
+use crate::site::{restore, rotation};
+
+pub(super) fn policy(folder: &Folder, found: &mut Findings) {
+    match Policy::load(&folder.policy()) {
+        Ok(policy) => found.ok("policy", format!("{} kinds may run", policy.rules("").kinds.len())),
+        Err(error) => {
+            found.fail("policy", chain(&error), "nothing runs until it is mended: `undertone-worker policy show`");
+        }
+    }
+}
+
+pub(super) fn folder(folder: &Folder, found: &mut Findings) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        match std::fs::metadata(folder.root()).map(|it| it.permissions().mode() & 0o777) {
+            Ok(mode) if mode.trailing_zeros() >= 6 => found.ok("folder", format!("{}", folder.root().display())),
+            Ok(mode) => found.warn(
+                "folder",
+                format!("{} may be entered by others (mode {mode:o})", folder.root().display()),
+                format!("chmod 700 {}", folder.root().display()),
+            ),
+            Err(error) => found.fail("folder", error.to_string(), "name the site's folder with --site"),
+        }
+    }
+    #[cfg(not(unix))]
+    found.ok("folder", format!("{}", folder.root().display()));
+}
+
+pub(super) fn key(
+    folder: &Folder,
+    config: Option<&Config>,
+    now: OffsetDateTime,
+    found: &mut Findings,
+) -> Option<SiteKey> {
+    let key = match SiteKey::load(&folder.key()) {
+        Ok(key) => key,
+        Err(error) => {
+            found.fail("key", chain(&error), "restore it from a backup, or enrol a new worker");
+            return None;
+        }
+    };
+    let public = key.public_hex();
+    if rotation::is_pending(folder) {
+        found.warn(
+            "key",
+            format!("{public} is to be followed by another"),
+            "start the worker, or run `rotate-key` again",
+        );
+        return Some(key);
+    }
+    let days = config.map_or(0, |config| i64::from(config.rotate_key_days));
+    let since = std::fs::metadata(folder.key()).and_then(|file| file.modified()).map(OffsetDateTime::from);
+    match since {
+        Ok(since) if days > 0 && now - since > Duration::days(days) => {
+            let remedy = "it changes by itself between two jobs while the worker runs; `rotate-key` does it now";
+            found.warn("key", format!("{public} is in force since {}", since.date()), remedy);
+        }
+        _ => found.ok("key", public),
+    }
+    Some(key)
+}
+
+pub(super) fn ledger(
+    folder: &Folder,
+    key: Option<&SiteKey>,
+    config: Option<&Config>,
+    found: &mut Findings,
+) -> Option<Store> {
+    if !folder.ledger().exists() {
+        found.fail("ledger", "there is no ledger.db", "restore the site from a backup: a ledger is never made twice");
+        return None;
+    }
+    match Store::is_older(&folder.ledger()) {
+        Ok(false) => {}
+        Ok(true) => {
+            found.warn(
+                "ledger",
+                "it is of an older version",
+                "start the worker: it keeps a copy and brings it up to date",
+            );
+            return None;
+        }
+        Err(error) => {
+            found.fail("ledger", chain(&error), "install the worker that wrote it, or restore the site from a backup");
+            return None;
+        }
+    }
+    let store = match Store::open(&folder.ledger()) {
+        Ok(store) => store,
+        Err(error) => {
+            found.fail(
+                "ledger",
+                chain(&error),
+                "look at the disk; nothing is released while the ledger cannot be read",
+            );
+            return None;
+        }
+    };
+    if let Some(key) = key {
+        match store.read(|db| verify(db, &key.public())) {
+            Ok(verified) => {
+                found.ok("ledger", format!("{} rows and {} receipts hold", verified.entries, verified.receipts));
+            }
+            Err(error) => {
+                found.fail("ledger", chain(&error), "nothing may be released: restore the site from a backup");
+            }
+        }
+    }
+    if let Some(config) = config {
+        match store.read(|db| evidence::verify(db, &config.server_key)) {
+            Ok(attested) if attested.open.is_empty() => {
+                found.ok("receipts", format!("all {} are proved to be in the server's log", attested.proved));
+            }
+            Ok(attested) => found.warn(
+                "receipts",
+                format!("{} of them are not proved to be in the server's log", attested.open.len()),
+                "the running worker asks for the proofs; look again when it has reached the server",
+            ),
+            Err(error) => {
+                found.fail("receipts", chain(&error), "restore the site from a backup, and find out who was here");
+            }
+        }
+    }
+    match store.read(alarm::open) {
+        Ok(None) => found.ok("alarm", "none is open"),
+        Ok(Some(open)) => found.fail(
+            "alarm",
+            format!("alarm {} is open since {}: {}", open.id, open.at, open.problem),
+            "nothing leaves: `ledger alarm show`, ask the server's operator, then `ledger alarm clear --reason ...`",
+        ),
+        Err(error) => found.fail("alarm", chain(&error), "look at the disk"),
+    }
+    if let Ok(Some(backup_at)) = restore::waits(&store) {
+        found.warn(
+            "restored",
+            format!("the ledger came out of a backup of {backup_at} and was not compared with the server"),
+            "start the worker: nothing leaves until it has compared them",
+        );
+    }
+    Some(store)
+}
+
+pub(super) fn daemon(folder: &Folder, found: &mut Findings) {
+    match folder.lock() {
+        Err(FolderError::Locked(_)) => found.ok("worker", "it is running"),
+        Ok(_) => {
+            found.warn("worker", "it is not running", "systemctl start undertone-worker, or `undertone-worker run`");
+        }
+        Err(error) => found.fail("worker", chain(&error), "run this as the worker's user"),
+    }
+}

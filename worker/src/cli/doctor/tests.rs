@@ -1,0 +1,135 @@
+use super::disk::{FEW_MIB, LEAST_MIB, judge};
+use super::server::{FAR, SKEW, skew};
+use super::{Doctor, Findings, State};
+use crate::site::folder::Folder;
+use crate::site::keys::SiteKey;
+use crate::site::policy::TEMPLATE;
+use crate::site::store::Store;
+
+fn site() -> (tempfile::TempDir, Folder) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    // Below the temporary folder, which others may enter; the site makes its own, which they may not.
+    let folder = Folder::new(dir.path().join("site"));
+    folder.create().expect("the folder is writable");
+    crate::fixture::config().store(&folder).expect("the folder is writable");
+    SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
+    std::fs::write(folder.policy(), TEMPLATE).expect("the folder is writable");
+    Store::open(&folder.ledger()).expect("the folder is writable");
+    (dir, folder)
+}
+
+/// The states by check, without the server.
+fn look(folder: &Folder) -> Vec<(&'static str, State)> {
+    let doctor = Doctor { json: false, quick: true, offline: true };
+    let found = match doctor.look(folder, &crate::fixture::clock()) {
+        Ok(found) => found,
+        Err(failure) => panic!("{}", failure.error),
+    };
+    found.checks.iter().map(|finding| (finding.check, finding.state)).collect()
+}
+
+fn state(folder: &Folder, check: &str) -> State {
+    let all = look(folder);
+    all.iter()
+        .filter(|(name, _)| *name == check)
+        .map(|(_, state)| *state)
+        .max()
+        .unwrap_or_else(|| panic!("{check}: {all:?}"))
+}
+
+#[test]
+fn each_thing_that_is_broken_is_found_by_its_name() {
+    let (_dir, folder) = site();
+    for check in ["config", "policy", "folder", "key", "sync", "ledger", "receipts", "alarm", "budget", "device"] {
+        assert_eq!(state(&folder, check), State::Ok, "{check}");
+    }
+    assert_eq!(state(&folder, "worker"), State::Warn, "it is not running");
+    let running = folder.lock().expect("nobody holds it");
+    assert_eq!(state(&folder, "worker"), State::Ok);
+    drop(running);
+
+    std::fs::write(folder.policy(), "[jobs]\nkinds = 3").expect("the folder is writable");
+    assert_eq!(state(&folder, "policy"), State::Fail);
+    std::fs::create_dir_all(folder.datasets().join("ward-7")).expect("the folder is writable");
+    assert_eq!(state(&folder, "dataset"), State::Fail);
+    crate::site::witness::alarm::raise(
+        &Store::open(&folder.ledger()).expect("it is there"),
+        "the log was cut",
+        "{}",
+        time::OffsetDateTime::UNIX_EPOCH,
+    )
+    .expect("it is kept");
+    assert_eq!(state(&folder, "alarm"), State::Fail);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |path: &std::path::Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+        };
+        mode(folder.root(), 0o755);
+        assert_eq!(state(&folder, "folder"), State::Warn);
+        mode(&folder.key(), 0o644);
+        assert_eq!(state(&folder, "key"), State::Fail);
+    }
+    std::fs::remove_file(folder.config()).expect("it is there");
+    assert_eq!(state(&folder, "config"), State::Fail);
+    std::fs::write(folder.ledger(), "not a database, for sure").expect("the folder is writable");
+    assert_eq!(state(&folder, "ledger"), State::Fail);
+}
+
+#[test]
+fn a_ledger_of_an_older_version_is_not_touched() {
+    let (_dir, folder) = site();
+    let bytes = {
+        let store = Store::open(&folder.ledger()).expect("it is there");
+        store.set_version(1).expect("it is ours");
+        drop(store);
+        std::fs::read(folder.ledger()).expect("it is there")
+    };
+    assert_eq!(state(&folder, "ledger"), State::Warn);
+    assert_eq!(std::fs::read(folder.ledger()).expect("it is there"), bytes);
+}
+
+#[test]
+fn clocks_may_differ_by_seconds_and_not_by_minutes() {
+    for (seconds, wanted) in
+        [(0, State::Ok), (SKEW, State::Ok), (-SKEW - 1, State::Warn), (FAR, State::Warn), (-FAR - 1, State::Fail)]
+    {
+        let mut found = Findings::default();
+        skew(seconds, &mut found);
+        assert_eq!(found.worst(), wanted, "{seconds}");
+        assert_eq!(found.checks[0].remedy.is_some(), wanted != State::Ok);
+    }
+}
+
+#[test]
+fn little_room_is_told_before_there_is_none() {
+    for (free, spill, wanted) in [
+        (LEAST_MIB - 1, 0, State::Fail),
+        (LEAST_MIB, 0, State::Warn),
+        (FEW_MIB, 0, State::Ok),
+        (FEW_MIB, FEW_MIB + 1, State::Warn),
+    ] {
+        let mut found = Findings::default();
+        judge(free, spill, &mut found);
+        assert_eq!(found.worst(), wanted, "{free} MiB, {spill} to spill");
+    }
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_worst_finding_and_json_says_the_same() {
+    let (_dir, folder) = site();
+    let doctor = Doctor { json: true, quick: true, offline: true };
+    let mut out = Vec::new();
+    let code = |answer: Result<(), crate::cli::Failure>| answer.err().map(|failure| failure.code);
+    assert_eq!(code(doctor.run(&folder, &crate::fixture::clock(), &mut out)), Some(1), "it is not running");
+    let said: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+    assert_eq!(said["fail"], 0);
+    assert!(
+        said["checks"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one["check"] == "ledger" && one["state"] == "ok"))
+    );
+    std::fs::remove_file(folder.policy()).expect("it is there");
+    assert_eq!(code(doctor.run(&folder, &crate::fixture::clock(), &mut Vec::new())), Some(2));
+}

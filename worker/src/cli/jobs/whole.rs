@@ -1,0 +1,111 @@
+//! `jobs JOB`: everything that a steward at the terminal decides by. It is read from the signed manifest and from this
+//! site's own books and rules; the server's word on any of it is not asked.
+
+use std::io::Write;
+
+use undertone_api::signed::Manifest;
+
+use super::super::Failure;
+use super::super::table::table;
+use super::{decided, ended, manifest};
+use crate::site::books::Books;
+use crate::site::folder::Folder;
+use crate::site::holds;
+use crate::site::jobs::Seen;
+use crate::site::policy::Policy;
+use crate::site::store::Store;
+
+pub(super) fn show<'a>(
+    folder: &Folder,
+    store: &Store,
+    parts: impl Iterator<Item = &'a Seen>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut first = true;
+    for part in parts {
+        let manifest = manifest(part)?;
+        if first {
+            head(&manifest, &part.digest, out)?;
+            first = false;
+        }
+        own(folder, store, part, &manifest, out)?;
+    }
+    Ok(())
+}
+
+/// What all its parts here have in common.
+fn head(manifest: &Manifest, digest: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    writeln!(out, "{}, proposed by {}", manifest.title, manifest.proposed_by)?;
+    writeln!(out, "Job {}, {}, manifest {digest}", manifest.job, manifest.spec.kind())?;
+    if let Some(limits) = &manifest.limits {
+        writeln!(
+            out,
+            "At most {} rounds, {} releases a party, {} seconds a round; nothing runs after {}.",
+            limits.rounds,
+            limits.releases,
+            limits.round_seconds,
+            limits.not_after.date()
+        )?;
+    }
+    let rows: Vec<_> = manifest
+        .participants
+        .iter()
+        .map(|party| {
+            vec![
+                party.dataset_name.clone(),
+                party.organization_name.clone(),
+                format!("{:?}", party.purpose).to_lowercase(),
+                party.units.to_string(),
+                party.charge.as_ref().map_or_else(|| "nothing".to_owned(), |charge| charge.releases.to_string()),
+            ]
+        })
+        .collect();
+    write!(out, "\nWho takes part\n{}", table(&["DATASET", "OWNER", "PURPOSE", "UNITS", "RELEASES"], &rows))?;
+    let spec = serde_json::to_string_pretty(&manifest.spec)?;
+    writeln!(out, "\nWhat is to be done, as it is signed\n{spec}")?;
+    Ok(())
+}
+
+/// What it is to one dataset of this site.
+fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
+    writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
+    let rules = Policy::load(&folder.policy())?.rules(&party.dataset_name);
+    match &party.charge {
+        None => writeln!(out, "It charges nothing: nothing of it that is not public leaves.")?,
+        Some(charge) => {
+            let unit = format!("{:?}", charge.unit).to_lowercase();
+            writeln!(
+                out,
+                "It charges {} releases for each {unit}: {}",
+                charge.releases,
+                serde_json::to_string(&charge.event)?
+            )?;
+            let books: Books = store.read(Books::read)?;
+            let book = books.accounts.iter().find(|(key, _)| {
+                (key.lineage, key.unit, key.adjacency) == (party.lineage, charge.unit, charge.adjacency)
+            });
+            let summary = book.map(|(_, book)| book.account.balance().summary());
+            let committed = summary.map_or(0.0, |summary| summary.committed_epsilon);
+            match rules.limits.of(charge.unit) {
+                Some(limit) => writeln!(
+                    out,
+                    "This site's own ledger has spent and reserved epsilon {committed:.4} of {} at delta {:e} for life.",
+                    limit.epsilon.get(),
+                    limit.delta.get()
+                )?,
+                None => writeln!(out, "This site's policy sets no limit for each {unit}: it will refuse the job.")?,
+            }
+        }
+    }
+    match rules.judge(&manifest.spec, party.charge.as_ref()) {
+        Ok(()) => writeln!(out, "This site's policy allows it.")?,
+        Err(refusal) => writeln!(out, "This site's policy refuses it: {refusal}")?,
+    }
+    writeln!(out, "Decided: {}", decided(part))?;
+    match holds::held(store, part.job, part.dataset)? {
+        Some(held) => writeln!(out, "Held by the {}: {}", held.by, held.word.reason)?,
+        None => writeln!(out, "Run: {}", ended(part))?,
+    }
+    Ok(())
+}

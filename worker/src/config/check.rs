@@ -1,0 +1,330 @@
+//! A configuration looked at as a whole: every problem at once, each with its line and what would be right, instead of the first.
+//!
+//! A key that is unknown is refused when the worker starts, too: a misspelt limit that is silently not in force is worse than
+//! a worker that does not start. To add a key: its line in [`KEYS`].
+
+use std::fs;
+use std::path::Path;
+
+use toml::Value;
+
+use super::queries::{Engine, Queries};
+use super::{Config, ConfigError};
+
+/// Most jobs that may run at a time.
+pub const MOST_RUNS: i64 = 256;
+/// Fewest and most days of a key, but for never.
+pub const KEY_DAYS: std::ops::RangeInclusive<i64> = 30..=3650;
+
+/// Every key: its table, its name, whether enrolment always writes it, and what it means.
+pub const KEYS: [(&str, &str, bool, &str); 18] = [
+    ("", "server", true, "address of the server's gateway for workers"),
+    ("", "certificate", false, "SHA-256 of the certificate at enrolment, hex; absent on loopback without TLS"),
+    ("", "server_key", true, "Ed25519 key with which the server signs, hex"),
+    ("", "worker", true, "this worker's id"),
+    ("", "worker_name", true, "its name"),
+    ("", "organization", true, "its organization's id"),
+    ("", "organization_name", true, "its organization's name"),
+    ("", "concurrent_runs", false, "jobs that run at a time, 1 to 256"),
+    ("", "rotate_key_days", false, "days after which the site's key is followed by another, 30 to 3650; 0 for never"),
+    ("compute", "device", false, "cpu, cuda[:n] or wgpu[:n]"),
+    ("compute", "threads", false, "threads of the CPU; 0 for one for each processor"),
+    ("queries", "engine", false, "embedded or cluster"),
+    ("queries", "scheduler", false, "df://host:port of a cluster"),
+    ("queries", "shared", false, "folder that every executor sees under this path"),
+    ("queries", "private_network", false, "whether the cluster's network is the site's own"),
+    ("queries", "memory_mib", false, "memory for counting, at least 32 MiB"),
+    ("queries", "spill_mib", false, "disk for counting, at least 1 MiB"),
+    ("queries", "tasks", false, "parts into which a cluster divides the work; 0 for 16"),
+];
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// The line, from 1; absent when it is of the whole file.
+    pub line: Option<usize>,
+    /// The key with its table, where it is one.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+/// What a file says.
+#[derive(Debug)]
+pub struct Checked {
+    /// Everything that is wrong, in the order of the lines.
+    pub mistakes: Vec<Mistake>,
+    /// Every key in force: name, value, whether the file says it, meaning. Empty when the file cannot be understood.
+    pub keys: Vec<(String, String, bool, &'static str)>,
+}
+
+/// Looks at the configuration at `path`.
+///
+/// # Errors
+/// [`ConfigError::Folder`] when it cannot be read.
+pub fn check(path: &Path) -> Result<Checked, ConfigError> {
+    let text = fs::read_to_string(path).map_err(crate::site::folder::FolderError::io("read", path))?;
+    let table: toml::Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => {
+            let line = error.span().map(|span| line_of(&text, span.start));
+            let problem = format!("this is no TOML: {}", error.message());
+            return Ok(Checked { mistakes: vec![Mistake { line, key: String::new(), problem }], keys: Vec::new() });
+        }
+    };
+    let mut mistakes = Vec::new();
+    unknown(&text, &table, &mut mistakes);
+    missing(&table, &mut mistakes);
+    ranges(&text, &table, &mut mistakes);
+    if mistakes.is_empty() {
+        match Config::parse(&text, path) {
+            Ok(config) => paths(&text, &config.queries, &mut mistakes),
+            Err(ConfigError::Toml { source, .. }) => {
+                let line = source.span().map(|span| line_of(&text, span.start));
+                let key = line.map(|line| key_on(&text, line)).unwrap_or_default();
+                let meaning = KEYS.iter().find(|(of, name, ..)| joined(of, name) == key).map(|(.., meaning)| *meaning);
+                let problem = match meaning {
+                    Some(meaning) => format!("{} ({meaning})", source.message()),
+                    None => source.message().to_owned(),
+                };
+                mistakes.push(Mistake { line, key, problem });
+            }
+            Err(ConfigError::Field { field, problem }) => {
+                mistakes.push(Mistake { line: find(&text, field), key: field.to_owned(), problem });
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    mistakes.sort_by_key(|mistake| mistake.line);
+    let keys = if mistakes.is_empty() { in_force(&table) } else { Vec::new() };
+    Ok(Checked { mistakes, keys })
+}
+
+/// Keys that are none, with the one that was meant.
+fn unknown(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
+    let known = |of: &str, name: &str| KEYS.iter().any(|(table, key, ..)| *table == of && *key == name);
+    let tables = ["compute", "queries"];
+    let mut report = |of: &str, name: &str| {
+        let full = joined(of, name);
+        let near = nearest(&full);
+        let problem = match near {
+            Some(near) => format!("there is no such key: did you mean `{near}`?"),
+            None => "there is no such key: remove it".to_owned(),
+        };
+        mistakes.push(Mistake { line: find(text, &full), key: full, problem });
+    };
+    for (name, value) in table {
+        match value {
+            Value::Table(inner) if tables.contains(&name.as_str()) => {
+                inner.keys().filter(|key| !known(name, key)).for_each(|key| report(name, key));
+            }
+            _ if known("", name) || tables.contains(&name.as_str()) => {}
+            _ => report("", name),
+        }
+    }
+}
+
+/// The known key nearest to `name`, when one is near.
+fn nearest(name: &str) -> Option<String> {
+    let all = KEYS.iter().map(|(table, key, ..)| joined(table, key));
+    let near = all.map(|key| (distance(name, &key), key)).min();
+    near.filter(|(distance, key)| *distance <= 2 + key.len() / 4).map(|(_, key)| key)
+}
+
+/// How many letters have to be changed, added or taken out (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = before + usize::from(x != *y);
+            before = row[j + 1];
+            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn missing(table: &toml::Table, mistakes: &mut Vec<Mistake>) {
+    for (of, name, required, meaning) in KEYS {
+        if required && of.is_empty() && !table.contains_key(name) {
+            let problem = format!("it is missing ({meaning}): enrolment wrote it; restore the file from a backup");
+            mistakes.push(Mistake { line: None, key: name.to_owned(), problem });
+        }
+    }
+}
+
+/// Numbers outside their ranges.
+fn ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
+    let mut refuse = |key: &str, problem: String| {
+        mistakes.push(Mistake { line: find(text, key), key: key.to_owned(), problem });
+    };
+    let number = |key: &str| table.get(key).and_then(Value::as_integer);
+    if let Some(runs) = number("concurrent_runs").filter(|runs| !(1..=MOST_RUNS).contains(runs)) {
+        refuse("concurrent_runs", format!("1 to {MOST_RUNS}, not {runs}"));
+    }
+    if let Some(days) = number("rotate_key_days").filter(|days| *days != 0 && !KEY_DAYS.contains(days)) {
+        refuse(
+            "rotate_key_days",
+            format!("{} to {} days, or 0 for never, not {days}", KEY_DAYS.start(), KEY_DAYS.end()),
+        );
+    }
+}
+
+/// Folders that have to be there.
+fn paths(text: &str, queries: &Queries, mistakes: &mut Vec<Mistake>) {
+    if let (Engine::Cluster, Some(shared)) = (queries.engine, &queries.shared)
+        && !shared.is_dir()
+    {
+        let problem = format!("{} is no folder: mount it at this path", shared.display());
+        mistakes.push(Mistake { line: find(text, "queries.shared"), key: "queries.shared".to_owned(), problem });
+    }
+}
+
+fn in_force(table: &toml::Table) -> Vec<(String, String, bool, &'static str)> {
+    let defaults = defaults();
+    let look = |table: &toml::Table, of: &str, name: &str| -> Option<String> {
+        let inner = if of.is_empty() { Some(table) } else { table.get(of).and_then(Value::as_table) };
+        inner.and_then(|inner| inner.get(name)).map(ToString::to_string)
+    };
+    let row = |(of, name, _, meaning): (&str, &str, bool, &'static str)| {
+        let said = look(table, of, name);
+        let value = said.clone().or_else(|| look(&defaults, of, name)).unwrap_or_else(|| "none".to_owned());
+        (joined(of, name), value, said.is_some(), meaning)
+    };
+    KEYS.into_iter().map(row).collect()
+}
+
+/// Built-in values.
+fn defaults() -> toml::Table {
+    let mut table = toml::Table::new();
+    table.insert("concurrent_runs".to_owned(), Value::Integer(super::four() as i64));
+    table.insert("rotate_key_days".to_owned(), Value::Integer(i64::from(super::year())));
+    let compute = toml::Value::try_from(crate::dp::device::Compute::default());
+    let queries = toml::Value::try_from(Queries::default());
+    for (name, value) in [("compute", compute), ("queries", queries)] {
+        if let Ok(value) = value {
+            table.insert(name.to_owned(), value);
+        }
+    }
+    table
+}
+
+fn joined(table: &str, key: &str) -> String {
+    if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
+}
+
+/// The line on which a key is set.
+fn find(text: &str, key: &str) -> Option<usize> {
+    let (table, name) = key.split_once('.').unwrap_or(("", key));
+    let mut within = String::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if let Some(head) = line.strip_prefix('[') {
+            head.trim_end_matches(']').trim().clone_into(&mut within);
+            if table.is_empty() && within == name {
+                return Some(number);
+            }
+        } else if let Some((left, _)) = line.split_once('=') {
+            let left = left.trim().trim_matches('"');
+            if (within == table && left == name) || (within.is_empty() && left == key) {
+                return Some(number);
+            }
+        }
+    }
+    None
+}
+
+/// The key that is set on a line, with its table; empty where none is.
+fn key_on(text: &str, number: usize) -> String {
+    let lines: Vec<&str> = text.lines().take(number).map(str::trim).collect();
+    let head = lines.iter().rev().find_map(|line| line.strip_prefix('['));
+    let within = head.map_or("", |head| head.trim_end_matches(']').trim());
+    let set = lines.last().and_then(|line| line.split_once('='));
+    set.map(|(left, _)| joined(within, left.trim().trim_matches('"'))).unwrap_or_default()
+}
+
+fn line_of(text: &str, position: usize) -> usize {
+    text.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEYS, check, in_force};
+    use crate::site::folder::Folder;
+
+    fn good() -> String {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        crate::fixture::config().store(&folder).expect("the folder is writable");
+        std::fs::read_to_string(folder.config()).expect("it is there")
+    }
+
+    fn mistakes(text: &str) -> Vec<(Option<usize>, String, String)> {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, text).expect("the folder is writable");
+        let found = check(&path).expect("it can be read").mistakes;
+        found.into_iter().map(|mistake| (mistake.line, mistake.key, mistake.problem)).collect()
+    }
+
+    #[test]
+    fn what_enrolment_writes_is_right_and_names_known_keys_only() {
+        let text = good();
+        assert_eq!(mistakes(&text), []);
+        let table: toml::Table = text.parse().expect("TOML");
+        let shown = in_force(&table);
+        assert_eq!(shown.len(), KEYS.len());
+        assert!(shown.iter().any(|(key, value, said, _)| key == "rotate_key_days" && value == "365" && *said));
+        assert!(shown.iter().any(|(key, value, said, _)| key == "certificate" && value == "none" && !said));
+        // Every key that is ever written is in the table.
+        let written = table.iter().flat_map(|(name, value)| match value {
+            toml::Value::Table(inner) => inner.keys().map(|key| (name.clone(), key.clone())).collect(),
+            _ => vec![(String::new(), name.clone())],
+        });
+        for (of, name) in written {
+            assert!(KEYS.iter().any(|(table, key, ..)| *table == of && *key == name), "{of}.{name}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_told_at_once_with_its_line_and_remedy() {
+        let text = good().replace("concurrent_runs = 4", "concurrent_runs = 0\nconcurent_runs = 4")
+            + "\n[querries]\nmemory_mib = 1\n";
+        let found = mistakes(&text);
+        let line = |key: &str| text.lines().position(|line| line.contains(key)).map(|line| line + 1);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found[0].0, line("concurrent_runs = 0"));
+        assert!(found[0].2.contains("1 to 256"), "{found:?}");
+        assert!(found[1].1 == "concurent_runs" && found[1].2.contains("`concurrent_runs`"), "{found:?}");
+        assert_eq!((found[2].0, found[2].1.as_str()), (line("[querries]"), "querries"));
+    }
+
+    #[test]
+    fn each_kind_of_mistake_is_found() {
+        let good = good();
+        for (from, to, named, words) in [
+            ("rotate_key_days = 365", "rotate_key_days = 3", "rotate_key_days", "30 to 3650"),
+            ("memory_mib = 512", "memory_mib = 1", "queries.memory_mib", "at least 32"),
+            ("device = \"cpu\"", "device = \"tpu\"", "compute.device", "no device"),
+            ("threads = 0", "threads = \"all\"", "compute.threads", "(threads of the CPU; 0 for"),
+            ("worker = \"", "worker = \"not-an-id-", "worker", "(this worker's id)"),
+            ("threads = 0", "treads = 0", "compute.treads", "compute.threads"),
+            ("server = \"http://127.0.0.1:8421\"", "server = \"http://elsewhere:8421\"", "server", "use https"),
+            ("server_key = \"", "server_key = \"zz", "server_key", "Ed25519"),
+            ("worker_name = \"north\"\n", "", "worker_name", "missing"),
+            ("[compute]", "[compute", "", "no TOML"),
+        ] {
+            assert!(good.contains(from), "{from}\n{good}");
+            let found = mistakes(&good.replace(from, to));
+            assert!(found.iter().any(|(_, key, problem)| key == named && problem.contains(words)), "{to}: {found:?}");
+        }
+        let cluster = good.replace(
+            "engine = \"embedded\"",
+            "engine = \"cluster\"\nscheduler = \"df://127.0.0.1:1\"\nshared = \"/nowhere\"",
+        );
+        assert!(mistakes(&cluster).iter().any(|(line, key, _)| key == "queries.shared" && line.is_some()));
+    }
+}

@@ -1,0 +1,132 @@
+//! What keeps the site itself sound while it runs: is the ledger an older copy, has the server another certificate, is it time
+//! for another key? What the answers mean is decided in `site`.
+
+use time::{Duration, OffsetDateTime};
+use tokio_util::sync::CancellationToken;
+use undertone_api::signed::{Receipt, Signed};
+
+use super::{DaemonError, Site};
+use crate::config::Config;
+use crate::gateway::{self, GatewayError, Patience};
+use crate::site::clock;
+use crate::site::folder::Folder;
+use crate::site::ledger::{LedgerError, length};
+use crate::site::policy::Limit;
+use crate::site::restore;
+use crate::site::rotation;
+use crate::site::store::Store;
+use crate::site::witness::alarm;
+
+/// Compares the ledger with the receipts that the server has, and takes in as spent what it lacks. Receipts that contradict it
+/// raise an alarm.
+///
+/// # Errors
+/// [`DaemonError`] when the server cannot be asked or the disk fails: nothing has changed then, and nothing should be offered.
+pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
+    // The last one that is here comes along: another one under its number is a fork.
+    let mut after = length(&site.store)?.saturating_sub(1);
+    let mut shown: Vec<Signed> = Vec::new();
+    loop {
+        let page = site.gateway.receipts(after).await?;
+        let Some(last) = page.last() else { break };
+        let last: Receipt = serde_json::from_str(&last.payload)
+            .map_err(|error| GatewayError::Protocol(format!("a receipt of this site: {error}")))?;
+        if last.sequence <= after {
+            return Err(GatewayError::Protocol("receipts that were not asked for".to_owned()).into());
+        }
+        after = last.sequence;
+        shown.extend(page);
+    }
+    match site.ledger.import(&shown, usual(site)?) {
+        Ok(imported) if imported.missing > 0 => {
+            tracing::error!(
+                receipts = imported.before,
+                receipts.missing = imported.missing,
+                jobs = ?imported.jobs,
+                "this site's ledger was an OLDER COPY: the server has receipts of it that the ledger lacked. They were taken in as spent, and the jobs they belong to that the ledger did not know are over at this site. Find out who put the copy here"
+            );
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(LedgerError::Import(error)) => {
+            if site.store.read(alarm::open)?.is_none() {
+                let evidence = serde_json::json!({ "shown": shown }).to_string();
+                alarm::raise(&site.store, &error.to_string(), &evidence, (site.clock)())?;
+            }
+            tracing::error!(
+                error = %error,
+                "ALARM: the receipts that the server has are not those of this ledger. Nothing leaves this site. Read `undertone-worker ledger alarm show`; put the newest copy of the ledger back, or ask who signed them"
+            );
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What an account is given at first of which nothing is known here but what was spent: any budget of the policy.
+fn usual(site: &Site) -> Result<Option<Limit>, DaemonError> {
+    let limits = site.policy()?.rules("").limits;
+    Ok(limits.record.or(limits.speaker).or(limits.user))
+}
+
+/// Asks the server by which certificates it is recognized from now on.
+pub(super) async fn recognize(site: &Site) {
+    if let Err(error) = site.gateway.pins().await {
+        tracing::warn!(error = %error, "the server does not say by which certificates it is recognized; it is asked again");
+    }
+}
+
+/// Whether the site's key has been in force for as long as the configuration lets it.
+///
+/// # Errors
+/// [`DaemonError`] when that cannot be read.
+pub(super) fn key_is_due(
+    folder: &Folder,
+    store: &Store,
+    config: &Config,
+    now: OffsetDateTime,
+) -> Result<bool, DaemonError> {
+    if config.rotate_key_days == 0 || restore::waits(store)?.is_some() {
+        return Ok(false);
+    }
+    let due = rotation::since(folder, store)? + Duration::days(i64::from(config.rotate_key_days));
+    Ok(due <= now && rotation::busy(store)? == 0)
+}
+
+/// Gives the site its next key when one was begun, or when it is time. Nobody else may hold the site. True when there is nothing
+/// left to do or it was done; false when the server refused, and the key stays as it is.
+///
+/// # Errors
+/// [`DaemonError`] when files cannot be read or written.
+pub(super) async fn change_key(
+    folder: &Folder,
+    config: &Config,
+    may_begin: bool,
+    stop: &CancellationToken,
+) -> Result<bool, DaemonError> {
+    let lock = folder.lock()?;
+    let now = clock::system()();
+    let store = Store::open(&folder.ledger())?;
+    if !(rotation::is_pending(folder) || may_begin && key_is_due(folder, &store, config, now)?) {
+        return Ok(true);
+    }
+    let change = rotation::prepare(folder, &store, config.worker, now)?;
+    let told =
+        Patience::default().keep_trying("rotate key", stop, || gateway::rotate_key(config, folder, &change)).await;
+    let done = match told {
+        // Stopped: it goes on at the next start.
+        None => true,
+        Some(Ok(())) => {
+            let change = rotation::finish(folder, &store, &change)?;
+            tracing::info!(key.number = change.number, key.public = change.new, "the site has another key from now on");
+            true
+        }
+        Some(Err(error)) => {
+            rotation::discard(folder)?;
+            tracing::error!(error = %error, "the server does not take the site's next key; the present one stays");
+            false
+        }
+    };
+    drop(lock);
+    Ok(done)
+}

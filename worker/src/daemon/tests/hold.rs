@@ -1,0 +1,102 @@
+//! What this site holds stands still here, whatever the server says; and the server is told, signed.
+
+use time::OffsetDateTime;
+use undertone_api::signed::SiteHold;
+
+use super::*;
+use crate::daemon::part::{Look, look};
+use crate::fixture::JOB;
+use crate::gateway::Work;
+use crate::site::datasets::note_registered;
+use crate::site::holds::{self, Holder};
+use crate::site::jobs::{self, By};
+
+fn manual() -> String {
+    TEMPLATE.replace("approval = \"steward\"", "approval = \"manual\"")
+}
+
+fn said(manifest: &Signed, hold: bool) -> SiteHold {
+    let reason = if hold { "a fire drill" } else { "" }.to_owned();
+    SiteHold { manifest: manifest.digest(), job: JOB, dataset: OURS, hold, reason, at: OffsetDateTime::UNIX_EPOCH }
+}
+
+fn work(signed: &Signed) -> Work {
+    Work {
+        manifest: signed.clone(),
+        dataset: OURS,
+        lease: "lease".to_owned(),
+        lease_time: std::time::Duration::from_mins(1),
+        steward: Some("a steward, says the server".to_owned()),
+    }
+}
+
+fn known(place: &Place) -> Arc<Site> {
+    let site = place.site();
+    note_registered(&site.store, LINEAGE, OURS).expect("it is open");
+    site.find_datasets().expect("the folder can be read");
+    site
+}
+
+fn told(server: &Running, place: &Place) -> Vec<SiteHold> {
+    let key = SiteKey::load(&place.folder().key()).expect("it is there").public();
+    let state = server.state.lock().expect("nobody panicked");
+    state.holds.iter().map(|signed| signed.open(&key).expect("the site signed it")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_is_held_at_the_terminal_waits_and_nothing_of_it_is_paid() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    let site = known(&place);
+    let manifest = honest(spec(), Visibility::Private);
+    let signed = sign(&manifest);
+    assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Go(_)));
+    let mut exchange = exchange(&site, &manifest, Visibility::Private);
+    holds::say(&site.store, &said(&signed, true), Holder::Terminal).expect("it is open");
+    assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Waits(_)));
+    let before = site.ledger.books().expect("it is open").entries.sequence;
+    let refused = exchange.clear("private", 1).map(drop).expect_err("it is held");
+    assert!(matches!(&refused, RunError::Stopped(reason) if reason.contains("a fire drill")), "{refused}");
+    assert_eq!(site.ledger.books().expect("it is open").entries.sequence, before, "nothing was paid");
+    holds::say(&site.store, &said(&signed, false), Holder::Terminal).expect("it is open");
+    assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Go(_)));
+    exchange.clear("private", 1).map(drop).expect("it goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_waits_for_its_steward_has_the_deadlines_stopped_until_there_is_an_answer() {
+    let server = start(false).await;
+    let place = Place::new(&server, &manual());
+    let signed = sign(&honest(spec(), Visibility::Private));
+    offer(
+        &server,
+        Offer::Work(v1::Work {
+            manifest: Some(signed.clone().into()),
+            dataset_id: OURS.to_string(),
+            lease: "lease".to_owned(),
+            lease_seconds: 60,
+            steward_approved: true,
+            steward: "a steward, says the server".to_owned(),
+        }),
+    );
+    run_until(&place, &server, |state| !state.holds.is_empty()).await;
+    let first = told(&server, &place)[0].clone();
+    assert_eq!((first.hold, &first.manifest, first.job), (true, &signed.digest(), JOB));
+    assert!(first.reason.contains("steward"), "{}", first.reason);
+
+    let site = place.site();
+    site.find_datasets().expect("the folder can be read");
+    let yes = Decision {
+        manifest: signed.digest(),
+        job: JOB,
+        dataset: OURS,
+        approve: true,
+        reason: String::new(),
+        at: OffsetDateTime::UNIX_EPOCH,
+    };
+    jobs::decide(&site.store, &yes, By::Terminal).expect("it is open");
+    assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Go(_)));
+    drop(site);
+    run_until(&place, &server, |state| state.holds.len() > 1).await;
+    assert!(!told(&server, &place).last().expect("it was told").hold, "the others' deadlines run again");
+}

@@ -1,0 +1,112 @@
+//! An older copy of the ledger, and a key whose time has come.
+
+use tokio_util::sync::CancellationToken;
+use undertone_api::dataset::Visibility;
+use undertone_api::signed::Signed;
+use undertone_privacy::Event;
+
+use super::Place;
+use crate::daemon::keeping::{change_key, compare};
+use crate::fixture::{gaussian, ledger_at, under};
+use crate::gateway::fake::start;
+use crate::site::books;
+use crate::site::folder::Folder;
+use crate::site::keys::SiteKey;
+use crate::site::ledger::LedgerError;
+use crate::site::policy::TEMPLATE;
+use crate::site::store::Store;
+use crate::site::witness::alarm;
+
+/// What this site signed while another copy of its ledger was in use: results in the clear in these rounds.
+fn elsewhere(place: &Place, rounds: std::ops::Range<u32>) -> Vec<Signed> {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let copy = Folder::new(dir.path());
+    std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
+    let ledger = ledger_at(&copy);
+    for round in rounds {
+        ledger.publish(&under(gaussian(4.0), 1), Visibility::Open, &Event::NonPrivate, "open", round).expect("open");
+    }
+    Store::open(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open")
+}
+
+#[tokio::test]
+async fn an_older_copy_of_the_ledger_is_noticed_and_made_good_before_anything_is_asked_for() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    server.state.lock().expect("nobody panicked").signed = elsewhere(&place, 1..511);
+    let site = place.site();
+    compare(&site).await.expect("the server answers, in two pages");
+    assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 510);
+    compare(&site).await.expect("the server answers");
+    assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 510, "once");
+    assert!(site.store.read(alarm::open).expect("it is open").is_none());
+}
+
+#[tokio::test]
+async fn receipts_that_contradict_the_ledger_raise_an_alarm_and_nothing_leaves() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    server.state.lock().expect("nobody panicked").signed = elsewhere(&place, 1..4);
+    let site = place.site();
+    let release =
+        |round| site.ledger.publish(&under(gaussian(4.0), 1), Visibility::Open, &Event::NonPrivate, "open", round);
+    release(9).expect("nobody asked the server");
+    compare(&site).await.expect("the server answers");
+    let open = site.store.read(alarm::open).expect("it is open").expect("it was raised");
+    assert!(open.problem.contains("forked") && open.evidence.contains("payload"), "{}", open.problem);
+    assert!(matches!(release(10), Err(LedgerError::Alarm { .. })));
+    compare(&site).await.expect("the server answers");
+    assert_eq!(site.store.read(alarm::all).expect("it is open").len(), 1, "one alarm says it");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_lets_the_site_ask_for_nothing() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    server.state.lock().expect("nobody panicked").outage = 1;
+    assert!(compare(&place.site()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_key_whose_time_has_come_is_followed_by_another_once_nothing_runs() {
+    let server = start(false).await;
+    let mut place = Place::new(&server, TEMPLATE);
+    let (folder, stop) = (place.folder(), CancellationToken::new());
+    let public = || SiteKey::load(&folder.key()).expect("there is one").public_hex();
+    let rotations = || server.state.lock().expect("nobody panicked").rotations;
+    let old = public();
+    place.config.rotate_key_days = 30;
+    change_key(&folder, &place.config, true, &stop).await.expect("there is nothing to do");
+    assert_eq!(rotations(), 0, "it is young");
+
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    let file = std::fs::File::options().write(true).open(folder.key()).expect("it is ours");
+    file.set_modified(long_ago).expect("it is ours");
+    let store = Store::open(&folder.ledger()).expect("it is there");
+    crate::site::jobs::began(&store, crate::fixture::JOB, crate::fixture::OURS, "lease").expect("it is new");
+    change_key(&folder, &place.config, true, &stop).await.expect("a job runs");
+    assert_eq!((rotations(), public()), (0, old.clone()));
+    let reason = "it was cancelled".to_owned();
+    let outcome = crate::site::jobs::Outcome::GaveUp { reason };
+    crate::site::jobs::ended(&store, crate::fixture::JOB, crate::fixture::OURS, &outcome).expect("it runs");
+    crate::site::jobs::end_told(&store, crate::fixture::JOB, crate::fixture::OURS).expect("it has ended");
+    change_key(&folder, &place.config, true, &stop).await.expect("the server takes it");
+    assert_eq!(rotations(), 1);
+    assert_ne!(public(), old);
+    change_key(&folder, &place.config, true, &stop).await.expect("there is nothing to do");
+    assert_eq!(rotations(), 1, "the next has its own time");
+}
+
+#[tokio::test]
+async fn a_key_that_the_server_refuses_is_forgotten() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    let (folder, stop) = (place.folder(), CancellationToken::new());
+    let old = SiteKey::load(&folder.key()).expect("there is one").public_hex();
+    server.state.lock().expect("nobody panicked").public_key = "00".repeat(32);
+    let store = Store::open(&folder.ledger()).expect("it is there");
+    crate::site::rotation::prepare(&folder, &store, place.config.worker, (crate::fixture::clock())()).expect("idle");
+    assert!(!change_key(&folder, &place.config, false, &stop).await.expect("it says no"));
+    assert_eq!(SiteKey::load(&folder.key()).expect("there is one").public_hex(), old);
+    assert!(!folder.next_key().exists() && !folder.key_change().exists());
+}

@@ -1,0 +1,72 @@
+//! Calls before there is a session: enrolling, and telling the server of the site's next key. Each is asked once more when the
+//! server shows a certificate that only its key vouches for.
+
+use tonic::Request;
+use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::signed::Rotation;
+use undertone_proto::v1;
+
+use super::{CALL, GatewayError, VERSION, client, parse, trust, trusted, within};
+use crate::config::{Config, Token};
+use crate::site::folder::Folder;
+use crate::site::keys::SiteKey;
+
+/// What enrolment answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrolled {
+    /// The new worker.
+    pub worker: WorkerId,
+    /// Its name.
+    pub worker_name: String,
+    /// Its organization.
+    pub organization: OrganizationId,
+    /// The organization's name.
+    pub organization_name: String,
+}
+
+/// Spends an enrolment token: binds the site's public key to an organization.
+///
+/// # Errors
+/// [`GatewayError`] when the server cannot be reached or does not take the token.
+pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayError> {
+    let request =
+        v1::EnrollRequest { secret: token.secret.clone(), public_key: key.public_hex(), version: VERSION.to_owned() };
+    let trust = trusted(&token.server, token.server_key, None)?;
+    let mut client = client(&token.server, trust.as_ref())?;
+    let mut reply = within(CALL, client.enroll(Request::new(request.clone()))).await;
+    if let (Err(GatewayError::Unreachable(_)), Some(trust)) = (&reply, &trust)
+        && trust.may_be_renewed()
+    {
+        // The certificate may have changed since the token was made: the key that the token names says so, or nobody does.
+        trust::ask_anybody(&token.server, trust).await?;
+        reply = within(CALL, client.enroll(Request::new(request))).await;
+    }
+    let reply = reply?.into_inner();
+    Ok(Enrolled {
+        worker: parse("worker_id", &reply.worker_id)?,
+        worker_name: reply.worker_name,
+        organization: parse("organization_id", &reply.organization_id)?,
+        organization_name: reply.organization_name,
+    })
+}
+
+/// Tells the server that the site's key is followed by another. Needs no session: the key until now has signed it.
+///
+/// # Errors
+/// [`GatewayError`] when the server cannot be reached or does not take it; it may be told again.
+pub async fn rotate_key(config: &Config, folder: &Folder, rotation: &Rotation) -> Result<(), GatewayError> {
+    let trust = trusted(&config.server, config.server_key, Some(folder))?;
+    let request = || v1::RotateKeyRequest {
+        by_old: Some(rotation.by_old.clone().into()),
+        by_new: Some(rotation.by_new.clone().into()),
+    };
+    let mut client = client(&config.server, trust.as_ref())?;
+    let mut reply = within(CALL, client.rotate_key(request())).await;
+    if let (Err(GatewayError::Unreachable(_)), Some(trust)) = (&reply, &trust)
+        && trust.may_be_renewed()
+    {
+        trust::ask_anybody(&config.server, trust).await?;
+        reply = within(CALL, client.rotate_key(request())).await;
+    }
+    reply.map(drop)
+}

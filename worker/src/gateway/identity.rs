@@ -1,0 +1,51 @@
+//! What the server says of itself, and of this site: its certificates, its time, the receipts that it has.
+
+use undertone_api::signed::{Pins, Signed};
+use undertone_proto::v1;
+
+use super::{CALL, Gateway, GatewayError, trust};
+
+impl Gateway {
+    /// Asks by which certificates the server is recognized, believes what it has signed, and gives it with the server's time;
+    /// `None` where nobody may say others.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn pins(&self) -> Result<Option<Pins>, GatewayError> {
+        match &self.trust {
+            None => Ok(None),
+            Some(trust) => trust::ask(self.client.clone(), trust).await.map(Some),
+        }
+    }
+
+    /// After a call that failed: when the server shows a certificate that is not known, its key is asked whether it is good.
+    /// True when it has said which are, so that the call may be made again.
+    pub(super) async fn recognize(&self) -> bool {
+        let Some(trust) = self.trust.as_ref().filter(|trust| trust.may_be_renewed()) else { return false };
+        match trust::ask_anybody(&self.server, trust).await {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::error!(error = %error, "the server's key does not vouch for the certificate that is shown; nothing is sent there");
+                false
+            }
+        }
+    }
+
+    /// The site's own receipts with numbers after `after`, as the server has them: at most 500.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn receipts(&self, after: u64) -> Result<Vec<Signed>, GatewayError> {
+        let make = || v1::ReceiptsRequest { after };
+        let reply = self.call(CALL, make, |mut client, request| async move { client.receipts(request).await }).await?;
+        Ok(reply.receipts.into_iter().map(Signed::from).collect())
+    }
+
+    /// Signs in anew and gives the server's time, in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`GatewayError`] when the server cannot be reached or does not know the site's key.
+    pub async fn time(&self) -> Result<i64, GatewayError> {
+        self.sign_in().await.map(|(_, now)| now)
+    }
+}

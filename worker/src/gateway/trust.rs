@@ -1,0 +1,111 @@
+//! Which certificates are believed, and how the server tells of others: by its signature, under a question that nobody could
+//! have asked before.
+//!
+//! While it is recognized the server is asked from time to time, so that the next certificate is known before it is shown. A
+//! site that was away for longer sees one that it does not know: then, and for this one question, a connection is made to
+//! whoever answers. Nothing but random bytes is sent there, and nothing but the server's signature is believed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use ed25519_dalek::VerifyingKey;
+use tonic::transport::{ClientTlsConfig, Endpoint};
+use undertone_api::signed::{Pins, Signed};
+use undertone_proto::v1;
+use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
+
+use super::{CALL, CONNECT, GatewayError, pin, within};
+use crate::config::Server;
+use crate::site::clock;
+use crate::site::folder::Folder;
+use crate::site::pins::{self, PinsError};
+
+/// The certificates that are believed. Shared by all connections to one server.
+#[derive(Debug)]
+pub(super) struct Trust {
+    believed: RwLock<Vec<[u8; 32]>>,
+    /// A certificate that is not believed was shown since it was last asked.
+    refused: AtomicBool,
+    /// Who may say others, and where that is kept.
+    authority: Option<(VerifyingKey, Option<Folder>)>,
+}
+
+impl Trust {
+    /// One certificate, for good.
+    pub(super) fn fixed(certificate: [u8; 32]) -> Arc<Self> {
+        Arc::new(Self { believed: RwLock::new(vec![certificate]), refused: AtomicBool::new(false), authority: None })
+    }
+
+    /// The certificate of `server`, and those that `key` says after it; kept in `folder` when there is one.
+    ///
+    /// # Errors
+    /// [`PinsError`] when what is kept there cannot be believed.
+    pub(super) fn renewed(server: &Server, key: VerifyingKey, folder: Option<&Folder>) -> Result<Arc<Self>, PinsError> {
+        let kept = folder.map(|folder| pins::load(folder, &key)).transpose()?.flatten();
+        let kept = kept.map(|pins| pins::fingerprints(&pins)).filter(|pins| !pins.is_empty());
+        let believed = kept.unwrap_or_else(|| server.certificate().into_iter().collect());
+        Ok(Arc::new(Self {
+            believed: RwLock::new(believed),
+            refused: AtomicBool::new(false),
+            authority: Some((key, folder.cloned())),
+        }))
+    }
+
+    /// Whether this certificate is believed; when not, that is noted.
+    pub(super) fn believes(&self, certificate: &[u8; 32]) -> bool {
+        let believed = self.believed.read().unwrap_or_else(PoisonError::into_inner).contains(certificate);
+        if !believed {
+            self.refused.store(true, Ordering::SeqCst);
+        }
+        believed
+    }
+
+    /// Whether another certificate was shown since this was last asked, and somebody could say that it is good.
+    pub(super) fn may_be_renewed(&self) -> bool {
+        self.refused.swap(false, Ordering::SeqCst) && self.authority.is_some()
+    }
+
+    /// Takes what the server says: its signature must hold and answer `challenge`.
+    fn take(&self, signed: &Signed, challenge: &str) -> Result<Pins, GatewayError> {
+        let wrong = |problem: &str| GatewayError::Protocol(format!("the server's certificates: {problem}"));
+        let Some((key, folder)) = &self.authority else { return Err(wrong("nobody may say others here")) };
+        let said: Pins = signed.open(key).map_err(|error| wrong(&error.to_string()))?;
+        if said.challenge != challenge {
+            return Err(wrong("it is the answer to another question"));
+        }
+        let fingerprints = pins::fingerprints(&said);
+        let mut believed = self.believed.write().unwrap_or_else(PoisonError::into_inner);
+        if !fingerprints.is_empty() && *believed != fingerprints {
+            if let Some(folder) = folder {
+                pins::keep(folder, signed).map_err(|error| wrong(&error.to_string()))?;
+            }
+            let named: Vec<String> = fingerprints.iter().map(hex::encode).collect();
+            tracing::info!(certificates = ?named, "the server has said by which certificates it is recognized from now on");
+            *believed = fingerprints;
+        }
+        Ok(said)
+    }
+}
+
+/// Asks the server by which certificates it is recognized, and believes what it has signed.
+pub(super) async fn ask(
+    mut client: WorkerGatewayClient<tonic::transport::Channel>,
+    trust: &Trust,
+) -> Result<Pins, GatewayError> {
+    let challenge = hex::encode(
+        clock::entropy::<32>().map_err(|_| GatewayError::Protocol("there is no randomness to ask with".to_owned()))?,
+    );
+    let asked = v1::PinsRequest { challenge: challenge.clone() };
+    let reply = within(CALL, client.pins(asked)).await?.into_inner();
+    let signed = reply.pins.ok_or_else(|| GatewayError::Protocol("certificates without a signature".to_owned()))?;
+    trust.take(&signed.into(), &challenge)
+}
+
+/// The same, of whoever answers at the server's address: for a site that was away while the certificate changed.
+pub(super) async fn ask_anybody(server: &Server, trust: &Trust) -> Result<Pins, GatewayError> {
+    let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
+    let endpoint = Endpoint::from_shared(server.address().to_owned()).map_err(address)?.connect_timeout(CONNECT);
+    let endpoint =
+        endpoint.tls_config_with_verifier(ClientTlsConfig::new(), pin::Anybody::verifier()).map_err(address)?;
+    ask(WorkerGatewayClient::new(endpoint.connect_lazy()), trust).await
+}

@@ -15,16 +15,22 @@
 //! provides as context in `http::request::Parts`. Server functions only accept `POST` from the same origin when that
 //! middleware says so: the check against forged requests is the server's.
 
+mod account;
+mod insight;
+mod life;
+mod told;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use leptos::prelude::use_context;
 use time::OffsetDateTime;
+use undertone_api::api_key::{ApiKey, NewApiKey};
 use undertone_api::budget::{Account, Entry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
-use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, QuestionId};
+use undertone_api::id::{ApiKeyId, ConsortiumId, DatasetId, IdentityId, JobId, OrganizationId, QuestionId};
 use undertone_api::job::audit::AuditView;
 use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::member::{Member, NewMember};
@@ -35,9 +41,14 @@ use undertone_api::plan::Plan;
 use undertone_api::problem::{Code, Problem};
 use undertone_api::question::{Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Queue};
 use undertone_api::report::ReportFile;
-use undertone_api::session::SignIn;
+use undertone_api::session::{LinkedIdentity, SignIn};
 use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
+
+pub use account::{Accounts, Entered};
+pub use insight::Insight;
+pub use life::Life;
+pub use told::Told;
 
 use crate::standing::Standing;
 
@@ -49,7 +60,7 @@ pub type Cookies = Vec<String>;
 
 /// Everything one caller may ask of the server. Every method fails with the [`Problem`] that REST would answer.
 #[async_trait]
-pub trait Backend: Send + Sync + 'static {
+pub trait Backend: Accounts + Insight + Told + Life + Send + Sync + 'static {
     /// The present moment: pages tell durations against it and read no clock themselves.
     fn now(&self) -> OffsetDateTime;
 
@@ -59,8 +70,26 @@ pub trait Backend: Send + Sync + 'static {
     /// Who is asking; `None` when nobody is signed in.
     async fn me(&self) -> Answer<Option<Member>>;
 
-    /// Signs in. The answer's cookies make the following requests this member's.
-    async fn sign_in(&self, credentials: SignIn) -> Answer<Cookies>;
+    /// Signs in. The answer's cookies make the following requests this member's, or ask for a code first.
+    async fn sign_in(&self, credentials: SignIn) -> Answer<Entered>;
+
+    /// What people call the provider at which they may sign in beside their passwords; `None` where there is none.
+    fn provider(&self) -> Option<String>;
+
+    /// The caller's own API keys, newest first.
+    async fn api_keys(&self) -> Answer<Vec<ApiKey>>;
+
+    /// Makes an API key of the caller's; the answer holds it, nothing later does.
+    async fn create_api_key(&self, key: NewApiKey) -> Answer<ApiKey>;
+
+    /// Revokes an API key of the caller's.
+    async fn revoke_api_key(&self, key: ApiKeyId) -> Answer<()>;
+
+    /// The caller's identities at the provider.
+    async fn identities(&self) -> Answer<Vec<LinkedIdentity>>;
+
+    /// Takes an identity at the provider away from the caller.
+    async fn unlink_identity(&self, identity: IdentityId) -> Answer<()>;
 
     /// Ends the session. The answer's cookies delete the session's.
     async fn sign_out(&self) -> Answer<Cookies>;

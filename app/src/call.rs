@@ -7,9 +7,13 @@
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
 #![cfg_attr(feature = "ssr", expect(clippy::unused_async, reason = "server functions are asynchronous"))]
 
+pub mod account;
+pub mod api_key;
 pub(crate) mod ask;
+pub mod life;
 #[cfg(feature = "ssr")]
 pub(crate) mod native;
+pub mod notification;
 
 use leptos::prelude::*;
 use leptos::server_fn::codec::{GetUrl, JsonEncoding};
@@ -64,7 +68,12 @@ pub async fn watch(job: JobId) -> Result<String, Fault> {
 pub async fn sign_in(email: String, password: String, #[server(default)] to: String) -> Result<(), Fault> {
     let credentials = undertone_api::session::SignIn { email, password };
     let answer = crate::backend::backend()?.sign_in(credentials).await;
-    native::land(answer.map(native::keep), |()| native::own_address(&to), None)
+    let entered = answer.map(|entry| {
+        native::keep(entry.cookies);
+        entry.second_factor
+    });
+    let to = native::own_address(&to);
+    native::land(entered, |code| if *code { crate::path::second_factor(&to) } else { to.clone() }, None)
 }
 
 /// Signs out.
@@ -228,8 +237,18 @@ pub async fn clear_freeze(consortium: ConsortiumId, dataset: DatasetId, reason: 
 /// # Errors
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "approve")]
-pub async fn approve(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.approve(job, dataset).await;
+pub async fn approve(
+    consortium: ConsortiumId,
+    job: JobId,
+    dataset: DatasetId,
+    #[server(default)] manifest: String,
+) -> Result<(), Fault> {
+    let backend = crate::backend::backend()?;
+    let answer = if manifest.is_empty() {
+        backend.approve(job, dataset).await
+    } else {
+        backend.approve_exactly(job, dataset, &manifest).await
+    };
     native::land(answer, |_| crate::path::job(consortium, job), Some("You approved the job.".to_owned()))
 }
 

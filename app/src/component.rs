@@ -12,6 +12,10 @@ pub(crate) mod files;
 pub mod form;
 #[cfg(feature = "ssr")]
 pub mod frame;
+#[cfg(feature = "ssr")]
+pub(crate) mod once;
+#[cfg(feature = "ssr")]
+mod qr;
 
 pub mod copy;
 pub mod keys;

@@ -4,11 +4,14 @@
 mod audit;
 mod certificate;
 mod consortium;
+mod insight;
 mod learning;
+pub(crate) mod life;
 mod logs;
 mod memory;
 mod render;
 mod report;
+mod told;
 
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -41,6 +44,8 @@ pub(crate) const OWN: OrganizationId = OrganizationId(Uuid::from_u128(0x0201));
 pub(crate) const PROPOSED: JobId = JobId(Uuid::from_u128(0x0401));
 /// A job at work.
 pub(crate) const RUNNING: JobId = JobId(Uuid::from_u128(0x0402));
+/// A job that is held.
+pub(crate) const PAUSED: JobId = JobId(Uuid::from_u128(0x0404));
 /// A job that is done.
 pub(crate) const FINISHED: JobId = JobId(Uuid::from_u128(0x0403));
 

@@ -39,7 +39,7 @@ pub mod words;
 #[cfg(feature = "ssr")]
 pub use asset::{Asset, assets};
 #[cfg(feature = "ssr")]
-pub use backend::{Answer, Backend, Cookies};
+pub use backend::{Accounts, Answer, Backend, Cookies, Entered, Insight, Life, Told};
 #[cfg(feature = "ssr")]
 pub use page::report_document;
 #[cfg(feature = "ssr")]

@@ -1,30 +1,27 @@
-//! A job's page, alive: it asks the server every two seconds, marks what is late, says when the connection is lost, and goes
-//! on by itself. It is rendered in the server with the same words, so it is right before it is alive.
+//! A job's page, alive: it listens to the server, marks what is late, says when the connection is lost, and goes on by
+//! itself. It is rendered in the server with the same words, so it is right before it is alive.
 //!
 //! The server says every part of the page in finished HTML (`part`, the same for the first page and for every answer), so
 //! the browser needs to know nothing of jobs: it puts the parts in their places, and draws the charts, which can be read
-//! with pointer and keys.
+//! with pointer and keys. How it listens is in `listen`; `follow` is the same for pages that are swapped part by part.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 #![expect(clippy::needless_pass_by_value, reason = "an island owns what it is given")]
 
+pub mod follow;
+mod listen;
 #[cfg(feature = "ssr")]
 pub(crate) mod part;
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use leptos::prelude::*;
-use leptos::task::spawn_local;
 use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 
 use crate::call::ask;
 use crate::component::chart::{Chart, Figure};
-
-/// Milliseconds between two questions while all is well.
-const EVERY: u64 = 2000;
-/// Most milliseconds between two questions while the server does not answer.
-const AT_MOST: u64 = 30_000;
 
 /// A job at one moment, as its page shows it: every part in HTML that the server rendered and escaped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +42,8 @@ pub struct Live {
     pub reason: String,
     /// The result and what can be taken away.
     pub result: String,
+    /// What does not go on, and what can be done about it.
+    pub troubles: String,
     /// What each party pays.
     pub parties: String,
     /// The charts.
@@ -55,6 +54,8 @@ pub struct Live {
     pub earlier: String,
     /// When it began and ended.
     pub timing: String,
+    /// The newest lines of its log.
+    pub log: String,
 }
 
 /// A job that keeps itself up to date. The children are what waits for a decision in the state in which the page was
@@ -75,11 +76,12 @@ pub fn LiveJob(
 fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
     let began = first.state.clone();
     let live = RwSignal::new(first);
-    // Questions that failed in a row: the connection is lost while it is not zero.
+    // Failures in a row: the connection is lost while it is not zero.
     let failed = RwSignal::new(0_u32);
     Effect::new(move |_| {
         if !live.with_untracked(|live| live.over) {
-            keep_asking(job, live, failed);
+            let look = Rc::new(move || -> listen::Looking { Box::pin(look(job, live)) });
+            listen::follow(format!("/ui/events?job={job}"), Duration::ZERO, failed, look);
         }
     });
 
@@ -101,7 +103,7 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
             <p class="connection" class:lost=move || failed.get() != 0 role="status">
                 {move || match failed.get() {
                     0 if live.read().over => "Over: nothing changes any more.".to_owned(),
-                    0 => "Live: asks the server every two seconds.".to_owned(),
+                    0 => "Live: what changes appears by itself.".to_owned(),
                     _ => format!("The connection is lost. These numbers are from {}; the page goes on by itself when the server answers.",
                         live.read().at),
                 }}
@@ -109,6 +111,7 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
             <div inner_html=part(|live| &live.reason)></div>
         </section>
         <div class="decisions" hidden=move || live.read().state != began>{children()}</div>
+        <section class="panel troubles" hidden=move || live.read().troubles.is_empty() inner_html=part(|live| &live.troubles)></section>
         <div class="results" inner_html=part(|live| &live.result)></div>
         <section class="panel" inner_html=part(|live| &live.parties)></section>
         <section class="charts" hidden=move || live.read().chartless>{charts}</section>
@@ -121,46 +124,16 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
             </details>
         </section>
         <p class="hint timing" inner_html=part(|live| &live.timing)></p>
+        <section class="panel" hidden=move || live.read().log.is_empty() inner_html=part(|live| &live.log)></section>
     }
 }
 
-/// Asks, waits, asks again, until the job is over; waits longer while nobody answers.
-fn keep_asking(job: JobId, live: RwSignal<Live>, failed: RwSignal<u32>) {
-    let wait = pause(failed.get_untracked());
-    let next = move || {
-        spawn_local(async move {
-            let answer = ask::get(&format!("/ui/watch?job={job}")).await;
-            // What the call gives is a text, and that text is the moment.
-            let text = answer.and_then(|text| serde_json::from_str::<String>(&text).ok());
-            match text.and_then(|text| serde_json::from_str::<Live>(&text).ok()) {
-                Some(now) => {
-                    let over = now.over;
-                    failed.set(0);
-                    live.set(now);
-                    if over {
-                        return;
-                    }
-                }
-                None => failed.update(|times| *times = times.saturating_add(1)),
-            }
-            keep_asking(job, live, failed);
-        });
-    };
-    set_timeout(next, wait);
-}
-
-/// How long to wait after so many failures in a row.
-fn pause(failed: u32) -> Duration {
-    Duration::from_millis((EVERY << failed.min(4)).min(AT_MOST))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pause;
-
-    #[test]
-    fn a_page_waits_longer_while_nobody_answers_but_never_gives_up() {
-        let waits: Vec<_> = [0, 1, 2, 3, 4, 100].map(|failed| pause(failed).as_millis()).into();
-        assert_eq!(waits, [2000, 4000, 8000, 16_000, 30_000, 30_000]);
-    }
+/// Asks how the job stands; whether it is over, nothing when nobody answered.
+async fn look(job: JobId, live: RwSignal<Live>) -> Option<bool> {
+    let text = ask::get(&format!("/ui/watch?job={job}")).await?;
+    // What the call gives is a text, and that text is the moment.
+    let now: Live = serde_json::from_str(&serde_json::from_str::<String>(&text).ok()?).ok()?;
+    let over = now.over;
+    live.set(now);
+    Some(over)
 }

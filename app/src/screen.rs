@@ -41,6 +41,10 @@ pub(crate) enum Place {
     Models,
     /// Ledger.
     Ledger,
+    /// Audit log.
+    AuditLog,
+    /// What the member was told.
+    Notifications,
     /// Settings.
     Settings,
 }
@@ -54,6 +58,8 @@ pub(crate) struct Desk {
     consortium: Option<Consortium>,
     params: ParamsMap,
     pub(crate) query: String,
+    /// How much of what the member was told they have not read.
+    pub(crate) unread: u64,
 }
 
 impl Desk {
@@ -125,6 +131,7 @@ where
         let desk = match desk(place, params, query).await {
             Ok(desk) => Arc::new(desk),
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
+            Err(problem) if problem.code == Code::SecondFactorMissing => return to_security(),
             Err(problem) => return bare(problem.title.clone(), word, told(problem)),
         };
         let sheet = match build(Arc::clone(&desk)).await {
@@ -147,12 +154,25 @@ async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
     if place != Place::Outside && member.is_none() {
         return Err(Problem::new(Code::Unauthenticated, "Sign in to see this page."));
     }
-    let consortia = if member.is_some() { backend.consortia().await? } else { Vec::new() };
+    let consortia = match member.as_ref() {
+        None => Vec::new(),
+        Some(_) => match backend.consortia().await {
+            // Who has yet to set up a second factor finds that page, and those of nobody; every other leads there.
+            Err(problem)
+                if problem.code == Code::SecondFactorMissing && matches!(place, Place::Settings | Place::Outside) =>
+            {
+                Vec::new()
+            }
+            consortia => consortia?,
+        },
+    };
     let consortium = match params.get("consortium") {
         Some(text) => Some(consortia.iter().find(|c| c.id.to_string() == text).cloned().ok_or_else(missing)?),
         None => None,
     };
-    Ok(Desk { backend, now, member, consortia, consortium, params, query })
+    // A page is not worse for a number that it does not have.
+    let unread = if member.is_some() { backend.unread().await.unwrap_or_default() } else { 0 };
+    Ok(Desk { backend, now, member, consortia, consortium, params, query, unread })
 }
 
 /// A problem on a page, with its status on the response.
@@ -161,6 +181,11 @@ fn told(problem: Problem) -> AnyView {
         response.set_status(status);
     }
     view! { <ProblemBox problem/><p><a href="/">"Go to the overview"</a></p> }.into_any()
+}
+
+fn to_security() -> AnyView {
+    leptos_axum::redirect(path::SECURITY);
+    view! { <p><a href=path::SECURITY>"Set up a second factor"</a></p> }.into_any()
 }
 
 fn to_sign_in(address: &str) -> AnyView {

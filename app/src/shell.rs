@@ -54,14 +54,22 @@ pub fn App() -> impl IntoView {
             <Routes fallback=page::missing>
                 <Route path=path!("/") view=page::home ssr=SsrMode::Async/>
                 <Route path=path!("/sign-in") view=page::sign_in ssr=SsrMode::Async/>
+                <Route path=path!("/sign-in/code") view=page::second_factor ssr=SsrMode::Async/>
+                <Route path=path!("/reset/:secret") view=page::reset ssr=SsrMode::Async/>
                 <Route path=path!("/accept/:secret") view=page::accept ssr=SsrMode::Async/>
                 <Route path=path!("/found") view=page::found ssr=SsrMode::Async/>
                 <Route path=path!("/settings") view=page::settings ssr=SsrMode::Async/>
+                <Route path=path!("/notifications") view=page::notifications ssr=SsrMode::Async/>
+                <Route path=path!("/settings/keys") view=page::keys ssr=SsrMode::Async/>
+                <Route path=path!("/settings/security") view=page::security ssr=SsrMode::Async/>
                 <Route path=path!("/thresholds") view=page::thresholds ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium") view=page::overview ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs") view=page::jobs ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/plan") view=page::plan ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs/:job") view=page::job ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/jobs/:job/review/:dataset") view=page::review ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/drafts/:draft") view=page::draft ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/jobs/:job/log") view=page::job_log ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs/:job/certificate") view=page::certificate ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/jobs/:job/report") view=page::report ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/questions") view=page::questions ssr=SsrMode::Async/>
@@ -72,6 +80,11 @@ pub fn App() -> impl IntoView {
                 <Route path=path!("/c/:consortium/organizations/:organization") view=page::organization ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/models") view=page::models ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/ledger") view=page::ledger ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/ledger/:account/:sequence") view=page::ledger_row ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/models/compare") view=page::compare ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/audit-log") view=page::consortium_log ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/organizations/:organization/audit-log") view=page::organization_log ssr=SsrMode::Async/>
+                <Route path=path!("/audit-log") view=page::server_log ssr=SsrMode::Async/>
             </Routes>
         </Router>
     }

@@ -49,6 +49,19 @@ pub(crate) fn imports(member: &Member) -> bool {
     member.grants.iter().any(|grant| matches!(grant.role, Role::ConsortiumAdmin | Role::Researcher))
 }
 
+/// May read what was done in a consortium.
+pub(crate) fn reads_log(member: &Member, consortium: ConsortiumId) -> bool {
+    holds(member, Scope::Consortium(consortium), Role::ConsortiumAdmin)
+        || member.grants.iter().any(|grant| grant.role == Role::Auditor)
+}
+
+/// May read what was done in an organization.
+pub(crate) fn reads_log_of(member: &Member, organization: OrganizationId) -> bool {
+    runs(member, organization)
+        || holds(member, Scope::Organization(organization), Role::Auditor)
+        || member.grants.iter().any(|grant| matches!(grant.scope, Scope::Consortium(_)) && grant.role == Role::Auditor)
+}
+
 /// May plan and propose jobs somewhere.
 pub(crate) fn researches(member: &Member) -> bool {
     member.grants.iter().any(|grant| grant.role == Role::Researcher)

@@ -134,6 +134,9 @@ fn nothing(job: Option<(State, &Asking)>, answered: bool) -> AnyView {
         Some((State::Proposed | State::Queued, _)) => {
             "The job has not begun; there is nothing to answer yet.".to_owned()
         }
+        Some((State::Paused, _)) => {
+            "The job is paused; nothing is asked until it goes on. What was answered is kept.".to_owned()
+        }
         Some((_, asking)) if asking.pools < asking.pools_awaited => format!(
             "The sites are choosing what they may ask: {} of {} have sent their questions.",
             asking.pools, asking.pools_awaited

@@ -3,6 +3,8 @@
 //! Word for the next page (a notice, a problem, a one-time secret that must not stand in an address) travels in a cookie
 //! that no script can read, lives for a minute, and is deleted by the page that shows it.
 
+mod life;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
@@ -14,8 +16,10 @@ use leptos::view;
 use leptos_axum::ResponseOptions;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use undertone_api::api_key::ApiKey;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::Visibility;
+use undertone_api::job::log::LogQuery;
 use undertone_api::job::{Job, State};
 use undertone_api::model::Artifact;
 use undertone_api::organization::Invitation;
@@ -33,8 +37,12 @@ use crate::component::said::ProblemBox;
 use crate::live::Live;
 use crate::live::part::{self, File};
 
+pub(crate) use life::{approval_limit, drafted, goes_on, save_draft};
+
 /// The file that holds what a job has learned.
 const MODEL: &str = "model.safetensors";
+/// Lines of a job's log on its own page.
+const NEWEST_LINES: u32 = 8;
 const WORD: &str = "undertone-word";
 const THEME: &str = "undertone-theme";
 /// Browsers keep cookies of up to 4,096 bytes.
@@ -54,10 +62,21 @@ pub(crate) enum Word {
         #[serde(with = "time::serde::rfc3339")]
         expires_at: OffsetDateTime,
     },
+    /// A secret for an authenticator, shown once.
+    Factor { secret: String, uri: String },
+    /// Recovery codes, shown once.
+    Codes { codes: Vec<String> },
     /// A worker's enrolment token, shown once.
     Token {
         name: String,
         token: String,
+        #[serde(with = "time::serde::rfc3339")]
+        expires_at: OffsetDateTime,
+    },
+    /// An API key, shown once.
+    Key {
+        name: String,
+        key: String,
         #[serde(with = "time::serde::rfc3339")]
         expires_at: OffsetDateTime,
     },
@@ -150,6 +169,13 @@ pub(crate) fn show_token(name: String, enrolment: Enrolment) {
     leave(&Word::Token { name, token: enrolment.token, expires_at: enrolment.expires_at });
 }
 
+/// Shows an API key on the next page.
+pub(crate) fn show_key(key: ApiKey) {
+    if let Some(secret) = key.secret {
+        leave(&Word::Key { name: key.name, key: secret, expires_at: key.expires_at });
+    }
+}
+
 /// The chosen theme: `light`, `dark`, or nothing for the system's.
 pub(crate) fn theme() -> Option<&'static str> {
     match cookie(THEME)?.as_str() {
@@ -208,7 +234,7 @@ pub(crate) fn budget(unit: PrivacyUnit, epsilon: f64, delta: f64) -> Answer<NewB
 pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
     let id = job.summary.id;
     let progress = backend.progress(id).await?;
-    let files = if progress.state.is_over() || progress.state == State::Running {
+    let files = if progress.state.is_over() || matches!(progress.state, State::Running | State::Paused) {
         backend.artifacts(id).await?
     } else {
         Vec::new()
@@ -221,7 +247,9 @@ pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
         .into_iter()
         .map(|file| File { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
         .collect();
-    Ok(part::live(backend.now(), job, &progress, &in_the_clear, files))
+    let newest = LogQuery { limit: Some(NEWEST_LINES), ..LogQuery::default() };
+    let log = backend.job_log(id, newest).await?.items;
+    Ok(part::live(backend.now(), job, &progress, &in_the_clear, files, &log))
 }
 
 /// A job's files, the one most come for first.

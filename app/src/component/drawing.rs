@@ -6,13 +6,22 @@
 
 mod axis;
 mod bars;
+mod burn_down;
+mod forest;
 mod heat;
 mod lines;
+mod rounds;
+mod stack;
 mod take;
+mod time;
 
 pub(crate) use bars::{Bars, Outline};
+pub(crate) use burn_down::BurnDown;
+pub(crate) use forest::{Estimate, Forest};
 pub(crate) use heat::{Heat, Square};
 pub(crate) use lines::{Curve, Lines};
+pub(crate) use rounds::Rounds;
+pub(crate) use stack::{Part, Stack};
 
 use leptos::prelude::*;
 
@@ -94,12 +103,12 @@ impl Drawing {
                     <span class="chart-title">{self.title}</span>
                     {(!self.note.is_empty()).then(|| view! { <span class="chart-reading">{self.note}</span> })}
                 </figcaption>
-                <div class="scroll"><svg class="chart-plot" viewBox=format!("0 0 {width} {height}") role="img" aria-label=self.sentence
-                    inner_html=self.picture></svg></div>
+                <div class="scroll" tabindex=wide.then_some("0")><svg class="chart-plot" viewBox=format!("0 0 {width} {height}") role="img"
+                    aria-label=self.sentence inner_html=self.picture></svg></div>
                 <details class="chart-data">
                     <summary>"Table and files"</summary>
                     {links}
-                    <div class="scroll">
+                    <div class="scroll" tabindex="0" role="group" aria-label="Table">
                         <table class="dense">
                             <thead><tr>{head}</tr></thead>
                             <tbody>{rows}</tbody>

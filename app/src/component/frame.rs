@@ -7,6 +7,7 @@ use undertone_api::member::Member;
 use super::copy::Copyable;
 use super::gauge::Hatching;
 use super::keys::Keys;
+use super::once;
 use super::said::ProblemBox;
 use crate::asset;
 use crate::call::native::Word;
@@ -24,6 +25,7 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
             {said(word)}
             {body}
         </main>
+        <Keys places=Vec::new() own=Vec::new()/>
     }
     .into_any()
 }
@@ -31,7 +33,7 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
 /// A page in its frame: where it is, who is looking, the consortia to choose from and the one it is about.
 pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, word: Option<Word>) -> AnyView {
     let Sheet { title, body, keys: own } = sheet;
-    let consortia = &desk.consortia;
+    let (consortia, unread) = (&desk.consortia, desk.unread);
     let consortium = desk.consortium().ok();
     let home = consortium.or(if consortia.len() == 1 { consortia.first() } else { None }).cloned();
     let places = home.as_ref().map(|home| {
@@ -39,7 +41,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
         if viewer::only_annotates(member) {
             return vec![questions];
         }
-        vec![
+        let mut places = vec![
             (Place::Overview, "o", "Overview", path::overview(home.id)),
             (Place::Jobs, "j", "Jobs", path::jobs(home.id)),
             (Place::Datasets, "d", "Datasets", path::datasets(home.id)),
@@ -47,15 +49,24 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
             (Place::Models, "m", "Models", path::models(home.id)),
             questions,
             (Place::Ledger, "l", "Ledger", path::ledger(home.id)),
-        ]
+        ];
+        if viewer::reads_log(member, home.id) {
+            places.push((Place::AuditLog, "a", "Audit log", path::audit_log(home.id)));
+        }
+        places
     });
     let mut places = places.unwrap_or_default();
+    places.push((Place::Notifications, "n", "Notifications", path::NOTIFICATIONS.to_owned()));
     places.push((Place::Settings, "s", "Settings", path::SETTINGS.to_owned()));
     let keys: Vec<_> =
         places.iter().map(|(_, key, name, to)| ((*key).to_owned(), (*name).to_owned(), to.clone())).collect();
     let links = places.into_iter().map(|(at, _, name, to)| {
         let current = (at == place).then_some("page");
-        view! { <li><a href=to aria-current=current>{name}</a></li> }
+        let bell = (at == Place::Notifications).then_some("bell");
+        let count = (at == Place::Notifications && unread > 0).then(|| {
+            view! { " "<span class="count">{unread.to_string()}<span class="visually-hidden">" new"</span></span> }
+        });
+        view! { <li><a href=to aria-current=current data-live=bell>{name}{count}</a></li> }
     });
     let others: Vec<_> =
         consortia.iter().filter(|c| home.as_ref().is_none_or(|home| home.id != c.id)).cloned().collect();
@@ -105,6 +116,16 @@ fn said(word: Option<Word>) -> AnyView {
             </div>
         }
         .into_any(),
+        Some(Word::Key { name, key, expires_at }) => view! {
+            <div class="notice good" role="status">
+                <p class="notice-title">{format!("The key for {name}")}</p>
+                <Copyable text=key label="Key".to_owned()/>
+                <p>{format!("It holds until {}. It is shown only now.", words::exact(expires_at))}</p>
+            </div>
+        }
+        .into_any(),
+        Some(Word::Factor { secret, uri }) => once::factor(&secret, uri),
+        Some(Word::Codes { codes }) => once::codes(codes),
         Some(Word::Token { name, token, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("Enrol {name}: run this at the site, on the machine that holds the data")}</p>

@@ -39,6 +39,7 @@ pub fn StateMark(
         State::Proposed => ("state waiting", "◌"),
         State::Queued => ("state waiting", "◔"),
         State::Running => ("state running", "●"),
+        State::Paused => ("state waiting", "‖"),
         State::Finished => ("state done", "✓"),
         State::Failed => ("state bad", "✕"),
         State::Cancelled => ("state over", "–"),

@@ -18,7 +18,7 @@ use super::Ground;
 use crate::component::chart::Figure;
 
 pub use plan::{Part, Plan, Trials};
-pub use planner::{Weighed, propose_questions, weigh_questions};
+pub use planner::{Weighed, propose_questions, save_questions, weigh_questions};
 
 impl Card for Spec {
     type Result = Report;

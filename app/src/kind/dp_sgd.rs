@@ -18,7 +18,7 @@ use crate::component::chart::Figure;
 use crate::words;
 
 pub use plan::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
-pub use planner::{Planner, propose};
+pub use planner::{Planner, propose, save};
 pub use price::{Prices, Verdict, prices};
 
 impl Card for Spec {

@@ -5,6 +5,8 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
+use undertone_api::job::diagnosis::Diagnosis;
+use undertone_api::job::log::LogLine;
 use undertone_api::job::{
     Approval, Job, Participant, ParticipantState, Progress, Purpose, RoundView, SeriesProgress, State,
 };
@@ -38,6 +40,7 @@ pub(crate) fn live(
     progress: &Progress,
     in_the_clear: &[(DatasetId, u64)],
     files: Vec<File>,
+    log: &[LogLine],
 ) -> Live {
     let state = progress.state;
     let what = if state == State::Proposed { "What it asks of each" } else { "Privacy spent" };
@@ -65,7 +68,36 @@ pub(crate) fn live(
         rounds: rows(recent),
         earlier: rows(earlier),
         timing: timing.to_html(),
+        troubles: troubles(&job.diagnoses, at),
+        log: log_panel(job, log, at),
     }
+}
+
+/// What does not go on, since when, why, and what somebody can do about it; nothing when all is well.
+pub(crate) fn troubles(all: &[Diagnosis], now: OffsetDateTime) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let rows = all.iter().map(|one| {
+        let since = one.since.map(|at| view! { " (since "<When at now/>")" });
+        view! {
+            <li><p><strong>{one.party.clone()}</strong>": "{one.reason.clone()}{since}"."</p><p class="hint">{one.remedy.clone()}</p></li>
+        }
+    });
+    view! { <h2>"What it waits for"</h2><ul class="plain-list">{rows.collect_view()}</ul> }.to_html()
+}
+
+/// The newest lines of a job's log, and the way to the others.
+fn log_panel(job: &Job, log: &[LogLine], now: OffsetDateTime) -> String {
+    if log.is_empty() {
+        return String::new();
+    }
+    let all = crate::path::job_log(job.summary.consortium, job.summary.id);
+    view! {
+        <div class="panel-head"><h2>"Log"</h2><a href=all>"All of it, with filters"</a></div>
+        {crate::page::job_log::table(log, now)}
+    }
+    .to_html()
 }
 
 /// How many exact releases the job makes of each dataset that was opened for them; those of none are left out.
@@ -123,6 +155,7 @@ fn headline(job: &Job, progress: &Progress) -> String {
             }
         }
         State::Queued => "Approved and reserved, waiting for its workers".to_owned(),
+        State::Paused => "Paused; the reservations stay, and no deadline runs".to_owned(),
         State::Finished => match (job.started_at, job.finished_at) {
             (Some(from), Some(to)) => format!("Finished in {}", words::duration((to - from).as_seconds_f64())),
             _ => "Finished".to_owned(),

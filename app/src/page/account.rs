@@ -1,12 +1,62 @@
 //! The member's own settings.
 
-use leptos::prelude::*;
-use undertone_api::member::Scope;
+mod security;
+#[cfg(test)]
+mod tests;
 
+use leptos::prelude::*;
+use undertone_api::id::ConsortiumId;
+use undertone_api::member::Scope;
+use undertone_api::organization::Organization;
+use undertone_api::problem::Code;
+
+use crate::backend::Answer;
 use crate::call::native;
-use crate::component::form::post;
-use crate::screen::{Place, Sheet, screen};
-use crate::words;
+use crate::component::form::{Field, post};
+use crate::screen::{Desk, Place, Sheet, screen};
+use crate::{path, words};
+
+pub(crate) use security::security;
+
+/// The pages of the settings, the one at `here` marked. To add one: a line in the list.
+pub(crate) fn tabs(here: &str) -> AnyView {
+    let links = [(path::SETTINGS, "You"), (path::SECURITY, "Security"), (path::KEYS, "API keys")].map(|(to, name)| {
+        view! { <li><a href=to aria-current=(to == here).then_some("page")>{name}</a></li> }
+    });
+    view! { <nav aria-label="Settings"><ul class="tabs">{links}</ul></nav> }.into_any()
+}
+
+/// The organizations of a consortium; none for somebody who only answers questions there.
+pub(super) async fn seen(desk: &Desk, consortium: ConsortiumId) -> Answer<Vec<Organization>> {
+    match desk.backend.organizations(consortium).await {
+        Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => Ok(Vec::new()),
+        answer => answer,
+    }
+}
+
+/// What an operator does for somebody who has forgotten their password.
+fn let_in() -> AnyView {
+    let form = post(
+        "make-reset",
+        Vec::new(),
+        view! {
+            <Field name="email" label="E-mail of the member" kind="email" most=254/>
+            <label class="check"><input type="checkbox" name="clear_second_factor" value="true"/>"also take their second factor away: they have lost the authenticator and the recovery codes"</label>
+            <ul class="consequences">
+                <li>"You get a link to hand over, by a way on which you know the person. It works once, for 24 hours."</li>
+                <li>"Using it ends every session of theirs. You do not learn the new password."</li>
+                <li>"The audit log says who made the link, and whether it takes a second factor away."</li>
+            </ul>
+            <button type="submit">"Make a link"</button>
+        },
+    );
+    view! {
+        <section class="panel"><h2>"Let a member back in"</h2>
+            <details class="more"><summary>"Make a link that sets a new password"</summary>{form}</details>
+        </section>
+    }
+    .into_any()
+}
 
 /// Account and appearance.
 pub(crate) fn settings() -> AnyView {
@@ -15,7 +65,7 @@ pub(crate) fn settings() -> AnyView {
         let mut names = Vec::new();
         for consortium in &desk.consortia {
             names.push((consortium.id.to_string(), consortium.name.clone()));
-            for organization in desk.backend.organizations(consortium.id).await? {
+            for organization in seen(&desk, consortium.id).await? {
                 names.push((organization.id.to_string(), organization.name));
             }
         }
@@ -45,6 +95,7 @@ pub(crate) fn settings() -> AnyView {
         Ok(Sheet::new(
             "Settings",
             view! {
+                {tabs(path::SETTINGS)}
                 <section class="panel"><h2>"You"</h2>
                     <dl class="facts">
                         <div><dt>"Name"</dt><dd>{member.name.clone()}</dd></div>
@@ -56,6 +107,13 @@ pub(crate) fn settings() -> AnyView {
                     </dl>
                 </section>
                 <section class="panel"><h2>"Appearance"</h2>{theme}</section>
+                {member.operator.then(let_in)}
+                {member.operator.then(|| view! {
+                    <section class="panel"><h2>"This server"</h2><p><a href=path::SERVER_LOG>"Audit log of the server"</a></p></section>
+                })}
+                <section class="panel"><h2>"Programs"</h2>
+                    <p>"A program asks for you by a key of its own. "<a href=path::KEYS>"API keys"</a></p>
+                </section>
                 <p class="hint">"Press "<kbd>"?"</kbd>" on any page for the keys."</p>
             },
         ))

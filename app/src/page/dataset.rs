@@ -1,6 +1,8 @@
 //! One dataset: its gauges, what is known of it, its budget, what each job cost it, its ledger.
 
 mod budget;
+pub(super) mod history;
+mod limit;
 
 use std::collections::BTreeMap;
 
@@ -32,7 +34,11 @@ pub(crate) fn dataset() -> AnyView {
             Problem::new(Code::NotFound, "This consortium has no such dataset, or not for you to see.")
         })?;
         let public = dataset.visibility == Visibility::Public;
-        let (entries, whole) = if public { (Vec::new(), true) } else { entries(&desk, id).await? };
+        let read = if public { Some((Vec::new(), true)) } else { entries(&desk, id).await? };
+        // Who may not read the rows is told the rest.
+        let closed = read.is_none();
+        let (entries, whole) = read.unwrap_or_default();
+        let history = if public || closed { Vec::new() } else { desk.backend.history(id).await.unwrap_or_default() };
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let steward = viewer::stewards(member, dataset.organization);
@@ -52,6 +58,14 @@ pub(crate) fn dataset() -> AnyView {
             .into_any()
         };
         let latest: Vec<_> = entries.iter().take(20).cloned().map(|entry| (dataset.name.clone(), entry)).collect();
+        let named = |job: JobId| title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
+        let over_time = history::section(&history, &dataset.name, &named, desk.now);
+        let limits = if !public && (steward || viewer::runs(member, dataset.organization)) {
+            let limits = desk.backend.approval_limits(id).await?;
+            limit::section(consortium, &dataset, &limits, steward, desk.now)
+        } else {
+            ().into_any()
+        };
         let about = facts(&dataset, desk.now);
         Ok(Sheet::new(
             dataset.name.clone(),
@@ -59,8 +73,11 @@ pub(crate) fn dataset() -> AnyView {
                 {frozen}
                 {gauges}
                 {(steward && !public).then(|| budget::form(consortium, &dataset))}
+                {limits}
                 <section class="panel"><h2>"What is known of it"</h2>{about}</section>
-                {(!public).then(|| view! {
+                {over_time}
+                {closed.then(|| view! { <p class="hint">"The rows of its ledger are for stewards of its owner, auditors and admins of the consortium."</p> })}
+                {(!public && !closed).then(|| view! {
                     <section class="panel"><h2>"What each job cost it"</h2>{composition(&entries, whole, consortium, title)}</section>
                     <section class="panel">
                         <div class="panel-head"><h2>"Ledger"</h2><a href=format!("{}?dataset={id}", path::ledger(consortium))>"All rows"</a></div>
@@ -92,19 +109,22 @@ fn account(account: &Account) -> AnyView {
     .into_any()
 }
 
-/// The dataset's rows, newest first, and whether these are all.
-async fn entries(desk: &Desk, id: DatasetId) -> Result<(Vec<Entry>, bool), Problem> {
+/// The dataset's rows, newest first, and whether these are all; nothing for somebody who may not read them.
+async fn entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, bool)>, Problem> {
     let mut all = Vec::new();
     let mut query = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
     for _ in 0..PAGES {
-        let page = desk.backend.entries(id, query.clone()).await?;
+        let page = match desk.backend.entries(id, query.clone()).await {
+            Err(problem) if problem.code == Code::Forbidden => return Ok(None),
+            page => page?,
+        };
         all.extend(page.items);
         if page.next.is_none() {
-            return Ok((all, true));
+            return Ok(Some((all, true)));
         }
         query.cursor = page.next;
     }
-    Ok((all, false))
+    Ok(Some((all, false)))
 }
 
 fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {

@@ -1,13 +1,20 @@
 //! Coming in: signing in, accepting a one-time link, founding a consortium.
 
+mod accept;
+mod code;
+mod reset;
+
 use leptos::prelude::*;
 use undertone_api::member::Scope;
-use undertone_api::organization::Purpose;
 
-use super::nothing;
+use super::{nothing, provider};
 use crate::component::form::{Field, post};
 use crate::screen::{Place, Sheet, screen};
-use crate::{path, viewer, words};
+use crate::{path, viewer};
+
+pub(crate) use accept::accept;
+pub(crate) use code::second_factor;
+pub(crate) use reset::reset;
 
 /// Leads to where the member most likely wants to be.
 pub(crate) fn home() -> AnyView {
@@ -38,14 +45,25 @@ pub(crate) fn home() -> AnyView {
     })
 }
 
+/// Where a sign-in is to lead.
+fn wanted(query: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Query {
+        #[serde(default = "home_address")]
+        to: String,
+    }
+    crate::query::parse::<Query>(query).map_or_else(home_address, |query| query.to)
+}
+
+fn home_address() -> String {
+    "/".to_owned()
+}
+
 /// Signing in.
 pub(crate) fn sign_in() -> AnyView {
     screen(Place::Outside, async |desk| {
-        #[derive(serde::Deserialize)]
-        struct Query {
-            to: String,
-        }
-        let to = crate::query::parse::<Query>(&desk.query).map_or_else(|| "/".to_owned(), |query| query.to);
+        let to = wanted(&desk.query);
+        let provider = provider::sign_in(&desk, &to);
         let form = post(
             "sign-in",
             vec![("to", to)],
@@ -58,52 +76,10 @@ pub(crate) fn sign_in() -> AnyView {
         Ok(Sheet::new(
             "Sign in",
             view! {
-                {form}
+                {provider::said(&desk)}{form}{provider}
                 <p class="hint">"There is no open registration: members join by a link. A new server prints its operator's link when it first starts."</p>
             },
         ))
-    })
-}
-
-/// Accepting a one-time link.
-pub(crate) fn accept() -> AnyView {
-    screen(Place::Outside, async |desk| {
-        let secret = desk.text("secret");
-        let preview = desk.backend.invitation(&secret).await?;
-        let from = preview.from.unwrap_or_else(|| "this server".to_owned());
-        let (title, means, founds) = match &preview.purpose {
-            Purpose::Operator => (
-                "Become the operator".to_owned(),
-                "You will run this server: found consortia and see that it works. An operator sees no data and cannot approve jobs for others.".to_owned(),
-                false,
-            ),
-            Purpose::Organization { .. } => (
-                format!("Join {from}"),
-                "You bring a new organization into the consortium, as its first admin, data steward and researcher. Its data stay with it.".to_owned(),
-                true,
-            ),
-            Purpose::Annotator { .. } => (
-                format!("Answer questions for {from}"),
-                "You will be shown short texts and asked what they are about. You see nothing else of the consortium; it knows you by a number in each job.".to_owned(),
-                false,
-            ),
-            Purpose::Member { roles, .. } => {
-                let roles: Vec<_> = roles.iter().map(|role| words::role(*role)).collect();
-                (format!("Join {from}"), format!("You will be there as {}.", roles.join(", ")), false)
-            }
-        };
-        let form = post(
-            "accept",
-            vec![("secret", secret)],
-            view! {
-                {founds.then(|| view! { <Field name="organization" label="Name of your organization" autocomplete="organization"/> })}
-                <Field name="name" label="Your name" autocomplete="name"/>
-                <Field name="email" label="E-mail" kind="email" autocomplete="username" most=254/>
-                <Field name="password" label="Password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters."/>
-                <button type="submit" class="primary">"Join"</button>
-            },
-        );
-        Ok(Sheet::new(title, view! { <p class="lead">{means}</p>{form}<p class="hint">"The link works once."</p> }))
     })
 }
 

@@ -1,5 +1,9 @@
 //! One job: how it stands, live; what waits for a decision; what it does.
 
+mod life;
+
+mod rounds;
+
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
@@ -35,6 +39,7 @@ pub(crate) fn job() -> AnyView {
             };
             view! { <ProblemBox problem/> }
         });
+        let timeline = rounds::section(&job, desk.backend.progress(id).await?, desk.now);
         let audits = desk.backend.audits(id).await?;
         let audit = super::audit::section(&job, &datasets, &audits, desk.now);
         let facts = kind::facts(&job.spec);
@@ -48,6 +53,7 @@ pub(crate) fn job() -> AnyView {
                     {refused}
                     {decisions}
                 </LiveJob>
+                {timeline}
                 {audit}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">
@@ -95,10 +101,7 @@ async fn decisions(
             }
         }
     }
-    let may_cancel = viewer::researches(member) || viewer::admits(member, consortium);
-    if !job.summary.state.is_over() && may_cancel {
-        parts.push(cancel(consortium, job));
-    }
+    parts.push(life::steps(member, consortium, job, desk.now));
     Ok(parts.collect_view().into_any())
 }
 
@@ -125,6 +128,8 @@ async fn approval(
             ("consortium", consortium.to_string()),
             ("job", job.summary.id.to_string()),
             ("dataset", party.dataset.to_string()),
+            // What is agreed to is what was shown here, and nothing else.
+            ("manifest", job.manifest.clone()),
         ]
     };
     let others: Vec<_> = job
@@ -181,7 +186,9 @@ async fn approval(
                 {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
                 <li>{format!("What is released is seen by {seen}. {stays} {}.", party.organization_name)}</li>
                 <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
+                {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<When at=by now=desk.now/>"."</li> })}
             </ul>
+            <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Read the manifest, and who learns what"</a></p>
             <div class="actions">{post("approve", hidden(), view! { <button type="submit" class="primary">{label}</button> })}</div>
             <details class="more"><summary>"Refuse instead"</summary>
                 {post("refuse", hidden(), view! {
@@ -240,25 +247,6 @@ fn published(releases: u64) -> [String; 2] {
         ),
         "The dataset was marked open at the site for this purpose. It cannot be undone once released.".to_owned(),
     ]
-}
-
-fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
-    let hidden = vec![("consortium", consortium.to_string()), ("job", job.summary.id.to_string())];
-    let what = match job.summary.state {
-        State::Proposed => "Nothing was reserved yet, and nothing will be charged.",
-        _ => {
-            "Workers stop after what they are doing. What was released stays spent; what was reserved and never left is given back."
-        }
-    };
-    let form = post(
-        "cancel",
-        hidden,
-        view! {
-            <p class="hint">{what}" It cannot be taken back."</p>
-            <button type="submit" class="danger">"Cancel the job"</button>
-        },
-    );
-    view! { <details class="more"><summary>"Cancel this job"</summary>{form}</details> }.into_any()
 }
 
 /// Names as people list them, each once.

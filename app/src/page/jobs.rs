@@ -7,6 +7,7 @@ use undertone_api::page::PageQuery;
 
 use super::nothing;
 use crate::component::said::{StateMark, When};
+use crate::live::follow::Follow;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
 
@@ -27,7 +28,21 @@ pub(crate) fn jobs() -> AnyView {
         } else {
             table(&page.items, desk.now)
         };
-        Ok(Sheet::new("Jobs", view! { {plan}{list}{next} }))
+        let drafts = if viewer::researches(member) {
+            super::drafts::section(consortium.id, &desk.backend.drafts(consortium.id).await?, desk.now)
+        } else {
+            ().into_any()
+        };
+        Ok(Sheet::new(
+            "Jobs",
+            view! {
+                <Follow events=format!("/ui/events?consortium={}", consortium.id)/>
+                {plan}
+                <div data-live="jobs">{list}</div>
+                {next}
+                {drafts}
+            },
+        ))
     })
 }
 

@@ -1,30 +1,35 @@
-//! The ledger: every reservation, payment and return, with receipts and the chain of hashes.
+//! The ledger: every reservation, payment and return, with receipts and the chain of hashes; found by dataset, job, kind and
+//! time.
+
+mod row;
 
 use leptos::prelude::*;
-use time::OffsetDateTime;
+use std::fmt::Write as _;
+use time::{Duration, OffsetDateTime};
 use undertone_api::budget::{Entry, EntryKind};
-use undertone_api::dataset::Visibility;
+use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
+use undertone_api::job::JobSummary;
+use undertone_api::ledger::EntryFilter;
 use undertone_api::page::PageQuery;
-use undertone_api::problem::Code;
+use undertone_api::problem::{Code, Problem, Violation};
 use undertone_privacy::Event;
 
+use super::audit_log::day;
 use super::nothing;
 use crate::component::said::{Digest, When};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
+pub(crate) use row::row as ledger_row;
+
 /// The rows of one dataset, or the newest of all.
 pub(crate) fn ledger() -> AnyView {
-    #[derive(Default, serde::Deserialize)]
-    struct Query {
-        dataset: Option<DatasetId>,
-        cursor: Option<String>,
-    }
     screen(Place::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
         let query = crate::query::parse::<Query>(&desk.query).unwrap_or_default();
+        let (chosen, wanted) = query.wanted()?;
         let datasets: Vec<_> = desk
             .backend
             .datasets(consortium)
@@ -35,9 +40,9 @@ pub(crate) fn ledger() -> AnyView {
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let (mut found, mut closed, mut next) = (Vec::new(), 0, None);
-        for dataset in datasets.iter().filter(|dataset| query.dataset.is_none_or(|wanted| wanted == dataset.id)) {
-            let page = PageQuery { cursor: query.cursor.clone().filter(|_| query.dataset.is_some()), limit: Some(50) };
-            match desk.backend.entries(dataset.id, page).await {
+        for dataset in datasets.iter().filter(|dataset| chosen.is_none_or(|wanted| wanted == dataset.id)) {
+            let page = PageQuery { cursor: query.cursor.clone().filter(|_| chosen.is_some()), limit: Some(50) };
+            match desk.backend.search_entries(dataset.id, wanted, page).await {
                 Ok(page) => {
                     found.extend(page.items.into_iter().map(|entry| (dataset.name.clone(), entry)));
                     next = page.next.map(|cursor| (dataset.id, cursor));
@@ -48,18 +53,21 @@ pub(crate) fn ledger() -> AnyView {
             }
         }
         found.sort_by(|a, b| b.1.at.cmp(&a.1.at).then(b.1.sequence.cmp(&a.1.sequence)));
-        if query.dataset.is_none() {
+        if chosen.is_none() {
             found.truncate(50);
             next = None;
         }
         let here = path::ledger(consortium);
-        let choices = datasets.iter().map(|dataset| {
-            let current = (query.dataset == Some(dataset.id)).then_some("true");
-            view! { <li><a href=format!("{here}?dataset={}", dataset.id) aria-current=current>{dataset.name.clone()}</a></li> }
-        });
+        let bundle = desk.backend.ledger_file(consortium);
+        let filter = filters(&query, &datasets, &jobs, &here);
+        let rest = query.rest();
         let list = if found.is_empty() {
             nothing(
-                "Rows appear when a job reserves its worst case, pays for a release, or gives back what never left.",
+                if query.is_empty() {
+                    "Rows appear when a job reserves its worst case, pays for a release, or gives back what never left."
+                } else {
+                    "No row is of this kind. Ask for more."
+                },
                 (),
             )
         } else {
@@ -69,16 +77,111 @@ pub(crate) fn ledger() -> AnyView {
             "Ledger",
             view! {
                 <p class="lead">"Rows are never changed or deleted. Every payment carries the hash of a receipt that the site signed before the release left; every row carries the hash of all before it."</p>
-                <nav aria-label="Datasets"><ul class="tabs">
-                    <li><a href=here.clone() aria-current=query.dataset.is_none().then_some("true")>"Newest of all"</a></li>
-                    {choices.collect_view()}
-                </ul></nav>
+                {filter}
                 {list}
-                {next.map(|(dataset, cursor)| view! { <p><a rel="next" href=format!("{here}?dataset={dataset}&cursor={cursor}")>"Older rows"</a></p> })}
+                {next.map(|(dataset, cursor)| view! { <p><a rel="next" href=format!("{here}?dataset={dataset}{rest}&cursor={cursor}")>"Older rows"</a></p> })}
                 {(closed > 0).then(|| view! { <p class="hint">{format!("The rows of {} are not yours to read.", words::plural(closed, "dataset"))}</p> })}
+                <section class="panel"><h2>"Check it elsewhere"</h2>
+                    <p>"The bundle has every row that is yours to read, with receipts, keys, manifests and the whole log; whoever has it needs neither this server nor its word."</p>
+                    <p class="take"><a href=bundle download>"Take the bundle away"</a></p>
+                    <p><code>"undertone-server verify --bundle FILE"</code></p>
+                </section>
             },
         ))
     })
+}
+
+/// What the form asks for: a field that is left empty is not asked for.
+#[derive(Default, serde::Deserialize)]
+struct Query {
+    #[serde(default)]
+    dataset: String,
+    #[serde(default)]
+    job: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    since: String,
+    #[serde(default)]
+    until: String,
+    cursor: Option<String>,
+}
+
+impl Query {
+    const fn is_empty(&self) -> bool {
+        self.dataset.is_empty()
+            && self.job.is_empty()
+            && self.kind.is_empty()
+            && self.since.is_empty()
+            && self.until.is_empty()
+    }
+
+    /// The dataset and the rows that are asked for.
+    fn wanted(&self) -> Result<(Option<DatasetId>, EntryFilter), Problem> {
+        let mut violations = Vec::new();
+        let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
+        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let dataset =
+            given(&self.dataset).and_then(|id| id.parse().map_err(|_| wrong("dataset", "choose one of the list")).ok());
+        let job = given(&self.job).and_then(|id| id.parse().map_err(|_| wrong("job", "choose one of the list")).ok());
+        let kind = given(&self.kind).and_then(|word| {
+            serde_json::from_value(word.into()).map_err(|_| wrong("kind", "reserve, commit or settle")).ok()
+        });
+        let since = day(&self.since).unwrap_or_else(|message| {
+            wrong("since", message);
+            None
+        });
+        let until = day(&self.until).unwrap_or_else(|message| {
+            wrong("until", message);
+            None
+        });
+        if !violations.is_empty() {
+            return Err(Problem::validation(violations));
+        }
+        Ok((dataset, EntryFilter { kind, job, since, until: until.map(|day| day + Duration::DAY) }))
+    }
+
+    /// All but dataset and cursor, as more of an address. Everything in it was read as an id, a word or a day.
+    fn rest(&self) -> String {
+        let fields = [("job", &self.job), ("kind", &self.kind), ("since", &self.since), ("until", &self.until)];
+        let given = fields.into_iter().filter(|(_, value)| !value.trim().is_empty());
+        given.fold(String::new(), |mut all, (name, value)| {
+            let _ = write!(all, "&{name}={}", value.trim());
+            all
+        })
+    }
+}
+
+fn filters(query: &Query, datasets: &[Dataset], jobs: &[JobSummary], here: &str) -> AnyView {
+    let option = |value: String, chosen: &str, name: String| {
+        let selected = value == chosen;
+        view! { <option value=value selected=selected>{name}</option> }
+    };
+    let of_datasets =
+        datasets.iter().map(|dataset| option(dataset.id.to_string(), &query.dataset, dataset.name.clone()));
+    let of_jobs = jobs.iter().map(|job| option(job.id.to_string(), &query.job, job.title.clone()));
+    let kinds = [("reserve", "reserved"), ("commit", "paid"), ("settle", "given back")];
+    let kinds = kinds.into_iter().map(|(word, name)| option(word.to_owned(), &query.kind, name.to_owned()));
+    view! {
+        <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the rows">
+            <label class="field"><span>"Dataset"</span>
+                <select name="dataset"><option value="">"newest of all"</option>{of_datasets.collect_view()}</select>
+            </label>
+            <label class="field"><span>"Job"</span>
+                <select name="job"><option value="">"every job"</option>{of_jobs.collect_view()}</select>
+            </label>
+            <label class="field"><span>"What"</span>
+                <select name="kind"><option value="">"everything"</option>{kinds.collect_view()}</select>
+            </label>
+            <label class="field"><span>"From"</span><input type="date" name="since" value=query.since.clone()/></label>
+            <label class="field"><span>"To"</span><input type="date" name="until" value=query.until.clone()/></label>
+            <div class="actions">
+                <button type="submit">"Show"</button>
+                {(!query.is_empty()).then(|| view! { <a href=here.to_owned()>"Show everything"</a> })}
+            </div>
+        </form>
+    }
+    .into_any()
 }
 
 /// Rows of ledgers as a table.
@@ -97,7 +200,7 @@ pub(super) fn rows(
         let job = title(entry.job).unwrap_or_else(|| format!("job {}", words::short(&entry.job.to_string())));
         view! {
             <tr>
-                <td data-label="row" class="number">{words::count(entry.sequence)}</td>
+                <td data-label="row" class="number"><a href=path::ledger_row(consortium, entry.account, entry.sequence) title="This row with its proofs">{words::count(entry.sequence)}</a></td>
                 <td data-label="when"><When at=entry.at now/></td>
                 <td data-label="dataset">{dataset.clone()}</td>
                 <td data-label="what"><span class=class>{kind}</span></td>
@@ -109,7 +212,7 @@ pub(super) fn rows(
         }
     });
     view! {
-        <div class="scroll">
+        <div class="scroll" tabindex="0" role="region" aria-label="Rows of the ledger">
             <table class="cards dense">
                 <thead><tr>
                     <th scope="col" class="number">"Row"</th><th scope="col">"When"</th><th scope="col">"Dataset"</th><th scope="col">"What"</th>

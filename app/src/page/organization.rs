@@ -1,9 +1,11 @@
 //! One organization: its workers and members, and how to add to both.
 
+pub(super) mod people;
+
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::id::OrganizationId;
-use undertone_api::member::{Member, Scope};
+use undertone_api::organization::Purpose;
 use undertone_api::problem::{Code, Problem};
 use undertone_api::worker::Worker;
 
@@ -11,7 +13,7 @@ use super::nothing;
 use crate::component::form::{Field, post};
 use crate::component::said::{Digest, When};
 use crate::screen::{Place, Sheet, screen};
-use crate::{viewer, words};
+use crate::{path, viewer, words};
 
 /// The page.
 pub(crate) fn organization() -> AnyView {
@@ -28,6 +30,8 @@ pub(crate) fn organization() -> AnyView {
             Err(problem) => return Err(problem),
         };
         let runs = viewer::runs(member, id);
+        let purpose = Purpose::Member { organization: id, roles: Vec::new() };
+        let links = if runs { desk.backend.invitations(purpose).await? } else { Vec::new() };
         let hidden = || vec![("consortium", consortium.to_string()), ("organization", id.to_string())];
         let enrol = runs.then(|| {
             post(
@@ -41,19 +45,14 @@ pub(crate) fn organization() -> AnyView {
         });
         let invite = runs.then(|| post("invite-member", hidden(), view! {
             <Field name="label" label="For whom"/>
-            <fieldset class="choices"><legend>"Roles"</legend>
-                <label class="check"><input type="checkbox" name="roles[]" value="data_steward"/>"data steward: sets budgets, approves or refuses jobs"</label>
-                <label class="check"><input type="checkbox" name="roles[]" value="researcher"/>"researcher: plans and proposes jobs"</label>
-                <label class="check"><input type="checkbox" name="roles[]" value="organization_admin"/>"organization admin: invites members, enrols workers"</label>
-                <label class="check"><input type="checkbox" name="roles[]" value="auditor"/>"auditor: reads ledgers and receipts"</label>
-                <label class="check"><input type="checkbox" name="roles[]" value="annotator"/>"annotator: answers the questions of jobs"</label>
-            </fieldset>
+            {people::boxes(&[])}
             <p class="hint">"Whoever opens the link first joins with these roles. It works once and is shown once."</p>
             <button type="submit" class="primary">"Make a link"</button>
         }));
         Ok(Sheet::new(
             organization.name.clone(),
             view! {
+                {viewer::reads_log_of(member, id).then(|| view! { <p><a href=path::organization_log(consortium, id)>"Audit log of this organization"</a></p> })}
                 <section class="panel"><h2>"Workers"</h2>
                     {workers(&organization.workers, desk.now)}
                     {enrol.map(|form| view! { <details class="more" open=organization.workers.is_empty()><summary>"Enrol a worker"</summary>{form}</details> })}
@@ -61,9 +60,10 @@ pub(crate) fn organization() -> AnyView {
                 <section class="panel"><h2>"Members"</h2>
                     {members.map_or_else(
                         || view! { <p class="hint">{format!("{}. Who they are is for the organization to know.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
-                        |members| people(&members, id, desk.now),
+                        |members| people::members(&members, consortium, id, runs, desk.now),
                     )}
                     {invite.map(|form| view! { <details class="more"><summary>"Invite a member"</summary>{form}</details> })}
+                    {people::links(&links, "withdraw-member", &hidden(), desk.now)}
                 </section>
             },
         ))
@@ -83,7 +83,7 @@ fn workers(workers: &[Worker], now: OffsetDateTime) -> AnyView {
         view! {
             <tr>
                 <th scope="row">{worker.name.clone()}</th>
-                <td data-label="state">{seen}</td>
+                <td data-label="state">{seen}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
                 <td data-label="version">{worker.version.clone()}</td>
                 <td data-label="can run">{worker.kinds.join(", ")}</td>
                 <td data-label="key"><Digest digest=worker.public_key.clone()/></td>
@@ -93,28 +93,6 @@ fn workers(workers: &[Worker], now: OffsetDateTime) -> AnyView {
     view! {
         <table class="cards">
             <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Can run"</th><th scope="col">"Key"</th></tr></thead>
-            <tbody>{rows.collect_view()}</tbody>
-        </table>
-    }
-    .into_any()
-}
-
-fn people(members: &[Member], organization: OrganizationId, now: OffsetDateTime) -> AnyView {
-    let rows = members.iter().map(|member| {
-        let here = member.grants.iter().filter(|grant| grant.scope == Scope::Organization(organization));
-        let roles: Vec<_> = here.map(|grant| words::role(grant.role)).collect();
-        view! {
-            <tr>
-                <th scope="row">{member.name.clone()}</th>
-                <td data-label="e-mail">{member.email.clone()}</td>
-                <td data-label="roles">{roles.join(", ")}</td>
-                <td data-label="joined"><When at=member.created_at now/></td>
-            </tr>
-        }
-    });
-    view! {
-        <table class="cards">
-            <thead><tr><th scope="col">"Name"</th><th scope="col">"E-mail"</th><th scope="col">"Roles"</th><th scope="col">"Joined"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }

@@ -1,7 +1,11 @@
 //! The organizations of a consortium, and the link by which another joins.
 
-use leptos::prelude::*;
+mod over;
 
+use leptos::prelude::*;
+use undertone_api::organization::Purpose;
+
+use super::organization::people;
 use crate::component::form::{Field, post};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
@@ -43,6 +47,14 @@ pub(crate) fn organizations() -> AnyView {
                 </section>
             }
         });
+        let admin = viewer::attests(member, consortium);
+        let (mut links, mut roles) = (Vec::new(), None);
+        if admin {
+            links.extend(desk.backend.invitations(Purpose::Organization { consortium }).await?);
+            links.extend(desk.backend.invitations(Purpose::Annotator { consortium }).await?);
+            roles = Some(over::over(&desk.backend.consortium_members(consortium).await?, consortium));
+        }
+        let hidden = [("consortium", consortium.to_string())];
         Ok(Sheet::new(
             "Organizations",
             view! {
@@ -51,6 +63,8 @@ pub(crate) fn organizations() -> AnyView {
                     <tbody>{rows.collect_view()}</tbody>
                 </table>
                 {invite}
+                {people::links(&links, "withdraw-organization", &hidden, desk.now)}
+                {roles}
             },
         ))
     })

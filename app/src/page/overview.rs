@@ -2,15 +2,21 @@
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
-use undertone_api::job::{Approval, State};
+use undertone_api::job::{Approval, JobSummary, State};
 use undertone_api::page::PageQuery;
+use undertone_api::problem::{Code, Problem};
 
+use super::dataset::history::burn_down;
 use super::jobs::table;
 use super::{nothing, overlap};
 use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::VisibilityMark;
-use crate::screen::{Place, Sheet, screen};
+use crate::live::follow::Follow;
+use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, standing, viewer, words};
+
+/// Most datasets whose budgets are drawn over time.
+const MULTIPLES: usize = 12;
 
 /// The overview.
 pub(crate) fn overview() -> AnyView {
@@ -54,6 +60,7 @@ pub(crate) fn overview() -> AnyView {
                 frozen.push((path::dataset(consortium.id, dataset.id), dataset.name.clone(), last.reason.clone()));
             }
         }
+        let over_time = over_time(&desk, &datasets, &jobs).await?;
         let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
         let headline = match (running, waits.len()) {
             (0, 0) => "Nothing runs, nothing waits for you".to_owned(),
@@ -78,6 +85,8 @@ pub(crate) fn overview() -> AnyView {
         Ok(Sheet::new(
             consortium.name.clone(),
             view! {
+                <Follow events=format!("/ui/events?consortium={}", consortium.id)/>
+                <div data-live="now">
                 <p class="headline">{headline}</p>
                 {(!frozen.is_empty()).then(|| view! {
                     <section class="panel" role="alert"><h2>"Frozen"</h2>
@@ -86,28 +95,58 @@ pub(crate) fn overview() -> AnyView {
                 })}
                 {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Waits for you"</h2><ul>{waits}</ul></section> })}
                 {first}
+                </div>
                 <section class="panel">
                     <h2>"Budgets"</h2>
+                    <div data-live="budgets">
                     {if datasets.is_empty() {
                         nothing("No dataset is registered. A worker registers one when it has prepared it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
                     } else {
                         budgets(&datasets, consortium.id)
                     }}
+                    </div>
                 </section>
+                {over_time}
                 <section class="panel">
                     <div class="panel-head"><h2>"Jobs"</h2>
                         {viewer::researches(member).then(|| view! { <a class="button" href=path::plan(consortium.id)>"Plan a job"</a> })}
                     </div>
+                    <div data-live="jobs">
                     {if recent.is_empty() {
                         nothing("No job was proposed yet.", ())
                     } else {
                         table(&recent, desk.now)
                     }}
+                    </div>
                 </section>
                 {rule}
             },
         ))
     })
+}
+
+/// The budgets of the datasets whose rows the viewer may read, over time, beside each other.
+async fn over_time(desk: &Desk, datasets: &[Dataset], jobs: &[JobSummary]) -> Result<AnyView, Problem> {
+    let title = |job| {
+        let known = jobs.iter().find(|known: &&JobSummary| known.id == job).map(|known| known.title.clone());
+        known.unwrap_or_else(|| format!("job {}", words::short(&job.to_string())))
+    };
+    let budgeted = |dataset: &&Dataset| {
+        dataset.visibility != Visibility::Public && dataset.accounts.iter().any(standing::budgeted)
+    };
+    let mut drawn = Vec::new();
+    for dataset in datasets.iter().filter(budgeted).take(MULTIPLES) {
+        let history = match desk.backend.history(dataset.id).await {
+            Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound | Code::TooLarge) => continue,
+            history => history?,
+        };
+        drawn.extend(history.iter().filter_map(|account| burn_down(account, &dataset.name, &title, desk.now)));
+    }
+    if drawn.is_empty() {
+        return Ok(().into_any());
+    }
+    Ok(view! { <section class="panel"><h2>"Budgets over time"</h2><div class="charts few">{drawn}</div></section> }
+        .into_any())
 }
 
 /// Every dataset with its gauges.

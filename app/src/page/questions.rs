@@ -15,6 +15,7 @@ pub(crate) use answer::annotate;
 use super::nothing;
 use crate::answer::part::{KAPPA, said_kappa};
 use crate::component::said::StateMark;
+use crate::live::follow::Follow;
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, viewer, words};
 
@@ -33,7 +34,8 @@ pub(crate) fn questions() -> AnyView {
         } else {
             table(&desk, member, consortium, &asking)
         };
-        Ok(Sheet::new("Questions", view! { {list}{invite} }))
+        let events = format!("/ui/events?questions={consortium}");
+        Ok(Sheet::new("Questions", view! { <Follow events/><div data-live="questions">{list}</div>{invite} }))
     })
 }
 

@@ -8,6 +8,10 @@ fn addresses() -> Vec<(&'static str, String)> {
     let c = CONSORTIUM;
     vec![
         ("settings", path::SETTINGS.to_owned()),
+        ("security", path::SECURITY.to_owned()),
+        ("keys", path::KEYS.to_owned()),
+        ("notifications", path::NOTIFICATIONS.to_owned()),
+        ("job-log", path::job_log(c, RUNNING)),
         ("found", path::FOUND.to_owned()),
         ("thresholds", path::THRESHOLDS.to_owned()),
         ("overview", path::overview(c)),
@@ -16,6 +20,10 @@ fn addresses() -> Vec<(&'static str, String)> {
         ("job-proposed", path::job(c, PROPOSED)),
         ("job-running", path::job(c, RUNNING)),
         ("job-finished", path::job(c, FINISHED)),
+        ("job-paused", path::job(c, crate::fixture::PAUSED)),
+        ("review", path::review(c, PROPOSED, dataset(1))),
+        ("draft", path::draft(c, crate::fixture::life::COMPLETE)),
+        ("draft-begun", path::draft(c, crate::fixture::life::BEGUN)),
         ("datasets", path::datasets(c)),
         ("dataset", path::dataset(c, dataset(1))),
         ("dataset-public", path::dataset(c, dataset(0))),
@@ -63,7 +71,9 @@ async fn every_page_is_whole_without_a_script() {
 
 #[tokio::test]
 async fn pages_outside_need_no_session() {
-    for (name, address) in [("sign-in", "/sign-in"), ("accept", "/accept/0a1b")] {
+    for (name, address) in
+        [("sign-in", "/sign-in"), ("accept", "/accept/0a1b"), ("code", "/sign-in/code"), ("reset", "/reset/0a1b")]
+    {
         let page = render(address, false, "").await;
         assert_eq!(page.status, 200, "{address}: {}", page.body);
         assert!(page.body.contains("<form"), "{address} has no form");

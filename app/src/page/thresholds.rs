@@ -62,7 +62,7 @@ fn table(asked: &Asked, lines: &[Line]) -> AnyView {
     let file = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&csv(lines)));
     view! {
         <section class="panel">
-            <div class="scroll">
+            <div class="scroll" tabindex="0" role="group" aria-label="Table">
                 <table class="dense thresholds">
                     <caption>"Least threshold k: by the published bound / by the exact divergence"</caption>
                     <thead><tr><th scope="col">"δ"</th>{heads.collect_view()}</tr></thead>

@@ -161,7 +161,7 @@ impl Figure {
         });
         view! {
             <p><a href=href download=format!("{}.csv", self.file)>"Save as CSV"</a></p>
-            <div class="scroll">
+            <div class="scroll" tabindex="0">
                 <table class="dense">
                     <thead><tr>
                         <th scope="col">{self.x.clone()}</th>

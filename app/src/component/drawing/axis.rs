@@ -101,24 +101,32 @@ fn power(tick: f64) -> String {
 
 /// The grid and the words of both axes, with what each is.
 pub(super) fn grid(x: &Axis, y: &Axis, (x_name, y_name): (&str, &str), right: f64) -> AnyView {
-    let rows = y.ticks().into_iter().map(|(at, said)| {
-        view! {
-            <line class="grid" x1=LEFT x2=right y1=at y2=at></line>
-            <text class="tick" x=LEFT - 6.0 y=at + 4.0 text-anchor="end">{said}</text>
-        }
-    });
     let columns = x.ticks().into_iter().map(|(at, said)| {
         view! {
             <line class="grid" x1=at x2=at y1=BOTTOM y2=BOTTOM + 4.0></line>
             <text class="tick" x=at y=BOTTOM + 18.0 text-anchor="middle">{said}</text>
         }
     });
+    view! {
+        {rows(y, y_name, right)}
+        {columns.collect_view()}
+        <text class="axis" x=f64::midpoint(LEFT, right) y=HEIGHT - 6.0 text-anchor="middle">{x_name.to_owned()}</text>
+    }
+    .into_any()
+}
+
+/// The grid and the words of the y axis alone, with what it is.
+pub(super) fn rows(y: &Axis, name: &str, right: f64) -> AnyView {
+    let rows = y.ticks().into_iter().map(|(at, said)| {
+        view! {
+            <line class="grid" x1=LEFT x2=right y1=at y2=at></line>
+            <text class="tick" x=LEFT - 6.0 y=at + 4.0 text-anchor="end">{said}</text>
+        }
+    });
     let middle = f64::midpoint(TOP, BOTTOM);
     view! {
         {rows.collect_view()}
-        {columns.collect_view()}
-        <text class="axis" x=f64::midpoint(LEFT, right) y=HEIGHT - 6.0 text-anchor="middle">{x_name.to_owned()}</text>
-        <text class="axis" x="12" y=middle text-anchor="middle" transform=format!("rotate(-90 12 {middle})")>{y_name.to_owned()}</text>
+        <text class="axis" x="12" y=middle text-anchor="middle" transform=format!("rotate(-90 12 {middle})")>{name.to_owned()}</text>
     }
     .into_any()
 }

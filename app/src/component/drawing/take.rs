@@ -20,7 +20,10 @@ line.whisker{stroke-width:1.25}\
 path.dashed,line.dashed{stroke:#8a4b08}path.dashed{stroke-dasharray:7 4}path.dot.dashed{fill:#8a4b08}\
 path.dotted,line.dotted{stroke:#4a5652}path.dotted{stroke-dasharray:2 4}path.dot.dotted{fill:#4a5652}\
 path.dashdot,line.dashdot{stroke:#17211f}path.dashdot{stroke-dasharray:9 3 2 3}path.dot.dashdot{fill:#17211f}\
-path.dot{stroke:none}";
+path.dot{stroke:none}\
+.ground{fill:#d9eaec}.hatching{fill:none;stroke:#6ba5ae;stroke-width:1.5}.held{fill:none;stroke:#0f5f6b;stroke-dasharray:3 2}\
+.free{fill:none;stroke:#87918c}.limit{fill:none;stroke:#17211f;stroke-width:1.5}.late{fill:#fff;stroke:#a8241c;stroke-width:2}\
+.cross{fill:none;stroke:#a8241c;stroke-width:2.5}.cap{stroke-width:1.25}";
 
 /// Room above the picture for its title.
 const TITLE: f64 = 28.0;

@@ -63,6 +63,22 @@ pub async fn propose_questions(consortium: ConsortiumId, ask: Plan) -> Result<St
     Ok(proposed.unwrap_or_else(native::told))
 }
 
+/// Saves a plan as a draft, which nobody is asked about.
+///
+/// # Errors
+/// The backend's [`Problem`](undertone_api::problem::Problem).
+#[server(prefix = "/ui", endpoint = "draft-active-learning")]
+pub async fn save_questions(consortium: ConsortiumId, ask: Plan) -> Result<(), Fault> {
+    use crate::call::native;
+    use undertone_api::job::Spec;
+    let backend = crate::backend::backend()?;
+    let datasets = backend.datasets(consortium).await?;
+    let spec = ask.spec(&datasets).map(Spec::ActiveLearning);
+    let drafted = native::save_draft(backend.as_ref(), consortium, &ask.title, spec).await;
+    let said = Some("The plan is saved as a draft.".to_owned());
+    native::land(drafted, |draft| crate::path::draft(consortium, draft.id), said)
+}
+
 /// What a plan would cost, as HTML; or what is wrong with it.
 ///
 /// # Errors
@@ -118,6 +134,10 @@ pub fn Weighed(
         set_timeout(weigh, STILL);
     };
     let submit = move |event: SubmitEvent| {
+        // A button with an address of its own goes there.
+        if event.submitter().is_some_and(|button| button.has_attribute("formaction")) {
+            return;
+        }
         event.prevent_default();
         let (Some(form), false) = (form.get_untracked(), busy.get_untracked()) else { return };
         busy.set(true);
@@ -141,6 +161,7 @@ pub fn Weighed(
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">
                     <button type="submit" class="primary" disabled=move || busy.get()>"Propose to the owners"</button>
+                    <button type="submit" formaction="/ui/draft-active-learning" formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=again formnovalidate>"Recalculate"</button>
                 </div>
             </section>

@@ -76,6 +76,22 @@ pub async fn propose(consortium: ConsortiumId, plan: Plan) -> Result<String, Fau
     Ok(proposed.unwrap_or_else(native::told))
 }
 
+/// Saves a plan as a draft, which nobody is asked about.
+///
+/// # Errors
+/// The backend's [`Problem`](undertone_api::problem::Problem).
+#[server(prefix = "/ui", endpoint = "draft-dp-sgd")]
+pub async fn save(consortium: ConsortiumId, plan: Plan) -> Result<(), Fault> {
+    use crate::call::native;
+    use undertone_api::job::Spec;
+    let backend = crate::backend::backend()?;
+    let datasets = backend.datasets(consortium).await?;
+    let spec = plan.spec(&datasets).map(Spec::DpSgd);
+    let drafted = native::save_draft(backend.as_ref(), consortium, &plan.title, spec).await;
+    let said = Some("The plan is saved as a draft.".to_owned());
+    native::land(drafted, |draft| path::draft(consortium, draft.id), said)
+}
+
 /// The planner of a `dp_sgd` job.
 #[island]
 pub fn Planner(
@@ -128,6 +144,10 @@ pub fn Planner(
         }
     });
     let submit = move |event: SubmitEvent| {
+        // A button with an address of its own goes there.
+        if event.submitter().is_some_and(|button| button.has_attribute("formaction")) {
+            return;
+        }
         event.prevent_default();
         if busy.get_untracked() {
             return;
@@ -233,6 +253,7 @@ pub fn Planner(
                     <button type="submit" class="primary" disabled=move || busy.get() || !violations.read().is_empty()>
                         {move || if busy.get() { "Proposing" } else { "Propose to the owners" }}
                     </button>
+                    <button type="submit" formaction="/ui/draft-dp-sgd" formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=path::plan(consortium) formnovalidate>"Recalculate"</button>
                 </div>
                 <p class="hint">"A budget adds up the worst of every job, and so moves by a little more than a job costs by itself."</p>

@@ -22,7 +22,8 @@ async fn the_list_says_how_far_each_job_is_and_leads_to_its_questions() {
         assert!(page.contains(said), "the list does not say {said:?}: {page}");
     }
     assert!(page.contains(&format!("href=\"{}\"", path::annotate(CONSORTIUM, ASKING))), "{page}");
-    assert!(page.contains("aria-current=\"page\">Questions</a>"), "the rail shows where this is");
+    let here = page.split("aria-current=\"page\"").nth(1).unwrap_or_default();
+    assert!(here.split("</a>").next().is_some_and(|link| link.contains("Questions")), "the rail shows where this is");
 }
 
 #[tokio::test]

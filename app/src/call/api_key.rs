@@ -1,0 +1,42 @@
+//! Keys by which programs ask for a member, and identities at the provider of sign-ins.
+
+use leptos::prelude::*;
+use undertone_api::api_key::KeyScope;
+use undertone_api::id::{ApiKeyId, IdentityId};
+
+use super::Fault;
+#[cfg(feature = "ssr")]
+use super::native;
+
+/// Makes a key.
+///
+/// # Errors
+/// The backend's [`Problem`](undertone_api::problem::Problem).
+#[server(prefix = "/ui", endpoint = "create-key")]
+pub async fn create_key(name: String, days: u32, #[server(default)] scopes: Vec<KeyScope>) -> Result<(), Fault> {
+    let key = undertone_api::api_key::NewApiKey { name, scopes, days };
+    let answer = crate::backend::backend()?.create_api_key(key).await;
+    native::land(answer.map(native::show_key), |()| crate::path::KEYS.to_owned(), None)
+}
+
+/// Revokes a key.
+///
+/// # Errors
+/// The backend's [`Problem`](undertone_api::problem::Problem).
+#[server(prefix = "/ui", endpoint = "revoke-key")]
+pub async fn revoke_key(key: ApiKeyId) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.revoke_api_key(key).await;
+    let said = "The key is revoked. Programs that use it are refused from now on.".to_owned();
+    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(said))
+}
+
+/// Takes an identity at the provider away.
+///
+/// # Errors
+/// The backend's [`Problem`](undertone_api::problem::Problem).
+#[server(prefix = "/ui", endpoint = "unlink-identity")]
+pub async fn unlink_identity(identity: IdentityId) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.unlink_identity(identity).await;
+    let said = "It signs you in no longer. You sign in with e-mail and password.".to_owned();
+    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(said))
+}

@@ -1,0 +1,73 @@
+//! What forms of a job's life mean: texts of people become what the backend takes.
+
+use time::{Duration, OffsetDateTime};
+use undertone_api::id::ConsortiumId;
+use undertone_api::job::{Draft, Job, NewApprovalLimit, NewDraft, Spec, State};
+use undertone_api::problem::{Code, Problem, Violation};
+use undertone_privacy::Epsilon;
+
+use crate::backend::{Answer, Backend};
+
+/// What is said when a hold has ended.
+pub(crate) fn goes_on(job: &Job) -> String {
+    if job.summary.state == State::Paused {
+        "Your hold has ended. The job stays paused: others hold it.".to_owned()
+    } else {
+        "The job goes on where it was; its workers are asked back.".to_owned()
+    }
+}
+
+/// A draft from a form.
+pub(crate) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraft> {
+    match serde_json::from_str(spec) {
+        Ok(spec) => Ok(NewDraft { title, kind, spec }),
+        Err(error) => Err(Problem::validation(vec![Violation::new("spec", format!("this is no JSON: {error}"))])),
+    }
+}
+
+/// Begins a draft from a plan, when the plan can be read.
+pub(crate) async fn save_draft(
+    backend: &dyn Backend,
+    consortium: ConsortiumId,
+    title: &str,
+    spec: Result<Spec, Vec<Violation>>,
+) -> Answer<Draft> {
+    let spec = spec.map_err(Problem::validation)?;
+    let new = NewDraft::of(title, &spec).map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    backend.begin_draft(consortium, new).await
+}
+
+/// An approval limit from a form: `days` from `now`.
+pub(crate) fn approval_limit(
+    now: OffsetDateTime,
+    epsilon: f64,
+    days: i64,
+    kinds: Vec<String>,
+) -> Answer<NewApprovalLimit> {
+    let epsilon = Epsilon::new(epsilon)
+        .map_err(|error| Problem::validation(vec![Violation::new("epsilon", error.to_string())]))?;
+    let until = now.saturating_add(Duration::days(days.clamp(0, 100_000)));
+    Ok(NewApprovalLimit { epsilon, kinds, until })
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::{approval_limit, drafted};
+
+    #[test]
+    fn a_spec_that_is_no_json_says_where() {
+        let problem = drafted(String::new(), "dp_sgd".to_owned(), "{\"unit\":").expect_err("it is cut off");
+        assert!(
+            problem.violations[0].field == "spec" && problem.violations[0].message.contains("line 1"),
+            "{problem:?}"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_is_no_number_is_refused_by_name() {
+        let problem = approval_limit(OffsetDateTime::UNIX_EPOCH, -1.0, 30, Vec::new()).expect_err("less than nothing");
+        assert_eq!(problem.violations[0].field, "epsilon");
+    }
+}

@@ -1,0 +1,218 @@
+//! A budget over time: what is left of it after each thing that happened, as a step line over a solid ground; between it and
+//! what would be left if every reservation came back, the reserved part is hatched; the limit is a line of its own.
+
+use leptos::prelude::*;
+use std::fmt::Write as _;
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::JobId;
+use undertone_api::ledger::HistoryPoint;
+
+use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Said, TOP, WIDTH, rows};
+use super::time::Times;
+use super::{Cell, Drawing, Table, markup, place};
+use crate::component::chart::{Scale, apart};
+use crate::words;
+
+/// Room for the words at the right end.
+const NAMES: f64 = 104.0;
+/// Distance of the lines of the hatching.
+const HATCH: f64 = 4.0;
+
+/// A drawing of a budget over time.
+pub(crate) struct BurnDown {
+    /// Its title.
+    pub(crate) title: String,
+    /// Name of its files, without ending.
+    pub(crate) file: String,
+    /// A line under the title.
+    pub(crate) note: String,
+    /// What happened, oldest first; at least one point.
+    pub(crate) points: Vec<HistoryPoint>,
+    /// Until when it is drawn.
+    pub(crate) now: OffsetDateTime,
+}
+
+impl BurnDown {
+    /// The drawing; `title` names jobs. `None` without a point.
+    pub(crate) fn draw(self, title: &impl Fn(JobId) -> String) -> Option<Drawing> {
+        let (first, last) = (*self.points.first()?, *self.points.last()?);
+        let right = RIGHT - NAMES;
+        let most = self.points.iter().map(|point| point.limit).fold(0.0, f64::max);
+        let x = Times::new(first.at, self.now.max(last.at), LEFT, right);
+        let scale = Scale::new(0.0, if most > 0.0 { most } else { 1.0 }, 4, BOTTOM, TOP);
+        let y = Axis::Linear(scale, Said::Plain);
+        let back = |point: &HistoryPoint| (point.limit - point.spent).max(0.0);
+        let (left, upper, limit) = (
+            self.path(&x, |point| y.at(point.left)),
+            self.path(&x, |point| y.at(back(point))),
+            self.path(&x, |point| y.at(point.limit)),
+        );
+        let ground = format!("{left}V{BOTTOM}H{LEFT}Z");
+        let hatching = self.hatching(&x, &y, back);
+        let changes = self.changes().into_iter().map(|point| {
+            let at = x.at(point.at);
+            let anchor = if at > f64::midpoint(LEFT, right) { "end" } else { "start" };
+            let shift = if anchor == "end" { -5.0 } else { 5.0 };
+            view! {
+                <line class="mark" x1=at x2=at y1=TOP y2=BOTTOM></line>
+                <text class="label" x=at + shift y=BOTTOM - 6.0 text-anchor=anchor>{format!("limit {}", words::limit(point.limit))}</text>
+            }
+        });
+        let ends = [last.left, back(&last), last.limit];
+        let named = [
+            Some(format!("left {}", words::epsilon_left(last.left))),
+            (last.committed > last.spent).then(|| format!("reserved {}", words::epsilon(last.committed - last.spent))),
+            Some(format!("limit {}", words::limit(last.limit))),
+        ];
+        let shown: Vec<(f64, String)> =
+            ends.into_iter().zip(named).filter_map(|(value, name)| Some((y.at(value), name?))).collect();
+        let places = apart(&shown.iter().map(|(at, _)| *at).collect::<Vec<_>>(), 16.0, TOP + 4.0, BOTTOM);
+        let names = shown.iter().zip(places).map(|((_, name), at)| {
+            view! { <text class="label" x=right + 8.0 y=place(at + 4.0)>{name.clone()}</text> }
+        });
+        let picture = markup(view! {
+            {rows(&y, "ε left", right)}
+            {x.axis(4, BOTTOM)}
+            <path class="ground" d=ground></path>
+            <path class="hatching" d=hatching></path>
+            <path class="line" d=left></path>
+            <path class="line dotted" d=upper></path>
+            <path class="limit" d=limit></path>
+            {changes.collect_view()}
+            {names.collect_view()}
+        });
+        Some(Drawing {
+            sentence: self.sentence(&first, &last),
+            table: self.table(title),
+            title: self.title,
+            file: self.file,
+            note: self.note,
+            size: (WIDTH, HEIGHT),
+            picture,
+        })
+    }
+
+    /// A step line: each value holds until the next.
+    fn path(&self, x: &Times, y: impl Fn(&HistoryPoint) -> f64) -> String {
+        let mut path = String::new();
+        for point in &self.points {
+            let (across, down) = (x.at(point.at), y(point));
+            let _ = if path.is_empty() { write!(path, "M{across} {down}") } else { write!(path, "H{across}V{down}") };
+        }
+        format!("{path}H{}", x.at(self.now))
+    }
+
+    /// Upright lines where something is reserved: a pattern that needs nothing but itself.
+    fn hatching(&self, x: &Times, y: &Axis, back: impl Fn(&HistoryPoint) -> f64) -> String {
+        let ends = self.points.iter().skip(1).map(|point| point.at).chain([self.now]);
+        let mut path = String::new();
+        for (point, end) in self.points.iter().zip(ends) {
+            let (top, bottom) = (y.at(back(point)), y.at(point.left));
+            if bottom - top < 0.5 {
+                continue;
+            }
+            let (from, to) = (x.at(point.at), x.at(end));
+            let mut at = (from / HATCH).ceil() * HATCH;
+            while at < to {
+                let _ = write!(path, "M{} {top}V{bottom}", place(at));
+                at += HATCH;
+            }
+        }
+        path
+    }
+
+    /// Where the limit became another.
+    fn changes(&self) -> Vec<HistoryPoint> {
+        let other = |pair: &[HistoryPoint]| (pair[0].limit - pair[1].limit).abs() > f64::EPSILON;
+        self.points.windows(2).filter(|pair| other(pair)).map(|pair| pair[1]).collect()
+    }
+
+    fn sentence(&self, first: &HistoryPoint, last: &HistoryPoint) -> String {
+        let changes = match self.changes().len() {
+            0 => String::new(),
+            n => format!(" The limit was changed {}.", words::plural(n as u64, "time")),
+        };
+        format!(
+            "{}: of ε {} at δ {}, {} is spent, {} reserved and {} left. It began on {} with {}.{changes}",
+            self.title,
+            words::limit(last.limit),
+            words::delta(last.delta),
+            words::epsilon(last.spent),
+            words::epsilon(last.committed - last.spent),
+            words::epsilon_left(last.left),
+            words::exact(first.at),
+            words::limit(first.limit),
+        )
+    }
+
+    fn table(&self, title: &impl Fn(JobId) -> String) -> Table {
+        let head = ["when", "what", "job", "limit ε", "spent ε", "reserved ε", "left ε"].map(str::to_owned).into();
+        let rows = self.points.iter().map(|point| {
+            let what = match point.kind {
+                None => "limit set",
+                Some(EntryKind::Reserve) => "reserved",
+                Some(EntryKind::Commit) => "paid",
+                Some(EntryKind::Settle) => "given back",
+            };
+            vec![
+                Cell::text(words::machine(point.at)),
+                Cell::text(what),
+                Cell::text(point.job.map(title).unwrap_or_default()),
+                Cell::number(words::limit(point.limit), point.limit),
+                Cell::number(words::epsilon(point.spent), point.spent),
+                Cell::number(words::epsilon(point.committed - point.spent), point.committed - point.spent),
+                Cell::number(words::epsilon_left(point.left), point.left),
+            ]
+        });
+        Table { head, rows: rows.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+    use time::macros::datetime;
+    use undertone_api::budget::EntryKind;
+    use undertone_api::ledger::HistoryPoint;
+
+    use super::BurnDown;
+
+    fn burn(points: Vec<HistoryPoint>) -> BurnDown {
+        BurnDown {
+            title: "ward-a".to_owned(),
+            file: "budget".to_owned(),
+            note: String::new(),
+            points,
+            now: datetime!(2026-11-20 18:00 UTC),
+        }
+    }
+
+    fn point(days: i64, kind: Option<EntryKind>, limit: f64, spent: f64, committed: f64) -> HistoryPoint {
+        let at = datetime!(2026-11-10 18:00 UTC) + Duration::days(days);
+        HistoryPoint { at, kind, job: None, limit, delta: 1e-6, spent, committed, left: limit - committed }
+    }
+
+    #[test]
+    fn what_is_reserved_is_hatched_and_a_changed_limit_is_marked() {
+        let points = vec![
+            point(0, None, 6.0, 0.0, 0.0),
+            point(1, Some(EntryKind::Reserve), 6.0, 0.0, 3.0),
+            point(5, None, 8.0, 0.0, 3.0),
+        ];
+        let drawing = burn(points).draw(&|job| job.to_string()).expect("points");
+        assert!(drawing.picture.contains("d=\"M96 61V134.5M100 61"), "{}", drawing.picture);
+        assert!(drawing.picture.contains("class=\"hatching\""), "{}", drawing.picture);
+        assert!(drawing.picture.contains("limit 8.00") && drawing.picture.contains("left 5.00"), "{}", drawing.picture);
+        assert!(drawing.sentence.contains("3.00 reserved and 5.00 left"), "{}", drawing.sentence);
+        assert_eq!(drawing.table.rows.len(), 3);
+        assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("url("));
+    }
+
+    #[test]
+    fn nothing_happened_is_no_drawing_and_no_limit_is_no_error() {
+        assert!(burn(Vec::new()).draw(&|job| job.to_string()).is_none());
+        let drawing = burn(vec![point(0, None, 0.0, 0.0, 0.0)]).draw(&|job| job.to_string()).expect("a point");
+        assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("inf"), "{}", drawing.picture);
+    }
+}

@@ -1,0 +1,257 @@
+//! Rounds by participant: a line for each party, and in each round a bar from where it opened to where the party's result was
+//! taken. Late and missing differ by pattern and mark, not by colour alone.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::id::DatasetId;
+use undertone_api::job::{RoundView, Submission};
+
+use super::axis::TOP;
+use super::time::Times;
+use super::{Cell, Drawing, Table, markup, place, shortened};
+use crate::words;
+
+/// Where the plot begins: the names stand before it.
+const FROM: f64 = 150.0;
+/// Width of the drawing.
+const WIDE: f64 = 760.0;
+/// Characters of a name that have room.
+const NAME: usize = 18;
+/// Distance of the lines.
+const ROW: f64 = 32.0;
+
+/// A drawing of rounds.
+pub(crate) struct Rounds {
+    /// Its title.
+    pub(crate) title: String,
+    /// Name of its files, without ending.
+    pub(crate) file: String,
+    /// A line under the title.
+    pub(crate) note: String,
+    /// The rounds.
+    #[expect(clippy::struct_field_names, reason = "what is drawn, by its own name")]
+    pub(crate) rounds: Vec<RoundView>,
+    /// The parties, in their order, with their names.
+    pub(crate) parties: Vec<(DatasetId, String)>,
+    /// Until when open rounds are drawn.
+    pub(crate) now: OffsetDateTime,
+}
+
+/// How a party did in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    InTime,
+    Late,
+    Awaited,
+    Missing,
+}
+
+impl Done {
+    fn of(round: &RoundView, submission: &Submission) -> Self {
+        match (submission.accepted_at, submission.late, round.closed_at) {
+            (Some(_), false, _) => Self::InTime,
+            (Some(_), true, _) => Self::Late,
+            (None, _, Some(_)) => Self::Missing,
+            (None, _, None) => Self::Awaited,
+        }
+    }
+
+    const fn said(self) -> &'static str {
+        match self {
+            Self::InTime => "in time",
+            Self::Late => "late",
+            Self::Awaited => "awaited",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+impl Rounds {
+    /// The drawing; `None` where no round has opened.
+    pub(crate) fn draw(mut self) -> Option<Drawing> {
+        self.rounds.sort_by_key(|round| round.opened_at);
+        let begin = self.rounds.first()?.opened_at;
+        let end = self.rounds.iter().map(|round| self.end(round)).max()?;
+        let x = Times::new(begin, end, FROM, WIDE - 16.0);
+        let top = TOP + 14.0;
+        let bottom = top + ROW * self.parties.len() as f64;
+        let mut last = f64::NEG_INFINITY;
+        let opened = self.rounds.iter().map(|round| {
+            let at = x.at(round.opened_at);
+            // Numbers that would lie on each other are left to the table.
+            let named = at - last > 26.0;
+            if named {
+                last = at;
+            }
+            view! {
+                <line class="grid" x1=at x2=at y1=top y2=bottom></line>
+                {named.then(|| view! { <text class="tick" x=at y=TOP + 6.0 text-anchor="start">{format!("{}", round.round)}</text> })}
+            }
+        });
+        let opened = opened.collect_view();
+        let lines = self.parties.iter().enumerate().map(|(index, (dataset, name))| {
+            let middle = place(top + ROW * (index as f64 + 0.5));
+            let bars = self.rounds.iter().filter_map(|round| {
+                let submission = round.submissions.iter().find(|submission| submission.dataset == *dataset)?;
+                Some(self.bar(round, submission, &x, middle))
+            });
+            let bars = bars.collect_view();
+            view! {
+                <text class="label" x=FROM - 10.0 y=middle + 4.0 text-anchor="end">{shortened(name, NAME)}</text>
+                {bars}
+            }
+        });
+        let lines = lines.collect_view();
+        let picture = markup(view! {
+            <text class="axis" x=FROM - 10.0 y=TOP + 6.0 text-anchor="end">"round"</text>
+            {opened}
+            {lines}
+            {x.axis(7, bottom)}
+        });
+        Some(Drawing {
+            sentence: self.sentence(),
+            table: self.table(),
+            title: self.title,
+            file: self.file,
+            note: self.note,
+            size: (WIDE, bottom + 44.0),
+            picture,
+        })
+    }
+
+    fn end(&self, round: &RoundView) -> OffsetDateTime {
+        let taken = round.submissions.iter().filter_map(|submission| submission.accepted_at).max();
+        round.closed_at.unwrap_or(self.now).max(taken.unwrap_or(round.opened_at))
+    }
+
+    fn bar(&self, round: &RoundView, submission: &Submission, x: &Times, middle: f64) -> AnyView {
+        let done = Done::of(round, submission);
+        let from = x.at(round.opened_at);
+        let to = x.at(submission.accepted_at.unwrap_or_else(|| self.end(round)));
+        let width = place((to - from - 1.0).max(1.5));
+        let said = format!("round {}: {}", round.round, done.said());
+        match done {
+            Done::InTime => {
+                view! { <rect class="bar" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect> }
+                    .into_any()
+            }
+            Done::Late => view! {
+                <rect class="late" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect>
+                <text class="label" x=to y=middle - 8.0 text-anchor="middle">"late"</text>
+            }
+            .into_any(),
+            Done::Awaited => {
+                view! { <rect class="held" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect> }
+                    .into_any()
+            }
+            Done::Missing => {
+                let cross = format!("M{} {}l8 8m0 -8l-8 8", place(to - 8.0), middle - 4.0);
+                view! {
+                    <line class="mark" x1=from x2=to y1=middle y2=middle><title>{said}</title></line>
+                    <path class="cross" d=cross></path>
+                }
+                .into_any()
+            }
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let parties = self.parties.iter().map(|(dataset, name)| {
+            let all = self.rounds.iter().filter_map(|round| {
+                let own = round.submissions.iter().find(|submission| submission.dataset == *dataset)?;
+                Some(Done::of(round, own))
+            });
+            let all: Vec<Done> = all.collect();
+            let count = |wanted: Done| all.iter().filter(|done| **done == wanted).count();
+            let mut said = vec![format!("{} in time", count(Done::InTime))];
+            for done in [Done::Late, Done::Missing, Done::Awaited] {
+                if count(done) > 0 {
+                    said.push(format!("{} {}", count(done), done.said()));
+                }
+            }
+            format!("{name} {}", said.join(", "))
+        });
+        let parties: Vec<String> = parties.collect();
+        format!("{}, {}: {}.", self.title, words::plural(self.rounds.len() as u64, "round"), parties.join("; "))
+    }
+
+    fn table(&self) -> Table {
+        let head = ["series", "round", "party", "opened", "taken", "seconds", "how"].map(str::to_owned).into();
+        let mut rows = Vec::new();
+        for round in &self.rounds {
+            for (dataset, name) in &self.parties {
+                let Some(own) = round.submissions.iter().find(|submission| submission.dataset == *dataset) else {
+                    continue;
+                };
+                let seconds = own.accepted_at.map(|at| (at - round.opened_at).as_seconds_f64());
+                rows.push(vec![
+                    Cell::text(round.series.clone()),
+                    Cell::count(round.round.into()),
+                    Cell::text(name.clone()),
+                    Cell::text(words::machine(round.opened_at)),
+                    Cell::text(own.accepted_at.map(words::machine).unwrap_or_default()),
+                    Cell::maybe(|seconds| format!("{seconds:.1}"), seconds),
+                    Cell::text(Done::of(round, own).said()),
+                ]);
+            }
+        }
+        Table { head, rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+    use time::macros::datetime;
+    use undertone_api::id::DatasetId;
+    use undertone_api::job::{RoundView, Submission};
+    use uuid::Uuid;
+
+    use super::Rounds;
+
+    #[test]
+    fn in_time_late_and_missing_differ_without_colour() {
+        let opened_at = datetime!(2026-11-20 18:00 UTC);
+        let id = |index| DatasetId(Uuid::from_u128(index));
+        let submission = |index, seconds: Option<i64>, late| Submission {
+            dataset: id(index),
+            accepted_at: seconds.map(|seconds| opened_at + Duration::seconds(seconds)),
+            late,
+        };
+        let round = RoundView {
+            series: "private".to_owned(),
+            round: 3,
+            opened_at,
+            deadline: opened_at + Duration::seconds(60),
+            closed_at: Some(opened_at + Duration::seconds(90)),
+            submissions: vec![submission(1, Some(20), false), submission(2, Some(80), true), submission(3, None, true)],
+        };
+        let rounds = Rounds {
+            title: "Rounds".to_owned(),
+            file: "rounds".to_owned(),
+            note: String::new(),
+            rounds: vec![round],
+            parties: ["a", "b", "c"].into_iter().zip(1..).map(|(name, index)| (id(index), name.to_owned())).collect(),
+            now: opened_at,
+        };
+        let drawing = rounds.draw().expect("a round");
+        for class in ["class=\"bar\"", "class=\"late\"", "class=\"cross\""] {
+            assert_eq!(drawing.picture.matches(class).count(), 1, "{class} in {}", drawing.picture);
+        }
+        assert_eq!(drawing.sentence, "Rounds, 1 round: a 1 in time; b 0 in time, 1 late; c 0 in time, 1 missing.");
+        assert_eq!(drawing.table.rows.len(), 3);
+    }
+
+    #[test]
+    fn no_round_is_no_drawing() {
+        let rounds = Rounds {
+            title: String::new(),
+            file: String::new(),
+            note: String::new(),
+            rounds: Vec::new(),
+            parties: Vec::new(),
+            now: datetime!(2026-11-20 18:00 UTC),
+        };
+        assert!(rounds.draw().is_none());
+    }
+}

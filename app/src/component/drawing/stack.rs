@@ -1,0 +1,223 @@
+//! A whole and what it is made of: bars in a row below each other, each beginning where the one before it ended, so that every
+//! part has its name beside it and the last ends where the sum does.
+
+use leptos::prelude::*;
+use std::fmt::Write as _;
+
+use super::axis::{RIGHT, TOP, WIDTH};
+use super::{Cell, Drawing, Table, markup, place, shortened};
+use crate::component::chart::Scale;
+use crate::words;
+
+/// Where the bars begin: the names stand before it.
+const FROM: f64 = 172.0;
+/// Characters of a name that have room there, also in a phone's larger type.
+const NAME: usize = 21;
+/// Distance of the bars.
+const ROW: f64 = 30.0;
+/// Height of a bar.
+const THICK: f64 = 16.0;
+/// Parts that get a bar of their own; the smaller ones share one.
+const MOST: usize = 10;
+/// Distance of the lines of the hatching.
+const HATCH: f64 = 4.0;
+
+/// A drawing of a whole.
+pub(crate) struct Stack {
+    /// Its title.
+    pub(crate) title: String,
+    /// Name of its files, without ending.
+    pub(crate) file: String,
+    /// A line under the title.
+    pub(crate) note: String,
+    /// The parts, the largest first.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A part of a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Part {
+    /// What it is.
+    pub(crate) name: String,
+    /// What is used for good, 0 to 1.
+    pub(crate) solid: f64,
+    /// What is held, 0 to 1.
+    pub(crate) hatched: f64,
+    /// ε of it alone, where there is one.
+    pub(crate) alone: Option<f64>,
+    /// How many releases.
+    pub(crate) count: u64,
+}
+
+impl Stack {
+    /// The drawing.
+    pub(crate) fn draw(self) -> Drawing {
+        let shown = self.shown();
+        let bottom = TOP + ROW * (shown.len() as f64 + 1.0);
+        let scale = Scale::up_to(1.0, 5, FROM, RIGHT - 14.0);
+        let ticks = scale.ticks.iter().map(|tick| {
+            let (at, said) = (scale.at(*tick), words::number((tick * 1e4).round() / 100.0));
+            view! {
+                <line class="grid" x1=at x2=at y1=TOP y2=bottom></line>
+                <text class="tick" x=at y=bottom + 16.0 text-anchor="middle">{said}</text>
+            }
+        });
+        let mut used = 0.0;
+        let mut bars: Vec<AnyView> = Vec::new();
+        for (index, part) in shown.iter().enumerate() {
+            let (begin, middle) = (scale.at(used), scale.at((used + part.solid).min(1.0)));
+            used = (used + part.solid + part.hatched).min(1.0);
+            let line = TOP + ROW * index as f64;
+            bars.push(bar(part, line, (begin, middle, scale.at(used))));
+        }
+        let left = Part { name: "left".to_owned(), solid: 0.0, hatched: 0.0, alone: None, count: 0 };
+        let line = TOP + ROW * shown.len() as f64;
+        let (begin, end) = (scale.at(used), scale.at(1.0));
+        let free = view! {
+            <text class="label" x=FROM - 8.0 y=line + 20.0 text-anchor="end">{left.name}</text>
+            <rect class="free" x=begin y=line + 7.0 width=place((end - begin).max(0.0)) height=THICK></rect>
+            <text class="label" x=begin + 5.0 y=line + 20.0>{words::percent((1.0 - used).max(0.0))}</text>
+        };
+        let middle = f64::midpoint(FROM, RIGHT);
+        let picture = markup(view! {
+            {ticks.collect_view()}
+            {bars}
+            {free}
+            <text class="axis" x=middle y=bottom + 36.0 text-anchor="middle">"% of the limit, at the order that leaves most"</text>
+        });
+        Drawing {
+            sentence: self.sentence(used),
+            table: self.table(),
+            title: self.title,
+            file: self.file,
+            note: self.note,
+            size: (WIDTH, bottom + 44.0),
+            picture,
+        }
+    }
+
+    /// The parts that get bars.
+    fn shown(&self) -> Vec<Part> {
+        if self.parts.len() <= MOST {
+            return self.parts.clone();
+        }
+        let (large, small) = self.parts.split_at(MOST - 1);
+        let rest = small.iter().fold(
+            Part { name: format!("{} others", small.len()), solid: 0.0, hatched: 0.0, alone: None, count: 0 },
+            |sum, part| Part {
+                solid: sum.solid + part.solid,
+                hatched: sum.hatched + part.hatched,
+                count: sum.count + part.count,
+                ..sum
+            },
+        );
+        large.iter().cloned().chain([rest]).collect()
+    }
+
+    fn sentence(&self, used: f64) -> String {
+        let parts: Vec<String> = self
+            .parts
+            .iter()
+            .take(3)
+            .map(|part| format!("{} {}", part.name, words::percent(part.solid + part.hatched)))
+            .collect();
+        if parts.is_empty() {
+            return format!("{}: nothing is used", self.title);
+        }
+        let rest = self.parts.len().saturating_sub(3);
+        let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+        format!(
+            "{}: {} of the limit is used, by {}{more}; {} is left.",
+            self.title,
+            words::percent(used),
+            parts.join(", "),
+            words::percent((1.0 - used).max(0.0))
+        )
+    }
+
+    fn table(&self) -> Table {
+        let head = ["job", "spent, % of the limit", "reserved, % of the limit", "releases paid", "ε of it alone"];
+        let rows = self.parts.iter().map(|part| {
+            vec![
+                Cell::text(part.name.clone()),
+                Cell::number(words::percent(part.solid), part.solid * 100.0),
+                Cell::number(words::percent(part.hatched), part.hatched * 100.0),
+                Cell::count(part.count),
+                Cell::maybe(words::epsilon, part.alone),
+            ]
+        });
+        Table { head: head.map(str::to_owned).into(), rows: rows.collect() }
+    }
+}
+
+/// A bar from where it begins over where its solid part ends to where it ends.
+fn bar(part: &Part, line: f64, (begin, middle, end): (f64, f64, f64)) -> AnyView {
+    let (top, under) = (line + 7.0, line + 7.0 + THICK);
+    let mut hatching = String::new();
+    let mut at = middle + HATCH / 2.0;
+    while at < end {
+        let _ = write!(hatching, "M{} {top}V{under}", place(at));
+        at += HATCH;
+    }
+    let outline = (end > middle).then(|| {
+        view! { <rect class="held" x=middle y=top width=place(end - middle) height=THICK></rect> }
+    });
+    // The number stands on the side where there is room.
+    let (x, anchor) = if end > 400.0 { (begin - 5.0, "end") } else { (end + 5.0, "start") };
+    let (x, anchor) = if x < FROM { (end + 5.0, "start") } else { (x, anchor) };
+    view! {
+        <text class="label" x=FROM - 8.0 y=line + 20.0 text-anchor="end">{shortened(&part.name, NAME)}</text>
+        <rect class="bar" x=begin y=top width=place((middle - begin).max(0.0)) height=THICK></rect>
+        {outline}
+        <path class="hatching" d=hatching></path>
+        <text class="label" x=x y=line + 20.0 text-anchor=anchor>{words::percent(part.solid + part.hatched)}</text>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST, Part, Stack};
+
+    fn stack(parts: usize) -> Stack {
+        let part = |index: usize| Part {
+            name: format!("job {index}"),
+            solid: 0.03,
+            hatched: if index == 0 { 0.02 } else { 0.0 },
+            alone: Some(1.0),
+            count: 5,
+        };
+        Stack {
+            title: "Use".to_owned(),
+            file: "use".to_owned(),
+            note: String::new(),
+            parts: (0..parts).map(part).collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_hatched_and_what_is_left_is_said() {
+        let drawing = stack(2).draw();
+        assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 2);
+        assert!(
+            drawing.picture.contains("class=\"held\"") && drawing.picture.contains("92.0 %"),
+            "{}",
+            drawing.picture
+        );
+        assert!(drawing.sentence.contains("8.0 % of the limit is used"), "{}", drawing.sentence);
+    }
+
+    #[test]
+    fn many_parts_share_the_last_bar_and_all_stand_in_the_table() {
+        let drawing = stack(MOST + 5).draw();
+        assert_eq!(drawing.picture.matches("class=\"bar\"").count(), MOST);
+        assert!(drawing.picture.contains("6 others"), "{}", drawing.picture);
+        assert_eq!(drawing.table.rows.len(), MOST + 5);
+    }
+
+    #[test]
+    fn nothing_used_is_all_left() {
+        let drawing = stack(0).draw();
+        assert!(drawing.picture.contains("100.0 %") && !drawing.picture.contains("NaN"));
+    }
+}

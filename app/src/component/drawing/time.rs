@@ -1,0 +1,120 @@
+//! A time axis: where a moment lies, and which moments deserve a line.
+
+use leptos::prelude::*;
+use time::{Duration, OffsetDateTime, UtcOffset};
+
+use super::place;
+
+/// Distances of ticks, in seconds: from a second to a year.
+const STEPS: [i64; 19] = [
+    1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 259_200, 604_800, 1_209_600, 2_592_000,
+    7_776_000, 15_552_000, 31_536_000,
+];
+const DAY: i64 = 86_400;
+/// The months, as ticks name them.
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// A span of time along a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Times {
+    begin: OffsetDateTime,
+    seconds: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Times {
+    /// From one moment to another, at least a second, onto `from..to`.
+    pub(super) fn new(begin: OffsetDateTime, end: OffsetDateTime, from: f64, to: f64) -> Self {
+        Self { begin: begin.to_offset(UtcOffset::UTC), seconds: (end - begin).as_seconds_f64().max(1.0), from, to }
+    }
+
+    /// Where a moment lies; one outside lies at the end.
+    pub(super) fn at(&self, moment: OffsetDateTime) -> f64 {
+        let part = ((moment - self.begin).as_seconds_f64() / self.seconds).clamp(0.0, 1.0);
+        place(self.from + part * (self.to - self.from))
+    }
+
+    /// At most `most` moments at round distances, with their words.
+    pub(super) fn ticks(&self, most: usize) -> Vec<(f64, String)> {
+        let enough = |step: &&i64| self.seconds / **step as f64 <= most as f64;
+        let step = STEPS.iter().find(enough).copied().unwrap_or_else(|| {
+            let years = (self.seconds / (31_536_000.0 * most.max(1) as f64)).ceil();
+            years as i64 * 31_536_000
+        });
+        let begin = self.begin.unix_timestamp();
+        let first = begin.div_euclid(step) * step + if begin % step == 0 { 0 } else { step };
+        let mut ticks = Vec::new();
+        let mut moment = self.begin + Duration::seconds(first - begin);
+        while (moment - self.begin).as_seconds_f64() <= self.seconds {
+            ticks.push((self.at(moment), said(moment, step, self.seconds)));
+            moment += Duration::seconds(step);
+        }
+        ticks
+    }
+
+    /// The ticks and their words below a plot that ends at `bottom`, with what the axis is.
+    pub(super) fn axis(&self, most: usize, bottom: f64) -> AnyView {
+        let ticks = self.ticks(most).into_iter().map(|(at, said)| {
+            view! {
+                <line class="grid" x1=at x2=at y1=bottom y2=bottom + 4.0></line>
+                <text class="tick" x=at y=bottom + 18.0 text-anchor="middle">{said}</text>
+            }
+        });
+        let middle = f64::midpoint(self.from, self.to);
+        view! {
+            {ticks.collect_view()}
+            <text class="axis" x=middle y=bottom + 36.0 text-anchor="middle">{self.name()}</text>
+        }
+        .into_any()
+    }
+
+    /// What the axis is, with the year or day that its words leave out.
+    fn name(&self) -> String {
+        let (day, year) = (self.begin.day(), self.begin.year());
+        let month = MONTHS[usize::from(u8::from(self.begin.month())) - 1];
+        if self.seconds <= DAY as f64 { format!("{day} {month} {year}, UTC") } else { format!("{year}, UTC") }
+    }
+}
+
+/// A tick in as few words as tell it from its neighbours.
+fn said(moment: OffsetDateTime, step: i64, span: f64) -> String {
+    let moment = moment.to_offset(UtcOffset::UTC);
+    let month = MONTHS[usize::from(u8::from(moment.month())) - 1];
+    if step >= 15_552_000 {
+        return format!("{month} {}", moment.year());
+    }
+    if step >= DAY {
+        return format!("{} {month}", moment.day());
+    }
+    let (hour, minute) = (moment.hour(), moment.minute());
+    if span > DAY as f64 {
+        return format!("{} {month} {hour:02}:{minute:02}", moment.day());
+    }
+    if step < 60 { format!("{hour:02}:{minute:02}:{:02}", moment.second()) } else { format!("{hour:02}:{minute:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::Times;
+
+    #[test]
+    fn days_are_named_by_day_and_minutes_by_the_clock() {
+        let days = Times::new(datetime!(2026-11-11 18:00 UTC), datetime!(2026-11-20 18:00 UTC), 0.0, 900.0);
+        let said: Vec<_> = days.ticks(5).into_iter().map(|(_, said)| said).collect();
+        assert_eq!(said, ["13 Nov", "15 Nov", "17 Nov", "19 Nov"]);
+        let minutes = Times::new(datetime!(2026-11-20 18:00 UTC), datetime!(2026-11-20 18:20 UTC), 0.0, 400.0);
+        let ticks = minutes.ticks(5);
+        assert_eq!(ticks[1], (100.0, "18:05".to_owned()));
+    }
+
+    #[test]
+    fn no_span_is_too_short_or_too_long_for_ticks() {
+        let at = datetime!(2026-11-20 18:00 UTC);
+        assert!(Times::new(at, at, 0.0, 100.0).at(at).is_finite());
+        let years = Times::new(datetime!(1990-01-01 0:00 UTC), datetime!(2090-01-01 0:00 UTC), 0.0, 100.0);
+        assert!((1..=6).contains(&years.ticks(5).len()));
+    }
+}

@@ -1,0 +1,48 @@
+//! What is shown once and never again: a secret for an authenticator, and the codes for the day it is lost.
+
+use leptos::prelude::*;
+
+use super::copy::Copyable;
+use super::form::{Field, post};
+use super::qr::qr;
+
+/// A secret for an authenticator, with the form that takes its first code.
+pub(crate) fn factor(secret: &str, uri: String) -> AnyView {
+    let fours: Vec<_> = secret.as_bytes().chunks(4).map(|four| String::from_utf8_lossy(four).into_owned()).collect();
+    view! {
+        <div class="notice good" role="status">
+            <p class="notice-title">"Scan this with your authenticator"</p>
+            {qr(&uri, "A picture of the secret for an authenticator; the same as the text below")}
+            <p>"Or type the secret in: "<code class="secret">{fours.join(" ")}</code></p>
+            <details class="more"><summary>"As an address"</summary><Copyable text=uri label="Address".to_owned()/></details>
+            <p>"It is shown only now. Two-factor is on when you have given a first code below."</p>
+        </div>
+    }
+    .into_any()
+}
+
+/// The form that takes the first code of a secret.
+pub(crate) fn confirm() -> AnyView {
+    post(
+        "confirm-factor",
+        Vec::new(),
+        view! {
+            <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=7 help="Six digits, as the authenticator shows them now."/>
+            <button type="submit" class="primary">"Switch two-factor on"</button>
+        },
+    )
+}
+
+/// Recovery codes.
+pub(crate) fn codes(codes: Vec<String>) -> AnyView {
+    view! {
+        <div class="notice good" role="status">
+            <p class="notice-title">"Two-factor is on. Keep these recovery codes"</p>
+            <p>"Each lets you in once without the authenticator. They are shown only now; print them, or put them where your passwords are."</p>
+            <ul class="recovery-codes">
+                {codes.into_iter().map(|code| view! { <li><code>{code}</code></li> }).collect_view()}
+            </ul>
+        </div>
+    }
+    .into_any()
+}

@@ -1,0 +1,54 @@
+//! A picture that a telephone reads. Drawn by the server, as one path; the text it holds stands beside it.
+
+use std::fmt::Write as _;
+
+use leptos::prelude::*;
+use qrcode::{Color, EcLevel, QrCode};
+
+/// Light modules around the picture, as readers want them.
+const QUIET: usize = 4;
+
+/// The picture of a text; nothing when the text is too long for one.
+pub(crate) fn qr(text: &str, label: &'static str) -> Option<AnyView> {
+    let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
+    let width = code.width();
+    let mut path = String::new();
+    for (index, color) in code.to_colors().into_iter().enumerate() {
+        if color == Color::Dark {
+            let _ = write!(path, "M{} {}h1v1h-1z", index % width + QUIET, index / width + QUIET);
+        }
+    }
+    let side = width + 2 * QUIET;
+    let picture = view! {
+        <svg class="qr" viewBox=format!("0 0 {side} {side}") role="img" aria-label=label shape-rendering="crispEdges">
+            <rect width=side.to_string() height=side.to_string() fill="#fff"/>
+            <path d=path fill="#000"/>
+        </svg>
+    };
+    Some(picture.into_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use leptos::prelude::RenderHtml as _;
+
+    use super::qr;
+
+    #[test]
+    fn a_text_becomes_a_square_of_modules_with_three_corners() {
+        let text = "otpauth://totp/Undertone%20here:a@example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Undertone%20here";
+        let page = qr(text, "A code").expect("it fits").to_html();
+        assert!(page.contains("role=\"img\"") && page.contains("aria-label=\"A code\""), "{page}");
+        assert!(!page.contains("style="), "{page}");
+        // The rim of the finder in the upper left corner: seven dark modules in a row, behind the quiet zone.
+        for x in 4..11 {
+            assert!(page.contains(&format!("M{x} 4h1v1h-1z")), "{x}");
+        }
+        assert!(!page.contains("M11 4h") && !page.contains("M3 4h"));
+    }
+
+    #[test]
+    fn what_is_too_long_has_no_picture() {
+        assert!(qr(&"x".repeat(5000), "A code").is_none());
+    }
+}

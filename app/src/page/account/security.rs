@@ -1,0 +1,139 @@
+//! How safe the member's account is: second factor, password, and where they are signed in.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::account::{Factor, OpenSession};
+
+use super::tabs;
+use crate::component::form::{Field, post};
+use crate::component::once;
+use crate::component::said::When;
+use crate::path;
+use crate::screen::{Place, Sheet, screen};
+
+/// The page.
+pub(crate) fn security() -> AnyView {
+    screen(Place::Settings, async |desk| {
+        desk.member()?;
+        let factor = desk.backend.factor().await?;
+        let sessions = desk.backend.sessions().await?;
+        Ok(Sheet::new(
+            "Security",
+            view! {
+                {tabs(path::SECURITY)}
+                {two_factor(&factor, desk.now)}
+                <section class="panel"><h2>"Password"</h2>{password()}</section>
+                <section class="panel"><h2>"Where you are signed in"</h2>{places(&sessions, desk.now)}</section>
+            },
+        ))
+    })
+}
+
+fn two_factor(factor: &Factor, now: OffsetDateTime) -> AnyView {
+    let required = (factor.required && factor.since.is_none()).then(|| {
+        view! {
+            <p class="notice bad" role="alert">
+                "This server asks everybody for a second factor. Set yours up here; the other pages open when it is on."
+            </p>
+        }
+    });
+    let body = match (factor.since, factor.offered) {
+        (Some(at), _) => on(factor, at, now),
+        (None, offered) => {
+            let begin = post(
+                "offer-factor",
+                Vec::new(),
+                view! { <button type="submit" class=if offered { "" } else { "primary" }>
+                {if offered { "Begin again with another secret" } else { "Set up two-factor" }}</button> },
+            );
+            view! {
+                <p>"With two-factor on, signing in takes your password and a six-digit code from an authenticator on your telephone. Any that follows RFC 6238 will do."</p>
+                {offered.then(once::confirm)}
+                {begin}
+            }
+            .into_any()
+        }
+    };
+    view! { <section class="panel"><h2>"Two-factor"</h2>{required}{body}</section> }.into_any()
+}
+
+fn on(factor: &Factor, at: OffsetDateTime, now: OffsetDateTime) -> AnyView {
+    let left = factor.recovery_codes_left;
+    let few = (left < 4)
+        .then(|| view! { <p class="notice bad">"Few recovery codes are left: make new ones while you can."</p> });
+    let code = || view! { <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=24 help="Six digits, or a recovery code."/> };
+    let renew = post(
+        "renew-codes",
+        Vec::new(),
+        view! { {code()}<p class="hint">"Those before let nobody in any more."</p><button type="submit">"Make new recovery codes"</button> },
+    );
+    let off = post(
+        "drop-factor",
+        Vec::new(),
+        view! {
+            <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/>
+            {code()}
+            <button type="submit" class="danger">"Switch two-factor off"</button>
+        },
+    );
+    view! {
+        <p><span class="state done">"✓ on"</span>" since "<When at now/>". "{format!("{left} of 10 recovery codes are left.")}</p>
+        {few}
+        <details class="more"><summary>"New recovery codes"</summary>{renew}</details>
+        <details class="more"><summary>"Switch it off"</summary>{off}</details>
+    }
+    .into_any()
+}
+
+fn password() -> AnyView {
+    let form = post(
+        "change-password",
+        Vec::new(),
+        view! {
+            <Field name="old" label="Password so far" kind="password" autocomplete="current-password" most=200/>
+            <Field name="new" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
+            <p class="hint">"You are signed out everywhere else. API keys go on; revoke them by themselves."</p>
+            <button type="submit">"Change the password"</button>
+        },
+    );
+    view! { <details class="more"><summary>"Change it"</summary>{form}</details> }.into_any()
+}
+
+fn places(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
+    let rows = sessions.iter().map(|session| {
+        let end = if session.current {
+            view! { <span class="state done">"● this one"</span> }.into_any()
+        } else {
+            view! {
+                <form method="post" action="/ui/end-session">
+                    <input type="hidden" name="session" value=session.id.to_string()/>
+                    <button type="submit" class="quiet">"End"</button>
+                </form>
+            }
+            .into_any()
+        };
+        let from = if session.address.is_empty() { "not known".to_owned() } else { session.address.clone() };
+        let agent = if session.agent.is_empty() { "not known".to_owned() } else { session.agent.clone() };
+        view! {
+            <tr>
+                <th scope="row">{agent}</th>
+                <td data-label="network">{from}</td>
+                <td data-label="since"><When at=session.created_at now/></td>
+                <td data-label="last used"><When at=session.used_at now/></td>
+                <td data-label="session">{end}</td>
+            </tr>
+        }
+    });
+    let others = (sessions.len() > 1).then(|| {
+        post("end-other-sessions", Vec::new(), view! { <button type="submit">"Sign out everywhere else"</button> })
+    });
+    view! {
+        <table class="cards">
+            <thead><tr><th scope="col">"Browser or program"</th><th scope="col">"Network"</th><th scope="col">"Since"</th><th scope="col">"Last used"</th><th scope="col">"Session"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+        <p class="hint">"Of an address only its network is kept, of a browser only its family."</p>
+        {others}
+    }
+    .into_any()
+}

@@ -1,0 +1,142 @@
+use crate::fixture::{CONSORTIUM, OWN, render, send};
+use crate::path;
+
+/// The word that an answer leaves for the next page.
+fn word<'a>(cookies: &[&'a str]) -> &'a str {
+    let word = cookies.iter().find(|cookie| cookie.starts_with("undertone-word="));
+    word.and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page")
+}
+
+#[tokio::test]
+async fn a_secret_is_shown_once_as_a_picture_and_as_text_with_the_form_that_takes_its_code() {
+    let came = send("offer-factor", "", true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::SECURITY), "{}", came.body);
+    let cookies = came.cookies();
+    assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
+    let page = render(path::SECURITY, true, word(&cookies)).await.body;
+    assert!(page.contains("class=\"qr\"") && page.contains("GEZD GNBV GY3T QOJQ"), "{page}");
+    assert!(page.contains("action=\"/ui/confirm-factor\"") && page.contains("one-time-code"), "{page}");
+    let later = render(path::SECURITY, true, "").await.body;
+    assert!(!later.contains("GEZD"), "it is shown once: {later}");
+}
+
+#[tokio::test]
+async fn the_right_code_brings_ten_recovery_codes_and_a_wrong_one_says_so() {
+    let came = send("confirm-factor", "code=123456", true).await;
+    let page = render(path::SECURITY, true, word(&came.cookies())).await.body;
+    assert_eq!(page.matches("<li><code>ABCD-EFGH-JKMN-").count(), 10, "{page}");
+    let wrong = send("confirm-factor", "code=000000", true).await;
+    assert_eq!(wrong.location(), "/from?x=1");
+    let page = render(path::SECURITY, true, word(&wrong.cookies())).await.body;
+    assert!(page.contains("The code is wrong"), "{page}");
+}
+
+#[tokio::test]
+async fn a_sign_in_with_a_second_factor_goes_by_the_page_that_asks_for_the_code() {
+    let came = send("sign-in", "email=two%40steps.example&password=x&to=%2Fc%2F1", true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, "/sign-in/code?to=%2Fc%2F1"), "{}", came.body);
+    assert_eq!(came.cookies(), ["half=h5; HttpOnly"]);
+    let page = render(came.location(), false, "").await.body;
+    assert!(page.contains("name=\"to\" value=\"/c/1\"") && page.contains("action=\"/ui/second-factor\""), "{page}");
+    let done = send("second-factor", "code=123456&to=%2Fc%2F1", true).await;
+    assert_eq!((done.status.as_u16(), done.location()), (302, "/c/1"), "{}", done.body);
+    let elsewhere = send("second-factor", "code=123456&to=https%3A%2F%2Fexample.org", true).await;
+    assert_eq!(elsewhere.location(), "/", "nobody is sent to another site");
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
+    let page = render(path::SECURITY, true, "").await.body;
+    for said in ["Firefox on Linux", "192.0.2.0/24", "this one", "Safari on iOS", "Sign out everywhere else"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert_eq!(page.matches("action=\"/ui/end-session\"").count(), 1, "this one ends by signing out");
+    let ended = send("end-session", "session=00000000-0000-0000-0000-000000000b02", true).await;
+    assert_eq!(ended.location(), path::SECURITY, "{}", ended.body);
+    let all = send("end-other-sessions", "", true).await;
+    let page = render(path::SECURITY, true, word(&all.cookies())).await.body;
+    assert!(page.contains("signed out everywhere else: 1 session."), "{page}");
+}
+
+#[tokio::test]
+async fn the_parts_of_the_settings_lead_to_each_other() {
+    for here in [path::SETTINGS, path::SECURITY] {
+        let page = render(here, true, "").await.body;
+        let marked = format!("href=\"{here}\" aria-current=\"page\"");
+        assert!(page.contains(&marked), "{here}: {page}");
+        for there in [path::SETTINGS, path::SECURITY, path::KEYS] {
+            assert!(page.contains(&format!("href=\"{there}\"")), "{here} does not lead to {there}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reset_link_says_what_it_does_and_leads_to_signing_in() {
+    let page = render("/reset/0a1b", false, "").await;
+    assert_eq!(page.status, 200);
+    assert!(
+        page.body.contains("You are signed out everywhere.") && page.body.contains("value=\"0a1b\""),
+        "{}",
+        page.body
+    );
+    assert_eq!(render("/reset/spent", false, "").await.status, 410);
+    let done = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
+    assert_eq!((done.status.as_u16(), done.location()), (302, path::SIGN_IN), "{}", done.body);
+    let made = send("make-reset", "email=a%40b.example", true).await;
+    let shown = render(path::SETTINGS, true, word(&made.cookies())).await.body;
+    assert!(shown.contains("https://undertone.example/reset/0a1b2c3d"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_member_joins_with_the_account_they_have() {
+    let page = render("/accept/0a1b", true, "").await.body;
+    assert!(page.contains("action=\"/ui/join\"") && page.contains("no second account is needed"), "{page}");
+    assert!(!page.contains("action=\"/ui/accept\"") && !page.contains("name=\"password\""), "{page}");
+    assert!(page.contains("Which organization joins") && page.contains("value=\"new\""), "{page}");
+    let stranger = render("/accept/0a1b", false, "").await.body;
+    assert!(stranger.contains("/sign-in?to=%2Faccept%2F0a1b"), "{stranger}");
+    for body in [format!("secret=0a1b&organization={OWN}&organization_name="), "secret=0a1b".to_owned()] {
+        let came = send("join", &body, true).await;
+        assert_eq!((came.status.as_u16(), came.location()), (302, "/"), "{}", came.body);
+    }
+}
+
+#[tokio::test]
+async fn an_admin_changes_roles_removes_members_and_withdraws_links() {
+    let here = path::organization(CONSORTIUM, OWN);
+    let page = render(&here, true, "").await.body;
+    for call in ["assign-roles", "remove-member", "withdraw-member"] {
+        assert!(page.contains(&format!("action=\"/ui/{call}\"")), "{call}: {page}");
+    }
+    assert_eq!(page.matches("action=\"/ui/withdraw-member\"").count(), 1, "only an open link can be withdrawn");
+    for said in ["✓ used", "– withdrawn", "◌ open until"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    let ids = format!("consortium={CONSORTIUM}&organization={OWN}");
+    let member = "member=00000000-0000-0000-0000-000000000001";
+    let given = send("assign-roles", &format!("{ids}&{member}&roles%5B%5D=auditor"), true).await;
+    assert_eq!((given.status.as_u16(), given.location()), (302, here.as_str()), "{}", given.body);
+    let none = send("assign-roles", &format!("{ids}&{member}"), true).await;
+    assert_eq!(none.location(), "/from?x=1", "no role at all goes back");
+    let last = send("remove-member", &format!("{ids}&{member}"), true).await;
+    let told = render(&here, true, word(&last.cookies())).await.body;
+    assert!(told.contains("This is the last admin."), "{told}");
+    let link = "invitation=00000000-0000-0000-0000-000000000902";
+    let withdrawn = send("withdraw-member", &format!("{ids}&{link}"), true).await;
+    assert_eq!(withdrawn.location(), here, "{}", withdrawn.body);
+}
+
+#[tokio::test]
+async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
+    let here = path::organizations(CONSORTIUM);
+    let page = render(&here, true, "").await.body;
+    for call in ["assign-consortium-roles", "add-consortium-member", "withdraw-organization"] {
+        assert!(page.contains(&format!("action=\"/ui/{call}\"")), "{call}: {page}");
+    }
+    let body = format!("consortium={CONSORTIUM}&email=a%40b.example&roles%5B%5D=auditor");
+    let added = send("add-consortium-member", &body, true).await;
+    assert_eq!((added.status.as_u16(), added.location()), (302, here.as_str()), "{}", added.body);
+    let member = "member=00000000-0000-0000-0000-000000000001";
+    let none = send("assign-consortium-roles", &format!("consortium={CONSORTIUM}&{member}"), true).await;
+    assert_eq!((none.status.as_u16(), none.location()), (302, here.as_str()), "{}", none.body);
+}

@@ -1,0 +1,321 @@
+//! Who did what, where and when: the audit logs of a consortium, of an organization, and of the server.
+
+use leptos::prelude::*;
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+use time::{Date, Duration, OffsetDateTime, Time};
+use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Hand, What, Where};
+use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
+use undertone_api::page::PageQuery;
+use undertone_api::problem::{Problem, Violation};
+
+use super::nothing;
+use crate::component::said::{Digest, When};
+use crate::screen::{Desk, Place, Sheet, screen};
+use crate::{path, words};
+
+/// Most characters of a detail in a row; the file has all of it.
+const DETAIL: usize = 300;
+
+/// The filters as the form writes them: a field that is left empty is not asked for.
+#[derive(Debug, Default, serde::Deserialize)]
+struct Form {
+    #[serde(default)]
+    by: String,
+    #[serde(default)]
+    hand: String,
+    #[serde(default)]
+    what: String,
+    #[serde(default)]
+    subject: String,
+    #[serde(default)]
+    since: String,
+    #[serde(default)]
+    until: String,
+    #[serde(default)]
+    check: String,
+    cursor: Option<String>,
+}
+
+impl Form {
+    /// What is asked for; days are UTC's, and the last one is meant to its end.
+    fn query(&self) -> Result<AuditQuery, Problem> {
+        let mut violations = Vec::new();
+        let word = |text: &str| Some(serde_json::Value::String(text.to_owned())).filter(|_| !text.is_empty());
+        let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
+        let by = match self.by.trim() {
+            "" => None,
+            text => text.parse().map_err(|_| wrong("by", "give an id, as a row links to it")).ok(),
+        };
+        let hand: Option<Hand> = word(&self.hand)
+            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("hand", "choose one of the list")).ok());
+        let what: Option<What> = word(&self.what)
+            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("what", "choose one of the list")).ok());
+        let since = day(&self.since).unwrap_or_else(|message| {
+            wrong("since", message);
+            None
+        });
+        let until = day(&self.until).unwrap_or_else(|message| {
+            wrong("until", message);
+            None
+        });
+        if !violations.is_empty() {
+            return Err(Problem::validation(violations));
+        }
+        let subject = Some(self.subject.trim().to_owned()).filter(|subject| !subject.is_empty());
+        Ok(AuditQuery {
+            by,
+            hand,
+            what,
+            subject_kind: None,
+            subject,
+            since,
+            until: until.map(|day| day + Duration::DAY),
+        })
+    }
+}
+
+/// A day, UTC's; none for an empty text.
+pub(super) fn day(text: &str) -> Result<Option<OffsetDateTime>, &'static str> {
+    match text.trim() {
+        "" => Ok(None),
+        text => Date::parse(text, format_description!("[year]-[month]-[day]"))
+            .map(|date| Some(date.with_time(Time::MIDNIGHT).assume_utc()))
+            .map_err(|_| "give a day as 2026-11-22"),
+    }
+}
+
+/// What was done in a consortium.
+pub(crate) fn consortium_log() -> AnyView {
+    screen(Place::AuditLog, async |desk| {
+        let consortium = desk.consortium()?;
+        let lead =
+            format!("What was done in {}: jobs, agreements, questions, and what was taken away.", consortium.name);
+        sheet(&desk, Where::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
+    })
+}
+
+/// What was done in an organization.
+pub(crate) fn organization_log() -> AnyView {
+    screen(Place::Organizations, async |desk| {
+        let (consortium, id): (ConsortiumId, OrganizationId) = (desk.consortium()?.id, desk.id("organization")?);
+        let organization = desk.backend.organizations(consortium).await?.into_iter().find(|known| known.id == id);
+        let name = organization.map_or_else(|| "this organization".to_owned(), |known| known.name);
+        let lead = format!("What was done in {name}: its people, its workers, its data and their budgets.");
+        sheet(&desk, Where::Organization(id), path::organization_log(consortium, id), lead).await
+    })
+}
+
+/// What was done on the server.
+pub(crate) fn server_log() -> AnyView {
+    screen(Place::Settings, async |desk| {
+        let lead = "What was done on this server as such: signing in, accounts, operation.".to_owned();
+        sheet(&desk, Where::Server, path::SERVER_LOG.to_owned(), lead).await
+    })
+}
+
+async fn sheet(desk: &Desk, place: Where, here: String, lead: String) -> Result<Sheet, Problem> {
+    desk.member()?;
+    let form = crate::query::parse::<Form>(&desk.query).unwrap_or_default();
+    let wanted = form.query()?;
+    let page = PageQuery { cursor: form.cursor.clone(), limit: Some(50) };
+    let found = desk.backend.audit_log(place, wanted.clone(), page).await?;
+    let checked = if form.check == "1" { Some(desk.backend.check_audit_log(place).await?) } else { None };
+    let (filter, file) = (query_of(&form), desk.backend.audit_log_file(place));
+    let consortium = desk.consortium().ok().map(|consortium| consortium.id);
+    let filtered = wanted != AuditQuery::default();
+    let list = if found.items.is_empty() {
+        let text = if filtered {
+            "Nothing of this kind was done. Ask for more."
+        } else {
+            "Entries appear when somebody does something here."
+        };
+        nothing(text, ())
+    } else {
+        rows(&found.items, consortium, &here, desk.now)
+    };
+    let files = download(&file, &wanted);
+    let check = format!("{here}?check=1");
+    let older = found.next.map(|cursor| {
+        let and = if filter.is_empty() { String::new() } else { format!("&{filter}") };
+        view! { <p><a rel="next" href=format!("{here}?cursor={cursor}{and}")>"Older entries"</a></p> }
+    });
+    Ok(Sheet::new(
+        "Audit log",
+        view! {
+            <p class="lead">{lead}" Entries are never changed or deleted; each carries the hash of the one before it."</p>
+            {checked.map(|checked| verdict(&checked))}
+            {filters(&form, &here, filtered)}
+            {list}
+            {older}
+            <p class="take">{files}" "<a href=check>"Check the chain"</a></p>
+        },
+    ))
+}
+
+/// So many entries.
+fn entries(count: u64) -> String {
+    if count == 1 { "its one entry".to_owned() } else { format!("all {} entries", words::count(count)) }
+}
+
+/// Whether the chain holds, in a sentence.
+fn verdict(checked: &AuditCheck) -> AnyView {
+    let head = checked.head.clone();
+    match checked.broken_at {
+        None => view! {
+            <div class="notice good" role="status">
+                <p class="notice-title">{format!("The chain of {} holds", entries(checked.entries))}</p>
+                <p>"Its last hash is "<Digest digest=head/>". Whoever noted it down can tell later whether anything before it was changed."</p>
+            </div>
+        }
+        .into_any(),
+        Some(number) => view! {
+            <div class="notice bad" role="alert">
+                <p class="notice-title">{format!("The chain is broken at entry {}", words::count(number))}</p>
+                <p>"Something was changed or taken out behind the server’s back. Compare with a copy that was taken away before."</p>
+            </div>
+        }
+        .into_any(),
+    }
+}
+
+fn filters(form: &Form, here: &str, filtered: bool) -> AnyView {
+    let chosen = |value: &str, word: &str| value == word;
+    let what = What::ALL.iter().map(|what| {
+        view! { <option value=what.word() selected=chosen(&form.what, what.word())>{what.said()}</option> }
+    });
+    let hands = Hand::ALL.iter().map(|hand| {
+        view! { <option value=hand.word() selected=chosen(&form.hand, hand.word())>{of_hand(*hand)}</option> }
+    });
+    view! {
+        <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the audit log">
+            <label class="field"><span>"What"</span>
+                <select name="what"><option value="">"everything"</option>{what.collect_view()}</select>
+            </label>
+            <label class="field"><span>"Who"</span>
+                <select name="hand"><option value="">"everybody"</option>{hands.collect_view()}</select>
+            </label>
+            <label class="field"><span>"Id of who did it"</span><input type="text" name="by" value=form.by.clone() maxlength="36"/></label>
+            <label class="field"><span>"Id of what it was done to"</span><input type="text" name="subject" value=form.subject.clone() maxlength="200"/></label>
+            <label class="field"><span>"From"</span><input type="date" name="since" value=form.since.clone()/></label>
+            <label class="field"><span>"To"</span><input type="date" name="until" value=form.until.clone()/></label>
+            <div class="actions">
+                <button type="submit">"Show"</button>
+                {filtered.then(|| view! { <a href=here.to_owned()>"Show everything"</a> })}
+            </div>
+        </form>
+    }
+    .into_any()
+}
+
+/// The filters as a query of this page.
+fn query_of(form: &Form) -> String {
+    let fields = [
+        ("by", &form.by),
+        ("hand", &form.hand),
+        ("what", &form.what),
+        ("subject", &form.subject),
+        ("since", &form.since),
+        ("until", &form.until),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    given.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+}
+
+/// The links to the wanted entries as files.
+fn download(file: &str, wanted: &AuditQuery) -> AnyView {
+    let moment = |at: OffsetDateTime| at.format(&Rfc3339).unwrap_or_default();
+    let fields = [
+        ("by", wanted.by.map(|by| by.to_string())),
+        ("hand", wanted.hand.map(|hand| hand.word().to_owned())),
+        ("what", wanted.what.map(|what| what.word().to_owned())),
+        ("subject", wanted.subject.clone()),
+        ("since", wanted.since.map(moment)),
+        ("until", wanted.until.map(moment)),
+    ];
+    let query: String =
+        fields.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", encoded(&value?)))).collect();
+    let (csv, json) = (format!("{file}?format=csv{query}"), format!("{file}?format=jsonl{query}"));
+    view! { <a href=csv download>"Take it away as CSV"</a>" "<a href=json download>"As JSON Lines"</a> }.into_any()
+}
+
+/// A value as an address takes it.
+fn encoded(value: &str) -> String {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    value.bytes().map(|byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, now: OffsetDateTime) -> AnyView {
+    let rows = entries.iter().map(|entry| {
+        let who = entry.by.name.clone().unwrap_or_else(|| of_hand(entry.by.hand).to_owned());
+        let who = match entry.by.id {
+            Some(id) => view! { <a href=format!("{here}?by={id}")>{who}</a> }.into_any(),
+            None => who.into_any(),
+        };
+        view! {
+            <tr>
+                <td data-label="entry" class="number">{words::count(entry.number)}</td>
+                <td data-label="when"><When at=entry.at now/></td>
+                <td data-label="who">{who}</td>
+                <td data-label="what">{entry.what.said()}</td>
+                <td data-label="to what">{subject(entry, consortium)}</td>
+                <td data-label="more">{detail(entry)}</td>
+                <td data-label="hash"><Digest digest=entry.hash.clone()/></td>
+            </tr>
+        }
+    });
+    view! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Entries">
+            <table class="cards dense">
+                <thead><tr>
+                    <th scope="col" class="number">"Entry"</th><th scope="col">"When"</th><th scope="col">"Who"</th><th scope="col">"What"</th>
+                    <th scope="col">"To what"</th><th scope="col">"More"</th><th scope="col">"Hash"</th>
+                </tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+/// What it was done to: linked where there is a page of it.
+fn subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
+    let Some(subject) = &entry.subject else { return ().into_any() };
+    let short = words::short(&subject.id);
+    let named = entry.detail.get("name").and_then(|name| name.as_str()).map_or(short, str::to_owned);
+    let text = format!("{} {named}", subject.kind);
+    let to = consortium.and_then(|consortium| match subject.kind.as_str() {
+        "job" => subject.id.parse::<JobId>().ok().map(|job| path::job(consortium, job)),
+        "dataset" => subject.id.parse().ok().map(|dataset| path::dataset(consortium, dataset)),
+        _ => None,
+    });
+    match to {
+        Some(to) => view! { <a href=to title=subject.id.clone()>{text}</a> }.into_any(),
+        None => view! { <span title=subject.id.clone()>{text}</span> }.into_any(),
+    }
+}
+
+/// More of it: names and values, as far as there is room.
+fn detail(entry: &AuditEntry) -> String {
+    let Some(fields) = entry.detail.as_object() else { return String::new() };
+    let said = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null()).map(|(name, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{}: {value}", name.replace('_', " "))
+    });
+    let text = said.collect::<Vec<_>>().join("; ");
+    if text.chars().count() <= DETAIL { text } else { text.chars().take(DETAIL).chain(['…']).collect() }
+}
+
+const fn of_hand(hand: Hand) -> &'static str {
+    match hand {
+        Hand::Member => "a member",
+        Hand::Worker => "a worker",
+        Hand::Key => "a program with a key",
+        Hand::Operator => "the operator, at the terminal",
+        Hand::Nobody => "somebody who had not signed in",
+        Hand::System => "the server itself",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! Several jobs side by side: what their models get right, what that cost whom, and in what they differ.
+
+use std::collections::BTreeMap;
+
+use leptos::prelude::*;
+use serde_json::Value;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::{JobSummary, State};
+use undertone_api::page::PageQuery;
+use undertone_api::problem::{Problem, Violation};
+use undertone_api::report::{How, ReportFile};
+
+use super::nothing;
+use crate::component::drawing::{Estimate, Forest};
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, words};
+
+/// Fewest and most jobs that are compared.
+const FEWEST: usize = 2;
+/// As many as a screen shows beside each other.
+const MOST: usize = 6;
+
+/// The page.
+pub(crate) fn compare() -> AnyView {
+    screen(Place::Models, async |desk| {
+        let consortium = desk.consortium()?.id;
+        desk.member()?;
+        let chosen = chosen(&desk.query)?;
+        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == State::Finished).collect();
+        let mut reports = Vec::new();
+        for job in &chosen {
+            if !finished.iter().any(|known| known.id == *job) {
+                let message = format!("no finished job of this consortium has the id {job}");
+                return Err(Problem::validation(vec![Violation::new("job", message)]));
+            }
+            reports.push((*job, desk.backend.report(*job).await?));
+        }
+        let body = if reports.len() < FEWEST {
+            nothing(
+                "Choose two to six finished jobs: what their models get right, what they cost, and in what they differ.",
+                (),
+            )
+        } else {
+            view! {
+                {right(&reports)}
+                {costs(&reports, consortium)}
+                {differences(&reports, consortium)}
+            }
+            .into_any()
+        };
+        Ok(Sheet::new(
+            "Compare models",
+            view! {
+                {choice(&finished, &chosen, consortium)}
+                {body}
+            },
+        ))
+    })
+}
+
+/// The jobs in the address: `job=<id>` for each.
+fn chosen(query: &str) -> Result<Vec<JobId>, Problem> {
+    let mut chosen = Vec::new();
+    for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+        if name != "job" || value.is_empty() {
+            continue;
+        }
+        let wrong = |_| Problem::validation(vec![Violation::new("job", "give the id of a job")]);
+        let id: JobId = value.parse().map_err(wrong)?;
+        if !chosen.contains(&id) {
+            chosen.push(id);
+        }
+    }
+    if chosen.len() > MOST {
+        let message = format!("choose at most {MOST} jobs, not {}", chosen.len());
+        return Err(Problem::validation(vec![Violation::new("job", message)]));
+    }
+    Ok(chosen)
+}
+
+/// The form that chooses.
+fn choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -> AnyView {
+    if finished.len() < FEWEST {
+        return view! { <p class="hint">"At least two jobs must have finished."</p> }.into_any();
+    }
+    let boxes = finished.iter().map(|job| {
+        view! {
+            <label class="check">
+                <input type="checkbox" name="job" value=job.id.to_string() checked=chosen.contains(&job.id)/>
+                <span>{format!("{}, {}", job.title, words::exact(job.created_at))}</span>
+            </label>
+        }
+    });
+    view! {
+        <form class="panel" method="get" action=path::compare(consortium)>
+            <fieldset class="compare-choice"><legend>"Finished jobs"</legend>{boxes.collect_view()}</fieldset>
+            <div class="actions"><button type="submit" class="primary">"Compare"</button></div>
+        </form>
+    }
+    .into_any()
+}
+
+/// The name of a job among others: its title, numbered where two have the same.
+fn names(reports: &[(JobId, ReportFile)]) -> Vec<String> {
+    let title = |report: &ReportFile| report.job.title.clone();
+    reports
+        .iter()
+        .enumerate()
+        .map(|(index, (_, report))| {
+            let same = reports.iter().filter(|(_, other)| title(other) == title(report)).count();
+            let before = reports[..index].iter().filter(|(_, other)| title(other) == title(report)).count();
+            if same > 1 { format!("{} ({})", title(report), before + 1) } else { title(report) }
+        })
+        .collect()
+}
+
+/// What the models get right, test set by test set, arm by arm, with intervals.
+fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
+    let names = names(reports);
+    let mut tests: BTreeMap<String, Vec<Estimate>> = BTreeMap::new();
+    for ((_, report), name) in reports.iter().zip(&names) {
+        let arms = report.comparison.iter().map(|one| one.arm.as_str()).collect::<std::collections::BTreeSet<_>>();
+        for one in &report.comparison {
+            // The arm that stands for the job: its private one, where it has several.
+            if arms.contains("private") && one.arm != "private" {
+                continue;
+            }
+            let name =
+                if arms.len() > 1 && !arms.contains("private") { format!("{name}, {}", one.arm) } else { name.clone() };
+            tests.entry(one.test.clone()).or_default().push(Estimate::of(name, one.accuracy, one.frames));
+        }
+    }
+    let drawn = tests.into_iter().filter_map(|(test, rows)| {
+        let forest = Forest {
+            title: format!("Right on {test}"),
+            file: format!("models-{test}"),
+            note: "Whiskers: 95 % by Wilson’s interval, as if every frame stood for itself".to_owned(),
+            x: "right, %".to_owned(),
+            rows,
+        };
+        Some(forest.draw()?.show())
+    });
+    let drawn: Vec<_> = drawn.collect();
+    if drawn.is_empty() {
+        return nothing("None of these jobs has measured anything.", ());
+    }
+    view! {
+        <section class="panel"><h2>"What they get right"</h2>
+            <div class="charts few">{drawn}</div>
+            <p class="hint">"Frames of one recording are alike, so the true uncertainty is larger than the whiskers. The private arm stands for a job that has several."</p>
+        </section>
+    }
+    .into_any()
+}
+
+/// What each cost each party.
+fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
+    let names = names(reports);
+    let mut rows = Vec::new();
+    for ((id, report), name) in reports.iter().zip(names) {
+        let rounds = report.comparison.iter().map(|one| one.rounds).max().unwrap_or_default();
+        if report.privacy.is_empty() {
+            rows.push(view! {
+                <tr><th scope="row"><a href=path::job(consortium, *id)>{name.clone()}</a></th>
+                    <td data-label="party">"none is charged"</td><td data-label="ε" class="number">"–"</td><td data-label="releases" class="number">"–"</td>
+                    <td data-label="rounds" class="number">{words::count(rounds.into())}</td></tr>
+            }.into_any());
+        }
+        for party in &report.privacy {
+            let level = party.levels.iter().find(|level| level.how == How::Protected);
+            let epsilon = level.and_then(|level| level.epsilon).map_or_else(|| "–".to_owned(), words::epsilon);
+            let unit = level.map(|level| words::unit(level.unit)).unwrap_or_default();
+            rows.push(
+                view! {
+                    <tr>
+                        <th scope="row"><a href=path::job(consortium, *id)>{name.clone()}</a></th>
+                        <td data-label="party">{format!("{}, {}", party.organization_name, party.dataset_name)}</td>
+                        <td data-label="ε" class="number">{format!("{epsilon} {unit}")}</td>
+                        <td data-label="releases" class="number">{words::count(party.releases)}</td>
+                        <td data-label="rounds" class="number">{words::count(rounds.into())}</td>
+                    </tr>
+                }
+                .into_any(),
+            );
+        }
+    }
+    view! {
+        <section class="panel"><h2>"What they cost"</h2>
+            <table class="cards">
+                <thead><tr><th scope="col">"Job"</th><th scope="col">"Party"</th><th scope="col" class="number">"ε by this job alone"</th><th scope="col" class="number">"Releases"</th><th scope="col" class="number">"Rounds"</th></tr></thead>
+                <tbody>{rows}</tbody>
+            </table>
+        </section>
+    }
+    .into_any()
+}
+
+/// The fields of the specs in which the jobs differ.
+fn differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
+    let specs: Vec<BTreeMap<String, String>> = reports
+        .iter()
+        .map(|(_, report)| {
+            let mut flat = BTreeMap::new();
+            flatten("", &serde_json::to_value(&report.proposal.spec).unwrap_or_default(), &mut flat);
+            flat
+        })
+        .collect();
+    let fields: std::collections::BTreeSet<&String> = specs.iter().flat_map(BTreeMap::keys).collect();
+    let differing: Vec<&String> =
+        fields.into_iter().filter(|field| specs.iter().any(|spec| spec.get(*field) != specs[0].get(*field))).collect();
+    if differing.is_empty() {
+        return view! { <section class="panel"><h2>"In what they differ"</h2><p>"Their specs are the same."</p></section> }.into_any();
+    }
+    let heads = reports.iter().zip(names(reports)).map(|((id, _), name)| {
+        view! { <th scope="col"><a href=path::report(consortium, *id)>{name}</a></th> }
+    });
+    let names = names(reports);
+    let rows = differing.into_iter().map(|field| {
+        let cells = specs.iter().zip(&names).map(|(spec, name)| {
+            view! { <td data-label=name.clone()>{spec.get(field).cloned().unwrap_or_else(|| "–".to_owned())}</td> }
+        });
+        view! { <tr><th scope="row"><code>{field.clone()}</code></th>{cells.collect_view()}</tr> }
+    });
+    view! {
+        <section class="panel"><h2>"In what they differ"</h2>
+            <div class="scroll" tabindex="0" role="region" aria-label="In what they differ">
+                <table class="cards dense">
+                    <thead><tr><th scope="col">"Field of the spec"</th>{heads.collect_view()}</tr></thead>
+                    <tbody>{rows.collect_view()}</tbody>
+                </table>
+            </div>
+        </section>
+    }
+    .into_any()
+}
+
+/// Every value of a document by its path.
+fn flatten(at: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
+    let below = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| flatten(&below(name), value, flat)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, value)| flatten(&below(&index.to_string()), value, flat));
+        }
+        Value::Null => {}
+        Value::String(text) => drop(flat.insert(at.to_owned(), text.clone())),
+        other => drop(flat.insert(at.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::{MOST, chosen, flatten};
+    use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, render};
+
+    #[test]
+    fn the_jobs_stand_in_the_address_each_once_and_at_most_six() {
+        let id = |index: u128| format!("job={}", uuid::Uuid::from_u128(index));
+        let query = format!("{}&{}&{}&x=1", id(1), id(2), id(1));
+        assert_eq!(chosen(&query).expect("two").len(), 2);
+        let many: Vec<_> = (0..=MOST as u128).map(id).collect();
+        assert!(chosen(&many.join("&")).is_err());
+        assert!(chosen("job=x").is_err());
+    }
+
+    #[test]
+    fn a_spec_is_compared_value_by_value() {
+        let mut flat = BTreeMap::new();
+        flatten("", &json!({"a": {"b": [1, "x"]}, "c": null}), &mut flat);
+        assert_eq!(flat, [("a.b.0", "1"), ("a.b.1", "x")].map(|(a, b)| (a.to_owned(), b.to_owned())).into());
+    }
+
+    #[tokio::test]
+    async fn nothing_chosen_asks_to_choose_and_a_running_job_is_refused() {
+        let page = render(&format!("/c/{CONSORTIUM}/models/compare"), true, "").await;
+        assert!(page.status.is_success() && page.body.contains("type=\"checkbox\""), "{}", page.body);
+        let page = render(&format!("/c/{CONSORTIUM}/models/compare?job={RUNNING}&job={FINISHED}"), true, "").await;
+        assert_eq!(page.status.as_u16(), 422, "{}", page.body);
+    }
+}

@@ -1,0 +1,73 @@
+//! A dataset's budgets over time, and what each job has used of them.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::id::JobId;
+use undertone_api::ledger::AccountHistory;
+
+use crate::component::drawing::{BurnDown, Part, Stack};
+use crate::words;
+
+/// Both drawings of every account that has a limit.
+pub(super) fn section(
+    history: &[AccountHistory],
+    name: &str,
+    title: &impl Fn(JobId) -> String,
+    now: OffsetDateTime,
+) -> AnyView {
+    let drawn = history.iter().filter_map(|account| {
+        let burn = burn_down(account, name, title, now)?;
+        Some(view! { {burn}{composition(account, name, title)} })
+    });
+    let drawn: Vec<_> = drawn.collect();
+    if drawn.is_empty() {
+        return ().into_any();
+    }
+    view! {
+        <section class="panel"><h2>"Its budget over time"</h2>
+            <div class="charts few">{drawn}</div>
+            <p class="hint">"Hatched is what jobs have reserved: it is paid release by release, and what never left comes back. Jobs cost less \
+                together than the sum of what each would cost alone."</p>
+        </section>
+    }
+    .into_any()
+}
+
+/// An account's budget over time; nothing for one that never had a limit.
+pub(in crate::page) fn burn_down(
+    account: &AccountHistory,
+    name: &str,
+    title: &impl Fn(JobId) -> String,
+    now: OffsetDateTime,
+) -> Option<AnyView> {
+    let last = account.points.last().filter(|last| last.limit > 0.0)?;
+    let unit = words::unit(account.unit);
+    let burn = BurnDown {
+        title: format!("{name}, for each {unit}"),
+        file: format!("budget-{name}-{unit}"),
+        note: format!("ε left of {} at δ {}", words::limit(last.limit), words::delta(last.delta)),
+        points: account.points.clone(),
+        now,
+    };
+    Some(burn.draw(title)?.show())
+}
+
+/// What each job has used of it.
+fn composition(account: &AccountHistory, name: &str, title: &impl Fn(JobId) -> String) -> AnyView {
+    let unit = words::unit(account.unit);
+    let parts = account.jobs.iter().map(|share| Part {
+        name: title(share.job),
+        solid: share.spent,
+        hatched: share.reserved,
+        alone: Some(share.alone),
+        count: share.releases,
+    });
+    Stack {
+        title: format!("By job, for each {unit}"),
+        file: format!("jobs-{name}-{unit}"),
+        note: "Spent is solid, reserved is hatched".to_owned(),
+        parts: parts.collect(),
+    }
+    .draw()
+    .show()
+}

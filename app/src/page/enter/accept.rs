@@ -1,0 +1,115 @@
+//! Accepting a one-time link: as somebody new, or with the account one has.
+
+use std::sync::Arc;
+
+use leptos::prelude::*;
+use undertone_api::id::OrganizationId;
+use undertone_api::member::Member;
+use undertone_api::organization::Purpose;
+
+use super::super::account::seen;
+use super::super::provider;
+use crate::backend::Answer;
+use crate::component::form::{Field, post};
+use crate::screen::{Desk, Place, Sheet, screen};
+use crate::{path, viewer, words};
+
+/// The page.
+pub(crate) fn accept() -> AnyView {
+    screen(Place::Outside, async |desk| {
+        let secret = desk.text("secret");
+        let preview = desk.backend.invitation(&secret).await?;
+        let from = preview.from.unwrap_or_else(|| "this server".to_owned());
+        let (title, means, brings) = match &preview.purpose {
+            Purpose::Operator => (
+                "Become the operator".to_owned(),
+                "You will run this server: found consortia and see that it works. An operator sees no data and cannot approve jobs for others.".to_owned(),
+                false,
+            ),
+            Purpose::Organization { .. } => (
+                format!("Join {from}"),
+                "You bring an organization into the consortium; of a new one you are the first admin, data steward and researcher. Its data stay with it.".to_owned(),
+                true,
+            ),
+            Purpose::Annotator { .. } => (
+                format!("Answer questions for {from}"),
+                "You will be shown short texts and asked what they are about. You see nothing else of the consortium; it knows you by a number in each job.".to_owned(),
+                false,
+            ),
+            Purpose::Member { roles, .. } => {
+                let roles: Vec<_> = roles.iter().map(|role| words::role(*role)).collect();
+                (format!("Join {from}"), format!("You will be there as {}.", roles.join(", ")), false)
+            }
+        };
+        let form = match desk.member() {
+            Ok(member) => known(&desk, member, secret, brings).await?,
+            Err(_) => new(&desk, &secret, brings),
+        };
+        Ok(Sheet::new(title, view! { <p class="lead">{means}</p>{form}<p class="hint">"The link works once."</p> }))
+    })
+}
+
+/// For somebody who has no account, or is not signed in.
+fn new(desk: &Desk, secret: &str, brings: bool) -> AnyView {
+    let form = post(
+        "accept",
+        vec![("secret", secret.to_owned())],
+        view! {
+            {brings.then(|| view! { <Field name="organization" label="Name of your organization" autocomplete="organization"/> })}
+            <Field name="name" label="Your name" autocomplete="name"/>
+            <Field name="email" label="E-mail" kind="email" autocomplete="username" most=254/>
+            <Field name="password" label="Password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
+            <button type="submit" class="primary">"Join"</button>
+        },
+    );
+    let to = format!("{}?to=%2Faccept%2F{secret}", path::SIGN_IN);
+    view! {
+        <p>"You have an account here? "<a href=to>"Sign in"</a>" and join with it."</p>
+        {form}
+        {provider::accept(desk, secret)}
+    }
+    .into_any()
+}
+
+/// For a member: one button, and of which organization when the link brings one.
+async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
+    let own = if brings { own(desk, member).await? } else { Vec::new() };
+    let choice = brings.then(|| {
+        let first = own.is_empty();
+        view! {
+            {(!first).then(|| view! {
+                <label class="field"><span>"Which organization joins"</span>
+                    <select name="organization">
+                        {own.into_iter().map(|(id, name)| view! { <option value=id.to_string()>{name}</option> }).collect_view()}
+                        <option value="new">"a new one, with the name below"</option>
+                    </select>
+                </label>
+            })}
+            <Field name="organization_name" label="Name of the new organization" autocomplete="organization" least=u32::from(first)/>
+        }
+    });
+    let form = post(
+        "join",
+        vec![("secret", secret)],
+        view! { {choice}<button type="submit" class="primary">{format!("Join as {}", member.name)}</button> },
+    );
+    Ok(view! {
+        <p>{format!("You are signed in as {}; no second account is needed.", member.name)}</p>
+        {form}
+        <form method="post" action="/ui/sign-out"><button type="submit" class="quiet">"Not you? Sign out"</button></form>
+    }
+    .into_any())
+}
+
+/// The organizations of which the member is an admin.
+async fn own(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
+    let mut own = Vec::new();
+    for consortium in &desk.consortia {
+        for organization in seen(desk, consortium.id).await? {
+            if viewer::runs(member, organization.id) && own.iter().all(|(id, _)| *id != organization.id) {
+                own.push((organization.id, organization.name));
+            }
+        }
+    }
+    Ok(own)
+}

@@ -1,0 +1,39 @@
+//! Setting a new password by an operator's link.
+
+use leptos::prelude::*;
+
+use crate::component::form::{Field, post};
+use crate::screen::{Place, Sheet, screen};
+use crate::words;
+
+/// The page.
+pub(crate) fn reset() -> AnyView {
+    screen(Place::Outside, async |desk| {
+        let secret = desk.text("secret");
+        let preview = desk.backend.reset(&secret).await?;
+        let factor = if preview.clears_second_factor {
+            "Your second factor is taken away with it: set up a new one afterwards."
+        } else {
+            "If you have a second factor, you will still be asked for a code."
+        };
+        let form = post(
+            "redeem-reset",
+            vec![("secret", secret)],
+            view! {
+                <Field name="password" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
+                <button type="submit" class="primary">"Set the password"</button>
+            },
+        );
+        Ok(Sheet::new(
+            "Set a new password",
+            view! {
+                <ul class="consequences">
+                    <li>"You are signed out everywhere."</li>
+                    <li>{factor}</li>
+                    <li>{format!("The link works once, until {}.", words::exact(preview.expires_at))}</li>
+                </ul>
+                {form}
+            },
+        ))
+    })
+}

@@ -1,0 +1,106 @@
+//! The life of a job as a browser without wasm sees it.
+
+use crate::fixture::life::{BEGUN, COMPLETE};
+use crate::fixture::{CONSORTIUM, FINISHED, PAUSED, PROPOSED, RUNNING, dataset, render, send};
+use crate::path;
+
+async fn page(address: &str) -> String {
+    let page = render(address, true, "").await;
+    assert_eq!(page.status, 200, "{address}: {}", page.body);
+    page.body
+}
+
+#[tokio::test]
+async fn a_paused_job_says_who_holds_it_and_lets_each_holder_go_on_alone() {
+    let body = page(&path::job(CONSORTIUM, PAUSED)).await;
+    for said in [
+        "Why it is paused",
+        "the model&#x27;s learning rate is being thought over",
+        "the ward&#x27;s disk is being replaced",
+        "action=\"/ui/resume\"",
+        "action=\"/ui/release\"",
+        "undertone-worker jobs",
+    ] {
+        let plain = said.replace("&#x27;", "'");
+        assert!(body.contains(said) || body.contains(&plain), "{said} is missing: {body}");
+    }
+    assert!(!body.contains("action=\"/ui/pause\""), "it is paused as a whole already");
+}
+
+#[tokio::test]
+async fn a_running_job_can_be_paused_held_cancelled_and_cloned_and_a_finished_one_only_cloned() {
+    let running = page(&path::job(CONSORTIUM, RUNNING)).await;
+    for form in ["pause", "hold", "cancel", "clone"] {
+        assert!(running.contains(&format!("action=\"/ui/{form}\"")), "{form} is missing");
+    }
+    let finished = page(&path::job(CONSORTIUM, FINISHED)).await;
+    assert!(finished.contains("action=\"/ui/clone\""));
+    for form in ["pause", "hold", "cancel", "retry"] {
+        assert!(!finished.contains(&format!("action=\"/ui/{form}\"")), "{form} is no use any more");
+    }
+}
+
+#[tokio::test]
+async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
+    let job = page(&path::job(CONSORTIUM, PROPOSED)).await;
+    assert!(job.contains("name=\"manifest\" value=\"5be0c7d1a9f34e22\""), "{job}");
+    assert!(job.contains(&path::review(CONSORTIUM, PROPOSED, dataset(1))), "{job}");
+    let body = format!("consortium={CONSORTIUM}&job={PROPOSED}&dataset={}&manifest=", dataset(1));
+    let other = send("approve", &format!("{body}00"), true).await;
+    assert_eq!(other.location(), "/from?x=1", "back to the page with the problem");
+    let this = send("approve", &format!("{body}5be0c7d1a9f34e22"), true).await;
+    assert_eq!(this.location(), path::job(CONSORTIUM, PROPOSED));
+}
+
+#[tokio::test]
+async fn a_review_tells_who_learns_what_and_shows_the_manifest_as_text() {
+    let body = page(&path::review(CONSORTIUM, PROPOSED, dataset(1))).await;
+    for said in ["this server", "the other participants", "whoever gets the model", "Left for all other jobs"] {
+        assert!(body.contains(said), "{said} is missing: {body}");
+    }
+    assert!(body.contains("5be0c7d1a9f34e22") && body.contains("&lt;b&gt;"), "byte for byte, and never as HTML");
+}
+
+#[tokio::test]
+async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before() {
+    let complete = page(&path::draft(CONSORTIUM, COMPLETE)).await;
+    assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to be proposed"));
+    assert!(complete.contains("What it would cost") && complete.contains("name=\"version\" value=\"3\""));
+    let begun = page(&path::draft(CONSORTIUM, BEGUN)).await;
+    assert!(!begun.contains("action=\"/ui/propose-draft\"") && begun.contains("missing field"), "{begun}");
+
+    let ids = format!("consortium={CONSORTIUM}&draft={COMPLETE}");
+    let came = send("propose-draft", &ids, true).await;
+    assert_eq!(came.location(), path::job(CONSORTIUM, PROPOSED));
+    for (version, spec, lands) in [
+        ("3", "%7B%7D", path::draft(CONSORTIUM, COMPLETE)),
+        ("2", "%7B%7D", "/from?x=1".to_owned()),
+        ("3", "%7B", "/from?x=1".to_owned()),
+    ] {
+        let body = format!("{ids}&version={version}&title=x&kind=dp_sgd&spec={spec}");
+        assert_eq!(send("write-draft", &body, true).await.location(), lands, "{version} {spec}");
+    }
+    assert_eq!(send("delete-draft", &ids, true).await.location(), path::jobs(CONSORTIUM));
+}
+
+#[tokio::test]
+async fn a_plan_can_be_saved_as_a_draft_without_a_script() {
+    let planner = page(&path::plan(CONSORTIUM)).await;
+    assert!(planner.contains("formaction=\"/ui/draft-dp-sgd\""), "{planner}");
+}
+
+#[tokio::test]
+async fn a_steward_sets_and_withdraws_the_limit_within_which_jobs_pass() {
+    let body = page(&path::dataset(CONSORTIUM, dataset(1))).await;
+    assert!(
+        body.contains("set by Steward of South") && body.contains("action=\"/ui/withdraw-approval-limit\""),
+        "{body}"
+    );
+    let ids = format!("consortium={CONSORTIUM}&dataset={}", dataset(1));
+    let landed = path::dataset(CONSORTIUM, dataset(1));
+    let set = send("set-approval-limit", &format!("{ids}&epsilon=0.5&days=30&kinds%5B%5D=dp_sgd"), true).await;
+    assert_eq!(set.location(), landed, "{}", set.body);
+    let wrong = send("set-approval-limit", &format!("{ids}&epsilon=0.5&days=366&kinds%5B%5D=dp_sgd"), true).await;
+    assert_eq!(wrong.location(), "/from?x=1", "{}", wrong.body);
+    assert_eq!(send("withdraw-approval-limit", &ids, true).await.location(), landed);
+}

@@ -1,0 +1,32 @@
+//! The newest rounds of a job, party by party.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::job::{Job, Progress, Purpose};
+
+use crate::component::drawing::Rounds;
+use crate::words;
+
+/// The drawing; nothing before the first round.
+pub(super) fn section(job: &Job, progress: Progress, now: OffsetDateTime) -> AnyView {
+    let taking = |party: &&undertone_api::job::Participant| party.purpose == Purpose::Participate;
+    let parties = job
+        .participants
+        .iter()
+        .filter(taking)
+        .map(|party| (party.dataset, format!("{}, {}", party.organization_name, party.dataset_name)));
+    let rounds = progress.rounds.len() as u64;
+    let drawn = Rounds {
+        title: "Rounds by participant".to_owned(),
+        file: format!("rounds-{}", job.summary.id),
+        note: format!(
+            "The newest {}: from its opening to where each party’s result was taken",
+            words::plural(rounds, "round")
+        ),
+        rounds: progress.rounds,
+        parties: parties.collect(),
+        now,
+    };
+    let Some(drawing) = drawn.draw() else { return ().into_any() };
+    view! { <section class="panel" aria-label="Rounds by participant">{drawing.show()}</section> }.into_any()
+}

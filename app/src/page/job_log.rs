@@ -1,0 +1,195 @@
+//! The log of a job: what its parts did, by participant and by how much it matters, and to take away.
+
+use leptos::prelude::*;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::Job;
+use undertone_api::job::log::{Level, LogLine, LogQuery};
+
+use super::nothing;
+use crate::component::said::When;
+use crate::live::follow::Follow;
+use crate::path;
+use crate::screen::{Place, Sheet, screen};
+
+/// The page.
+pub(crate) fn job_log() -> AnyView {
+    screen(Place::Jobs, async |desk| {
+        let consortium = desk.consortium()?.id;
+        let id: JobId = desk.id("job")?;
+        let job = desk.backend.job(id).await?;
+        let query = asked(&desk.query);
+        let page = desk.backend.job_log(id, query.clone()).await?;
+        let newest = query.cursor.is_none();
+        let next = page
+            .next
+            .map(|next| view! { <p><a rel="next" href=address(consortium, id, &query, &next)>"Older lines"</a></p> });
+        let list = if page.items.is_empty() {
+            nothing(
+                "Nothing was noted. Sites say what they do in their parts, unless their policy says `logs = \"none\"`.",
+                (),
+            )
+        } else {
+            table(&page.items, desk.now)
+        };
+        let live =
+            (newest && !job.summary.state.is_over()).then(|| view! { <Follow events=format!("/ui/events?job={id}")/> });
+        Ok(Sheet::new(
+            format!("Log of {}", job.summary.title),
+            view! {
+                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Take the whole log away (JSON Lines)"</a></p>
+                <p class="hint">"Numbers and words of a fixed list, never a text of a site's own: no file name, no figure, no message of an error can stand here."</p>
+                {live}
+                {filters(consortium, id, &job, &query)}
+                <div data-live="log">{list}</div>
+                {next}
+            },
+        ))
+    })
+}
+
+/// What a form leaves in the address: a field that was left empty asks for everything.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Asked {
+    dataset: String,
+    level: String,
+    cursor: Option<String>,
+}
+
+fn asked(query: &str) -> LogQuery {
+    let Asked { dataset, level, cursor } = crate::query::parse(query).unwrap_or_default();
+    LogQuery {
+        dataset: dataset.parse().ok(),
+        level: serde_json::from_value(serde_json::Value::String(level)).ok(),
+        cursor,
+        limit: None,
+    }
+}
+
+fn address(consortium: ConsortiumId, job: JobId, query: &LogQuery, cursor: &str) -> String {
+    let dataset = query.dataset.map(|dataset| format!("&dataset={dataset}")).unwrap_or_default();
+    let level = query.level.map(|level| format!("&level={}", word(level))).unwrap_or_default();
+    format!("{}?cursor={cursor}{dataset}{level}", path::job_log(consortium, job))
+}
+
+const fn word(level: Level) -> &'static str {
+    match level {
+        Level::Info => "info",
+        Level::Warning => "warning",
+        Level::Error => "error",
+    }
+}
+
+fn filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> AnyView {
+    let parties = job.participants.iter().map(|party| {
+        let name = format!("{}, {}", party.dataset_name, party.organization_name);
+        view! { <option value=party.dataset.to_string() selected=query.dataset == Some(party.dataset)>{name}</option> }
+    });
+    let levels = [(Level::Info, "everything"), (Level::Warning, "warnings and errors"), (Level::Error, "errors")];
+    let levels = levels.map(|(level, said)| {
+        let chosen = query.level.unwrap_or(Level::Info) == level;
+        view! { <option value=word(level) selected=chosen>{said}</option> }
+    });
+    view! {
+        <form class="filters" method="get" action=path::job_log(consortium, id)>
+            <label class="field"><span>"Of"</span>
+                <select name="dataset"><option value="">"all participants"</option>{parties.collect_view()}</select>
+            </label>
+            <label class="field"><span>"Show"</span><select name="level">{levels}</select></label>
+            <button type="submit">"Show"</button>
+        </form>
+    }
+    .into_any()
+}
+
+/// Lines as a table, newest first.
+pub(crate) fn table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
+    let rows = lines.iter().map(|line| {
+        let who = match (&line.dataset_name, &line.organization_name) {
+            (Some(dataset), Some(owner)) => format!("{dataset}, {owner}"),
+            _ => "the job".to_owned(),
+        };
+        let (class, mark) = match line.level {
+            Level::Info => ("state", "info"),
+            Level::Warning => ("state waiting", "◌ warning"),
+            Level::Error => ("state bad", "✕ error"),
+        };
+        view! {
+            <tr>
+                <td data-label="when"><When at=line.at now/></td>
+                <th scope="row">{who}</th>
+                <td data-label="level"><span class=class>{mark}</span></td>
+                <td data-label="what">{line.text.clone()}</td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards dense">
+            <thead><tr><th scope="col">"When"</th><th scope="col">"Who"</th><th scope="col">"Level"</th><th scope="col">"What"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, dataset, render};
+    use crate::path;
+
+    #[tokio::test]
+    async fn a_log_is_read_by_participant_and_by_how_much_it_matters_and_taken_away() {
+        let log = path::job_log(CONSORTIUM, RUNNING);
+        let page = render(&log, true, "").await.body;
+        for said in [
+            "began its part",
+            "sent its vector of round 17, private",
+            "waits for another run of the site to end",
+            "/log/export",
+        ] {
+            assert!(page.contains(said), "{said:?} is missing: {page}");
+        }
+        assert!(page.contains("/ui/events?job="), "it is live");
+        let warnings = render(&format!("{log}?level=warning&dataset="), true, "").await.body;
+        assert!(warnings.contains("with 2 of 3 vectors") && !warnings.contains("began its part"), "{warnings}");
+        let own = render(&format!("{log}?dataset={}", dataset(1)), true, "").await.body;
+        assert!(own.contains("began its part") && !own.contains("waits for another run"), "{own}");
+        let over = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
+        assert!(over.contains("Nothing was noted") && !over.contains("/ui/events"), "{over}");
+    }
+
+    #[tokio::test]
+    async fn a_job_says_what_it_waits_for_and_what_can_be_done() {
+        let page = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
+        for said in [
+            "What it waits for",
+            "its worker has not been heard of",
+            "Somebody at the site looks whether it runs.",
+            "All of it, with filters",
+        ] {
+            assert!(page.contains(said), "{said:?} is missing: {page}");
+        }
+        let over = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
+        assert!(!over.contains("What it waits for"), "{over}");
+    }
+
+    #[tokio::test]
+    async fn pages_that_follow_mark_the_parts_that_are_taken_over() {
+        for (address, part) in [
+            (path::overview(CONSORTIUM), "jobs"),
+            (path::overview(CONSORTIUM), "now"),
+            (path::jobs(CONSORTIUM), "jobs"),
+            (path::questions(CONSORTIUM), "questions"),
+        ] {
+            let page = render(&address, true, "").await.body;
+            let (before, after) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
+            assert!(before.contains("/ui/events?") || after.contains("/ui/events?"), "{address} does not listen");
+            // What is taken over is plain HTML: an island in it would never wake.
+            if part != "now" {
+                assert!(!after.split("</table>").next().unwrap_or_default().contains("leptos-island"), "{address}");
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The member's own keys, by which programs ask for them, and their identities at the provider of sign-ins.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::api_key::{ApiKey, KeyScope, MOST_DAYS};
+use undertone_api::session::LinkedIdentity;
+
+use super::nothing;
+use crate::component::form::{Field, post};
+use crate::component::said::When;
+use crate::path;
+use crate::screen::{Place, Sheet, screen};
+
+/// The page.
+pub(crate) fn keys() -> AnyView {
+    screen(Place::Settings, async |desk| {
+        let keys = desk.backend.api_keys().await?;
+        let identities = match desk.backend.provider() {
+            Some(provider) => Some(identities(&provider, desk.backend.identities().await?, desk.now)),
+            None => None,
+        };
+        Ok(Sheet::new(
+            "API keys",
+            view! {
+                <p class="lead">"A key lets a program ask for you, by REST or gRPC: what you may at that moment, as far as the key reaches. No key reaches accounts, roles, invitations, other keys or your second factor."</p>
+                <section class="panel"><h2>"Your keys"</h2>
+                    {list(&keys, desk.now)}
+                    <details class="more" open=keys.is_empty()><summary>"Make a key"</summary>{make()}</details>
+                </section>
+                {identities}
+                <p class="hint">"A program sends its key with each request: "<code>"Authorization: Bearer udk_…"</code>". One that was seen by others is revoked here, and is over at once."</p>
+                <p><a href=path::SETTINGS>"Settings"</a></p>
+            },
+        ))
+    })
+}
+
+fn make() -> AnyView {
+    let scopes = KeyScope::ALL.iter().map(|scope| {
+        let always = *scope == KeyScope::Read;
+        view! {
+            <label class="check"><input type="checkbox" name="scopes[]" value=scope.word() checked=always/>
+                {format!("{}: {}", scope.word(), reach(*scope))}</label>
+        }
+    });
+    post(
+        "create-key",
+        Vec::new(),
+        view! {
+            <Field name="name" label="What it is for" help="Such as the program that will use it."/>
+            <label class="field"><span>"Days for which it holds"</span>
+                <input type="number" name="days" value="90" min="1" max=MOST_DAYS.to_string() required/>
+            </label>
+            <fieldset class="choices"><legend>"What it reaches"</legend>{scopes.collect_view()}</fieldset>
+            <p class="hint">"Every key may read. It is shown once, on the next page."</p>
+            <button type="submit" class="primary">"Make a key"</button>
+        },
+    )
+}
+
+/// What a scope lets a program do.
+const fn reach(scope: KeyScope) -> &'static str {
+    match scope {
+        KeyScope::Read => "see consortia, organizations, datasets, jobs and results",
+        KeyScope::Jobs => "plan, propose and steer jobs",
+        KeyScope::Approvals => "approve and refuse jobs",
+        KeyScope::Datasets => "set budgets, clear freezes, enrol workers",
+        KeyScope::Questions => "see, answer, export and import questions",
+        KeyScope::Ledger => "read and export ledgers and audit logs",
+        KeyScope::Models => "take models away",
+        KeyScope::Consortia => "found consortia and declare what holds in them",
+    }
+}
+
+fn list(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
+    if keys.is_empty() {
+        return nothing("You have no keys yet. People need none: keys are for programs.", ());
+    }
+    let rows = keys.iter().map(|key| {
+        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.word()).collect();
+        let over = key.revoked_at.is_some() || key.expires_at <= now;
+        let state = match key.revoked_at {
+            Some(at) => view! { "revoked "<When at now/> }.into_any(),
+            None if over => view! { "over since "<When at=key.expires_at now/> }.into_any(),
+            None => view! { "until "<When at=key.expires_at now/> }.into_any(),
+        };
+        let used = match key.last_used_at {
+            Some(at) => view! { <When at now/> }.into_any(),
+            None => view! { "never" }.into_any(),
+        };
+        let revoke = (!over).then(|| {
+            let label = format!("Revoke {}", key.name);
+            let button = view! { <button type="submit" class="quiet" aria-label=label>"Revoke"</button> };
+            post("revoke-key", vec![("key", key.id.to_string())], button)
+        });
+        view! {
+            <tr>
+                <th scope="row">{key.name.clone()}<br/><code class="hint">{format!("udk_{}…", short(key))}</code></th>
+                <td data-label="reaches">{scopes.join(", ")}</td>
+                <td data-label="holds">{state}</td>
+                <td data-label="last used">{used}</td>
+                <td>{revoke}</td>
+            </tr>
+        }
+    });
+    view! {
+        <table class="rows">
+            <caption class="visually-hidden">"Your keys"</caption>
+            <thead><tr><th scope="col">"Key"</th><th scope="col">"Reaches"</th><th scope="col">"Holds"</th><th scope="col">"Last used"</th>
+                <th scope="col"><span class="visually-hidden">"What to do"</span></th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+/// Enough of the part of a key that is no secret to tell it from others.
+fn short(key: &ApiKey) -> String {
+    key.id.0.simple().to_string().chars().take(12).collect()
+}
+
+fn identities(provider: &str, linked: Vec<LinkedIdentity>, now: OffsetDateTime) -> AnyView {
+    let rows: Vec<_> = linked
+        .into_iter()
+        .map(|identity| {
+            let button = view! { <button type="submit" class="quiet">"Unlink"</button> };
+            let unlink = post("unlink-identity", vec![("identity", identity.id.to_string())], button);
+            view! { <li><code>{identity.issuer}</code>", since "<When at=identity.linked_at now/>{unlink}</li> }
+        })
+        .collect();
+    let none = rows.is_empty().then(|| {
+        view! { <p>{format!("No identity at {provider} is linked. Signing in there once, with the e-mail of this account, links it.")}</p> }
+    });
+    view! {
+        <section class="panel"><h2>{format!("Signing in with {provider}")}</h2>
+            {none}<ul class="plain-list">{rows}</ul>
+        </section>
+    }
+    .into_any()
+}

@@ -1,0 +1,224 @@
+//! One row of a ledger, and why it is to be believed: its price, the chain of its account, its place in the log that the server
+//! signed, and what the site signed before the release left.
+
+use leptos::prelude::*;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::AccountId;
+use undertone_api::ledger::{EntryProof, Inclusion, ReceiptProof};
+use undertone_api::page::PageQuery;
+
+use super::event;
+use crate::component::said::When;
+use crate::screen::{Place, Sheet, screen};
+use crate::{path, words};
+
+/// The page.
+pub(crate) fn row() -> AnyView {
+    screen(Place::Ledger, async |desk| {
+        let consortium = desk.consortium()?.id;
+        desk.member()?;
+        let (account, sequence): (AccountId, u64) = (desk.id("account")?, desk.id("sequence")?);
+        let proof = desk.backend.explain(account, sequence).await?;
+        let datasets = desk.backend.datasets(consortium).await?;
+        let name = datasets.iter().find(|known| known.id == proof.dataset).map(|known| known.name.clone());
+        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let job = jobs.iter().find(|known| known.id == proof.job).map(|known| known.title.clone());
+        let job = job.unwrap_or_else(|| format!("job {}", words::short(&proof.job.to_string())));
+        let what = match proof.kind {
+            EntryKind::Reserve => "reserved",
+            EntryKind::Commit => "paid",
+            EntryKind::Settle => "given back",
+        };
+        let title =
+            format!("Row {} of {}", words::count(sequence), name.clone().unwrap_or_else(|| "a dataset".to_owned()));
+        let beside = |sequence: u64, text: &'static str, rel: &'static str| {
+            view! { <a rel=rel href=path::ledger_row(consortium, account, sequence)>{text}</a> }
+        };
+        let file = desk.backend.entry_file(account, sequence);
+        let named = format!("row-{account}-{sequence}.json");
+        Ok(Sheet::new(
+            title,
+            view! {
+                {verdict(&proof)}
+                <section class="panel"><h2>"What it says"</h2>
+                    <dl class="facts proof">
+                        <div><dt>"What"</dt><dd>{format!("{} × {}, {what}", words::count(proof.count), event(&proof.event))}</dd></div>
+                        <div><dt>"Job"</dt><dd><a href=path::job(consortium, proof.job)>{job}</a>{proof.round.clone().map(|round| format!(", {round}"))}</dd></div>
+                        <div><dt>"Dataset"</dt><dd><a href=path::dataset(consortium, proof.dataset)>{name}</a></dd></div>
+                        <div><dt>"When"</dt><dd><When at=proof.at now=desk.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
+                        <div><dt>"Priced by"</dt><dd><code>{proof.evaluator.clone()}</code></dd></div>
+                    </dl>
+                    {price(&proof)}
+                </section>
+                <section class="panel"><h2>"1. The chain of its account"</h2>
+                    <p>"Its hash covers this text, which names the hash of the row before."</p>
+                    <pre class="scroll" tabindex="0" aria-label="The text that is hashed"><code>{proof.leaf.clone()}</code></pre>
+                    <dl class="facts proof">
+                        <div><dt>"Row before"</dt><dd><code>{proof.previous.clone()}</code></dd></div>
+                        <div><dt>"This row, SHA-256"</dt><dd><code>{proof.hash.clone()}</code></dd></div>
+                        <div><dt>"Checked"</dt><dd>{mark(proof.chained, "The hash is that of the text, and the row before has the hash that it names.", "The hash is not that of the text, or the row before has another.")}</dd></div>
+                    </dl>
+                </section>
+                {proof.inclusion.as_ref().map(inclusion)}
+                {proof.receipt.as_ref().map(receipt)}
+                <p class="take">
+                    <a href=file download=named>"Take this row and its proofs away"</a>" "
+                    {(sequence > 1).then(|| beside(sequence - 1, "Row before", "prev"))}" "
+                    {beside(sequence + 1, "Row after", "next")}" "
+                    <a href=format!("{}?dataset={}", path::ledger(consortium), proof.dataset)>"All rows of the dataset"</a>
+                </p>
+            },
+        ))
+    })
+}
+
+/// Everything that was checked, in a sentence.
+fn verdict(proof: &EntryProof) -> AnyView {
+    let mut broken = Vec::new();
+    if !proof.chained {
+        broken.push("its account’s chain is broken here");
+    }
+    match &proof.inclusion {
+        None => broken.push("the server’s log does not know it"),
+        Some(inclusion) if !inclusion.holds => broken.push("it does not lead to the head that the server signed"),
+        Some(_) => {}
+    }
+    if let Some(receipt) = &proof.receipt {
+        if !receipt.signature_holds {
+            broken.push("the site’s signature does not hold");
+        }
+        if !receipt.charged_as_signed {
+            broken.push("it charges something else than the site signed");
+        }
+        if !receipt.countersignature_holds {
+            broken.push("the server’s countersignature does not hold");
+        }
+    } else if proof.kind == EntryKind::Commit {
+        broken.push("the site’s receipt is missing");
+    }
+    if broken.is_empty() {
+        let proved = if proof.receipt.is_some() { "chain, log and receipt agree" } else { "chain and log agree" };
+        return view! { <div class="notice good" role="status"><p class="notice-title">{format!("This row holds: {proved}")}</p></div> }
+            .into_any();
+    }
+    view! {
+        <div class="notice bad" role="alert"><p class="notice-title">"This row is not to be believed"</p>
+            <ul>{broken.into_iter().map(|what| view! { <li>{what}</li> }).collect_view()}</ul>
+        </div>
+    }
+    .into_any()
+}
+
+/// A check, with a word beside its mark.
+fn mark(holds: bool, yes: &'static str, no: &'static str) -> AnyView {
+    let (class, sign, text) = if holds { ("state done", "✓ ", yes) } else { ("state bad", "✕ ", no) };
+    view! { <span class=class><span aria-hidden="true">{sign}</span>{text}</span> }.into_any()
+}
+
+fn price(proof: &EntryProof) -> AnyView {
+    if proof.price.is_empty() {
+        return view! { <p class="hint">"An exact release has no price: it stands in the ledger beside every ε."</p> }
+            .into_any();
+    }
+    let rows = proof.price.iter().map(|price| {
+        let part = price.share.filter(|share| *share > 0.0).map(|share| words::percent(price.loss / share));
+        view! {
+            <tr>
+                <th scope="row" class="number">{words::number(price.order)}</th>
+                <td data-label="loss, nats" class="number">{format!("{:.6}", price.loss)}</td>
+                <td data-label="limit, nats" class="number">{price.share.map_or_else(|| "none".to_owned(), |share| format!("{share:.4}"))}</td>
+                <td data-label="of the limit" class="number">{part.unwrap_or_else(|| "–".to_owned())}</td>
+            </tr>
+        }
+    });
+    view! {
+        <details class="more"><summary>"What it costs at every order"</summary>
+            <table class="cards dense">
+                <caption>"Rényi loss of all its releases together; the account admits while at some order the sum is within the limit"</caption>
+                <thead><tr><th scope="col" class="number">"Order α"</th><th scope="col" class="number">"Loss, nats"</th><th scope="col" class="number">"Limit, nats"</th><th scope="col" class="number">"Of the limit"</th></tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </details>
+    }
+    .into_any()
+}
+
+fn inclusion(inclusion: &Inclusion) -> AnyView {
+    let head = &inclusion.head.head;
+    let steps = inclusion.steps.iter().map(|step| {
+        let (before, after) = if step.left { (step.sibling.clone(), "what is known") } else { ("what is known".to_owned(), "") };
+        let after = if step.left { after.to_owned() } else { step.sibling.clone() };
+        view! { <li>"SHA-256 of 01, "<code>{before}</code>", "<code>{after}</code>" is "<code>{step.hash.clone()}</code></li> }
+    });
+    view! {
+        <section class="panel"><h2>"2. The server’s log"</h2>
+            <p>{format!(
+                "It stands at position {} of {}. From the hash of its text each step adds the hash of what stands beside it, up to the root that the server has signed.",
+                words::count(inclusion.position), words::count(head.size)
+            )}</p>
+            <details class="more" open=inclusion.steps.len() <= 6>
+                <summary>{format!("The {}", words::plural(inclusion.steps.len() as u64, "step"))}</summary>
+                <ol class="proof-steps">
+                    <li>"SHA-256 of 00 and the text is "<code>{inclusion.leaf_hash.clone()}</code></li>
+                    {steps.collect_view()}
+                </ol>
+            </details>
+            <dl class="facts proof">
+                <div><dt>"Signed root"</dt><dd><code>{head.root.clone()}</code></dd></div>
+                <div><dt>"Signed by"</dt><dd><code>{inclusion.head.server_key.clone()}</code></dd></div>
+                <div><dt>"Checked"</dt><dd>{mark(inclusion.holds, "The steps lead to the root, and the server’s signature holds.", "The steps do not lead to a root that the server signed.")}</dd></div>
+            </dl>
+        </section>
+    }
+    .into_any()
+}
+
+fn receipt(receipt: &ReceiptProof) -> AnyView {
+    view! {
+        <section class="panel"><h2>"3. The site’s receipt"</h2>
+            <p>{format!("{} signed it, as number {} of its own chain, before the release left.", receipt.worker_name, words::count(receipt.sequence))}</p>
+            <pre class="scroll" tabindex="0" aria-label="The receipt as it was signed"><code>{receipt.signed.payload.clone()}</code></pre>
+            <dl class="facts proof">
+                <div><dt>"Its SHA-256"</dt><dd><code>{receipt.digest.clone()}</code></dd></div>
+                <div><dt>"Signature"</dt><dd><code>{receipt.signed.signature.clone()}</code></dd></div>
+                <div><dt>"Site"</dt><dd>{mark(receipt.signature_holds, "The site’s key signed it.", "The site’s key did not sign it.")}</dd></div>
+                <div><dt>"Charge"</dt><dd>{mark(receipt.charged_as_signed, "The row charges exactly what it says.", "The row charges something else.")}</dd></div>
+                <div><dt>"Server"</dt><dd>{mark(receipt.countersignature_holds, "The server has countersigned it for this position.", "The server’s countersignature is missing, or is for something else.")}</dd></div>
+            </dl>
+        </section>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{CONSORTIUM, render};
+
+    #[tokio::test]
+    async fn a_row_shows_its_price_its_steps_and_what_does_not_hold() {
+        let account = uuid::Uuid::from_u128(0x0801);
+        let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/2"), true, "").await;
+        assert_eq!(came.status.as_u16(), 200, "{}", came.body);
+        for wanted in [
+            "This row is not to be believed",
+            "countersignature does not hold",
+            "Order α",
+            "SHA-256 of 01",
+            "Take this row",
+        ] {
+            assert!(came.body.contains(wanted), "{wanted} is not on the page");
+        }
+        let first = render(&format!("/c/{CONSORTIUM}/ledger/{account}/1"), true, "").await.body;
+        assert!(
+            first.contains("This row holds: chain and log agree") && !first.contains("The site’s receipt"),
+            "{first}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_row_that_is_not_there_is_not_found() {
+        let account = uuid::Uuid::from_u128(0x0801);
+        let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/999"), true, "").await;
+        assert_eq!(came.status.as_u16(), 404);
+    }
+}

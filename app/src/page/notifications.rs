@@ -1,0 +1,213 @@
+//! The notification centre: what the member was told, what they have not read, and of what they want to be told.
+
+use leptos::prelude::*;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use undertone_api::notification::{Notification, NotificationKind, NotificationQuery, NotificationSwitches};
+
+use super::nothing;
+use crate::component::form::post;
+use crate::component::said::When;
+use crate::path;
+use crate::screen::{Place, Sheet, screen};
+
+/// The page.
+pub(crate) fn notifications() -> AnyView {
+    screen(Place::Notifications, async |desk| {
+        let query = asked(&desk.query);
+        let page = desk.backend.notifications(query.clone()).await?;
+        let unread = desk.backend.unread().await?;
+        let switches = desk.backend.notification_switches().await?;
+        let headline = match unread {
+            0 => "Nothing new".to_owned(),
+            n => format!("{n} new"),
+        };
+        let all = (unread > 0).then(|| {
+            post("read-all-notifications", Vec::new(), view! { <button type="submit">"Mark all as read"</button> })
+        });
+        let next =
+            page.next.map(|next| view! { <p><a rel="next" href=address(&query, Some(&next))>"Older ones"</a></p> });
+        let list = if page.items.is_empty() {
+            nothing("What waits for you, and what has become of jobs and budgets of yours, is told here.", ())
+        } else {
+            items(&page.items, desk.now)
+        };
+        Ok(Sheet::new(
+            "Notifications",
+            view! {
+                <p class="headline">{headline}</p>
+                {filters(&query)}
+                {all}
+                {list}
+                {next}
+                {chosen(&switches)}
+            },
+        ))
+    })
+}
+
+/// What a form leaves in the address: a field that was left empty asks for everything.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Asked {
+    unread: String,
+    kind: String,
+    cursor: Option<String>,
+}
+
+fn asked(query: &str) -> NotificationQuery {
+    let Asked { unread, kind, cursor } = crate::query::parse(query).unwrap_or_default();
+    NotificationQuery {
+        unread: (unread == "true").then_some(true),
+        kind: serde_json::from_value(serde_json::Value::String(kind)).ok(),
+        cursor,
+        limit: None,
+    }
+}
+
+/// The address of the page with these filters.
+fn address(query: &NotificationQuery, cursor: Option<&str>) -> String {
+    let mut parts = Vec::new();
+    if query.unread == Some(true) {
+        parts.push("unread=true".to_owned());
+    }
+    if let Some(kind) = query.kind {
+        parts.push(format!("kind={}", word(kind)));
+    }
+    if let Some(cursor) = cursor {
+        parts.push(format!("cursor={cursor}"));
+    }
+    if parts.is_empty() {
+        path::NOTIFICATIONS.to_owned()
+    } else {
+        format!("{}?{}", path::NOTIFICATIONS, parts.join("&"))
+    }
+}
+
+/// The kind as it stands in addresses and forms.
+fn word(kind: NotificationKind) -> String {
+    serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn filters(query: &NotificationQuery) -> AnyView {
+    let kinds = NotificationKind::ALL.iter().map(|kind| {
+        view! { <option value=word(*kind) selected=query.kind == Some(*kind)>{kind.label()}</option> }
+    });
+    view! {
+        <form class="filters" method="get" action=path::NOTIFICATIONS>
+            <label class="check"><input type="checkbox" name="unread" value="true" checked=query.unread == Some(true)/>"only new ones"</label>
+            <label class="field"><span>"About"</span>
+                <select name="kind">
+                    <option value="" selected=query.kind.is_none()>"everything"</option>
+                    {kinds.collect_view()}
+                </select>
+            </label>
+            <button type="submit">"Show"</button>
+        </form>
+    }
+    .into_any()
+}
+
+fn items(all: &[Notification], now: OffsetDateTime) -> AnyView {
+    let rows = all.iter().map(|one| {
+        let text = match target(one) {
+            Some(to) => view! { <a href=to>{one.text.clone()}</a> }.into_any(),
+            None => one.text.clone().into_any(),
+        };
+        let new = one.read_at.is_none();
+        let mark = new.then(|| {
+            post(
+                "read-notification",
+                vec![("notification", one.id.to_string())],
+                view! { <button type="submit" class="quiet">"Mark as read"</button> },
+            )
+        });
+        view! {
+            <li class:new=new>
+                <p>{new.then(|| view! { <span class="tag new-mark">"new"</span>" " })}{text}</p>
+                <div class="told-foot"><small><When at=one.at now/></small>{mark}</div>
+            </li>
+        }
+    });
+    view! { <ul class="told">{rows.collect_view()}</ul> }.into_any()
+}
+
+/// Where there is more about it.
+fn target(one: &Notification) -> Option<String> {
+    let consortium = one.consortium?;
+    match (one.kind, one.job, one.dataset, one.organization) {
+        (NotificationKind::DatasetFrozen | NotificationKind::BudgetLow, _, Some(dataset), _) => {
+            Some(path::dataset(consortium, dataset))
+        }
+        (NotificationKind::WorkerSilent, _, _, Some(organization)) => {
+            Some(path::organization(consortium, organization))
+        }
+        (NotificationKind::CertificateReady, Some(job), ..) => Some(path::certificate(consortium, job)),
+        (_, Some(job), ..) => Some(path::job(consortium, job)),
+        (_, None, None, Some(organization)) => Some(path::organization(consortium, organization)),
+        (_, None, None, None) => Some(path::organizations(consortium)),
+        (_, None, Some(dataset), _) => Some(path::dataset(consortium, dataset)),
+    }
+}
+
+/// Of what the member is told.
+fn chosen(switches: &NotificationSwitches) -> AnyView {
+    let boxes = NotificationKind::ALL.iter().map(|kind| {
+        let on = !switches.off.contains(kind);
+        view! { <label class="check"><input type="checkbox" name="on[]" value=word(*kind) checked=on/>{kind.label()}</label> }
+    });
+    let form = post(
+        "set-notifications",
+        Vec::new(),
+        view! {
+            <fieldset class="choices"><legend>"Tell me when"</legend>{boxes.collect_view()}</fieldset>
+            <button type="submit">"Save"</button>
+        },
+    );
+    view! { <section class="panel" id="switches"><h2>"What you are told"</h2>{form}</section> }.into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::notification::{NotificationKind, NotificationQuery};
+
+    use super::{address, asked, word};
+    use crate::fixture::{render, send};
+
+    #[test]
+    fn an_address_says_which_are_shown() {
+        let query = NotificationQuery {
+            unread: Some(true),
+            kind: Some(NotificationKind::JobWaits),
+            ..NotificationQuery::default()
+        };
+        assert_eq!(address(&query, Some("x")), "/notifications?unread=true&kind=job_waits&cursor=x");
+        assert_eq!(address(&NotificationQuery::default(), None), "/notifications");
+        assert_eq!(asked("unread=true&kind=").unread, Some(true), "a field that is left empty spoils no other");
+        assert_eq!(asked("kind=budget_low").kind, Some(NotificationKind::BudgetLow));
+        assert_eq!(word(NotificationKind::BudgetLow), "budget_low");
+    }
+
+    #[tokio::test]
+    async fn a_member_sees_what_is_new_and_chooses_of_what_they_are_told() {
+        let page = render(crate::path::NOTIFICATIONS, true, "").await.body;
+        for said in [
+            "2 new",
+            "waits for your decision about ward-a",
+            "Mark all as read",
+            "Tell me when",
+            "/ui/set-notifications",
+        ] {
+            assert!(page.contains(said), "{said:?} is missing: {page}");
+        }
+        let bell = page.split("data-live=\"bell\"").nth(1).and_then(|rest| rest.split("</a>").next()).expect("a bell");
+        assert!(bell.contains("Notifications") && bell.contains(">2<"), "{bell}");
+        assert_eq!(page.matches("Mark as read").count(), 2, "what was read is not marked again");
+        let filtered = render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
+        assert!(filtered.contains("has fallen silent") && !filtered.contains("ward-a"), "{filtered}");
+        let sent = send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
+        assert_eq!((sent.status.as_u16(), sent.location()), (302, "/notifications"));
+        let marked = send("read-notification", "notification=00000000-0000-0000-0000-000000000c01", true).await;
+        assert_eq!((marked.status.as_u16(), marked.location()), (302, "/from?x=1"));
+    }
+}

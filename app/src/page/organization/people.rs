@@ -1,0 +1,145 @@
+//! Who works at an organization, what they may do there, and the links by which others come.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
+use undertone_api::member::{Member, Role, Scope};
+use undertone_api::organization::{Invitation, Purpose};
+
+use crate::component::form::post;
+use crate::component::said::When;
+use crate::words;
+
+/// Every role that an organization gives, with what it means.
+pub(super) const ROLES: [(Role, &str, &str); 5] = [
+    (Role::DataSteward, "data_steward", "data steward: sets budgets, approves or refuses jobs"),
+    (Role::Researcher, "researcher", "researcher: plans and proposes jobs"),
+    (Role::OrganizationAdmin, "organization_admin", "organization admin: invites members, gives roles, enrols workers"),
+    (Role::Auditor, "auditor", "auditor: reads ledgers and receipts"),
+    (Role::Annotator, "annotator", "annotator: answers the questions of jobs"),
+];
+
+/// The boxes of roles, those that are held ticked.
+pub(super) fn boxes(held: &[Role]) -> AnyView {
+    let boxes = ROLES.map(|(role, word, means)| {
+        view! { <label class="check"><input type="checkbox" name="roles[]" value=word checked=held.contains(&role)/>{means}</label> }
+    });
+    view! { <fieldset class="choices"><legend>"Roles"</legend>{boxes}</fieldset> }.into_any()
+}
+
+/// The members; for an admin with what can be changed.
+pub(super) fn members(
+    members: &[Member],
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    admin: bool,
+    now: OffsetDateTime,
+) -> AnyView {
+    let rows = members.iter().map(|member| {
+        let here = member.grants.iter().filter(|grant| grant.scope == Scope::Organization(organization));
+        let held: Vec<_> = here.map(|grant| grant.role).collect();
+        let roles: Vec<_> = held.iter().map(|role| words::role(*role)).collect();
+        let change = admin.then(|| {
+            view! { <td data-label="change">{changes(consortium, organization, member.id, &member.name, &held)}</td> }
+        });
+        view! {
+            <tr>
+                <th scope="row">{member.name.clone()}</th>
+                <td data-label="e-mail">{member.email.clone()}</td>
+                <td data-label="roles">{roles.join(", ")}</td>
+                <td data-label="joined"><When at=member.created_at now/></td>
+                {change}
+            </tr>
+        }
+    });
+    view! {
+        <table class="cards">
+            <thead><tr><th scope="col">"Name"</th><th scope="col">"E-mail"</th><th scope="col">"Roles"</th><th scope="col">"Joined"</th>
+                {admin.then(|| view! { <th scope="col">"Change"</th> })}</tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+fn changes(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    member: MemberId,
+    name: &str,
+    held: &[Role],
+) -> AnyView {
+    let hidden = || {
+        vec![
+            ("consortium", consortium.to_string()),
+            ("organization", organization.to_string()),
+            ("member", member.to_string()),
+        ]
+    };
+    let assign = post("assign-roles", hidden(), view! { {boxes(held)}<button type="submit">"Save the roles"</button> });
+    let remove = post(
+        "remove-member",
+        hidden(),
+        view! {
+            <p class="hint">{format!("{name} loses every role here at once, also in sessions that are open. Their account, and what they are elsewhere, stays.")}</p>
+            <button type="submit" class="danger">"Remove from the organization"</button>
+        },
+    );
+    view! {
+        <details class="more"><summary>"Roles"<span class="visually-hidden">{format!(" of {name}")}</span></summary>{assign}</details>
+        <details class="more"><summary>"Remove"<span class="visually-hidden">{format!(" {name}")}</span></summary>{remove}</details>
+    }
+    .into_any()
+}
+
+/// The links that were made, and what became of them; `call` withdraws one.
+pub(crate) fn links(
+    links: &[Invitation],
+    call: &'static str,
+    hidden: &[(&'static str, String)],
+    now: OffsetDateTime,
+) -> AnyView {
+    if links.is_empty() {
+        return ().into_any();
+    }
+    let rows = links.iter().map(|link| {
+        let state = match (link.used, link.withdrawn, link.expires_at <= now) {
+            (true, ..) => view! { <span class="state done">"✓ used"</span> }.into_any(),
+            (_, true, _) => view! { <span class="state over">"– withdrawn"</span> }.into_any(),
+            (_, _, true) => view! { <span class="state over">"– over"</span> }.into_any(),
+            _ => view! { <span class="state waiting">"◌ open until "<When at=link.expires_at now/></span> }.into_any(),
+        };
+        let open = !link.used && !link.withdrawn && link.expires_at > now;
+        let withdraw = open.then(|| {
+            let mut hidden = hidden.to_vec();
+            hidden.push(("invitation", link.id.to_string()));
+            post(call, hidden, view! { <button type="submit" class="quiet">"Withdraw"<span class="visually-hidden">{format!(" the link for {}", link.label)}</span></button> })
+        });
+        view! {
+            <tr>
+                <th scope="row">{link.label.clone()}</th>
+                <td data-label="for">{purpose(&link.purpose)}</td>
+                <td data-label="state">{state}</td>
+                <td data-label="link">{withdraw}</td>
+            </tr>
+        }
+    });
+    view! {
+        <details class="more"><summary>{words::plural(links.len() as u64, "link")}" made so far"</summary>
+            <table class="cards">
+                <thead><tr><th scope="col">"For whom"</th><th scope="col">"As"</th><th scope="col">"State"</th><th scope="col">"Link"</th></tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </details>
+    }
+    .into_any()
+}
+
+fn purpose(purpose: &Purpose) -> String {
+    match purpose {
+        Purpose::Operator => "operator".to_owned(),
+        Purpose::Organization { .. } => "an organization".to_owned(),
+        Purpose::Annotator { .. } => "annotator".to_owned(),
+        Purpose::Member { roles, .. } => roles.iter().map(|role| words::role(*role)).collect::<Vec<_>>().join(", "),
+    }
+}

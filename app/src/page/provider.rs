@@ -1,0 +1,135 @@
+//! The ways that lead to the provider of sign-ins, and what is said when they lead back without a session.
+
+use leptos::prelude::*;
+use undertone_api::problem::{Code, Problem};
+
+use crate::component::said::ProblemBox;
+use crate::path;
+use crate::screen::Desk;
+
+/// The button that signs in at the provider and goes on to `to`, where there is a provider.
+pub(super) fn sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
+    way(desk, "to", to, "Sign in with")
+}
+
+/// The button by which the bearer of a link comes in at the provider, where there is one and nobody is signed in.
+pub(super) fn accept(desk: &Desk, secret: &str) -> Option<AnyView> {
+    if desk.member().is_ok() {
+        return None;
+    }
+    way(desk, "invitation", secret, "Come in with")
+}
+
+fn way(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
+    let provider = desk.backend.provider()?;
+    let query = serde_qs::to_string(&std::collections::BTreeMap::from([(name, value)])).unwrap_or_default();
+    let href = format!("{}?{query}", path::PROVIDER);
+    // A link rather than a form: where a form ends may only be this site.
+    Some(
+        view! {
+            <div class="provider"><p class="hint">"or"</p>
+                <p><a class="button" rel="external" href=href>{format!("{says} {provider}")}</a></p>
+            </div>
+        }
+        .into_any(),
+    )
+}
+
+/// Why the provider led back without a session, by the word in the address.
+pub(super) fn said(desk: &Desk) -> Option<AnyView> {
+    #[derive(serde::Deserialize)]
+    struct Query {
+        provider: String,
+    }
+    let Query { provider: word } = crate::query::parse(&desk.query)?;
+    let (code, detail) = meaning(&word)?;
+    Some(view! { <ProblemBox problem=Problem::new(code, detail)/> }.into_any())
+}
+
+/// What each word means, and what to do.
+fn meaning(word: &str) -> Option<(Code, &'static str)> {
+    Some(match word {
+        "attempt" => (
+            Code::Unauthenticated,
+            "That sign-in was begun elsewhere, took longer than ten minutes, or is over. Begin again.",
+        ),
+        "declined" => {
+            (Code::Unauthenticated, "The provider recognized nobody. Begin again, or sign in with e-mail and password.")
+        }
+        "refused" => (
+            Code::Unauthenticated,
+            "What the provider answered does not hold, so it was not believed. Begin again; the server's log has the reason.",
+        ),
+        "unavailable" => (
+            Code::Unavailable,
+            "The provider cannot be reached just now. Sign in with e-mail and password, or try again in a moment.",
+        ),
+        "unverified" => {
+            (Code::Forbidden, "The provider has not verified your e-mail. Have it verified there, then begin again.")
+        }
+        "unknown" => (
+            Code::Forbidden,
+            "Nobody here has the e-mail of that identity. Members join by a link: ask for one, and open it first.",
+        ),
+        "taken" => (
+            Code::Forbidden,
+            "The account with that e-mail is linked to another identity of the provider. Sign in with that one, or with e-mail and password, and unlink it under Settings, API keys.",
+        ),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meaning;
+    use crate::fixture::{render, send};
+    use crate::path;
+
+    #[tokio::test]
+    async fn the_sign_in_page_leads_to_the_provider_and_says_why_it_led_back() {
+        let page = render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
+        assert!(page.contains("href=\"/oidc/start?to=%2Fc%2F1%3Fx%3D2\""), "{page}");
+        assert!(page.contains("Sign in with Clinic login"), "{page}");
+        for word in ["attempt", "declined", "refused", "unavailable", "unverified", "unknown", "taken"] {
+            let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
+            let (_, said) = meaning(word).expect("a word of the server's");
+            assert!(page.contains(said), "{word}: {page}");
+        }
+        let strange = render("/sign-in?provider=%3Cb%3E", false, "").await.body;
+        assert!(!strange.contains("<b>"), "{strange}");
+    }
+
+    #[tokio::test]
+    async fn a_link_may_be_accepted_at_the_provider() {
+        let page = render("/accept/abc", false, "").await.body;
+        assert!(page.contains("href=\"/oidc/start?invitation=abc\""), "{page}");
+    }
+
+    #[tokio::test]
+    async fn a_key_is_made_shown_once_and_revoked() {
+        let page = render(path::KEYS, true, "").await.body;
+        for said in [
+            "nightly export",
+            "revoked",
+            "over since",
+            "read, ledger",
+            "Signing in with Clinic login",
+            "login.clinic.example",
+        ] {
+            assert!(page.contains(said), "{said}: {page}");
+        }
+        assert_eq!(page.matches("action=\"/ui/revoke-key\"").count(), 1, "only a living key can be revoked");
+        let came = send("create-key", "name=export&days=90&scopes%5B%5D=read&scopes%5B%5D=ledger", true).await;
+        assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
+        let cookies = came.cookies();
+        let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
+        assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
+        let shown = render(path::KEYS, true, word).await.body;
+        assert!(shown.contains("udk_00000000000000000000000000000904_secret"), "{shown}");
+        assert!(!render(path::KEYS, true, "").await.body.contains("_secret"), "it is shown once");
+        let none = send("create-key", "name=export&days=90", true).await;
+        assert_eq!(none.location(), "/from?x=1", "a key that reaches nothing goes back");
+        let revoked = send("revoke-key", "key=00000000-0000-0000-0000-000000000901", true).await;
+        assert_eq!(revoked.location(), path::KEYS, "{}", revoked.body);
+    }
+}

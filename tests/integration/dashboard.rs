@@ -1,5 +1,8 @@
 //! The dashboard in a real browser, at desktop and phone width: real pages, a real server, real workers.
 
+mod accounts;
+mod life;
+mod live;
 mod visitor;
 
 use std::time::Duration;
@@ -15,7 +18,7 @@ use visitor::Visitor;
 
 /// How long the job may take.
 const JOB: Duration = Duration::from_secs(200);
-/// So many that the page, which asks every two seconds, sees several of them.
+/// So many that the page, which looks at most twice a second, sees several of them.
 const ROUNDS: &str = "80";
 const TITLE: &str = "Seen in a browser";
 const TAB: &str = "\u{e004}";
@@ -143,7 +146,8 @@ async fn the_page_survives_the_server(stage: &mut Stage, visitor: &Visitor, job:
     stage.start_server()?;
     browser.see(".connection", "Live").await?;
     let complaints = browser.complaints().await?;
-    assert!(complaints.iter().all(|complaint| complaint.contains("/ui/watch")), "{complaints:?}");
+    let expected = |complaint: &String| complaint.contains("/ui/events") || complaint.contains("/ui/watch");
+    assert!(complaints.iter().all(expected), "{complaints:?}");
     Ok(())
 }
 
@@ -217,6 +221,9 @@ async fn every_page_is_sound(stage: &Stage, visitor: &Visitor, job: &str) -> Sta
     let public = format!("{home}/datasets/{}", stage.dataset("public").await?.id);
     let organization = format!("{home}/organizations/{}", stage.sites[1].organization);
     let ledger = format!("{home}/ledger?dataset={}", stage.dataset("one").await?.id);
+    let account = stage.dataset("one").await?.accounts.first().map(|account| account.id).ok_or("an account")?;
+    let row = format!("{home}/ledger/{account}/2");
+    let log = format!("{organization}/audit-log");
     let of = |name: &str| format!("{home}/{name}");
     for (name, path, shows) in [
         ("overview", home.clone(), "Stage"),
@@ -232,7 +239,12 @@ async fn every_page_is_sound(stage: &Stage, visitor: &Visitor, job: &str) -> Sta
         ("questions", of("questions"), "Questions"),
         ("all-ledgers", of("ledger"), "Ledger"),
         ("ledger", ledger, "Ledger"),
+        ("ledger-row", row, "Row 2 of one"),
+        ("organization-log", log, "Audit log"),
+        ("compare", of("models/compare"), "Compare models"),
         ("settings", "/settings".to_owned(), "Settings"),
+        ("notifications", "/notifications".to_owned(), "Notifications"),
+        ("job-log", format!("{job}/log"), "Log of"),
     ] {
         visitor.visit(&path).await?;
         visitor.browser.see("h1", shows).await?;

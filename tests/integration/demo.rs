@@ -16,6 +16,7 @@ fn the_demo_runs_the_main_job_and_prints_its_table() -> Staged<()> {
     let status = demo.wait(Duration::from_mins(15))?;
     let said = demo.said();
     assert!(status.success(), "{said}");
+    assert!(said.contains("questions wait for an answer: http://"), "the second job asks people:\n{said}");
     for arm in ["public", "open", "private"] {
         assert!(said.contains(arm), "the table has the {arm} arm:\n{said}");
     }

@@ -2,12 +2,17 @@
 
 mod architecture;
 mod audit;
+mod automation;
 mod bits;
 mod crash;
 mod dashboard;
 mod demo;
 mod federated;
+mod holding;
+mod keeping;
 mod line;
+mod operation;
+mod package;
 mod questions;
 mod refusal;
 mod scene;

@@ -9,8 +9,13 @@ pub(crate) const PRIVATE: [&str; 3] = ["one", "two", "odd"];
 
 /// Four organizations with prepared datasets of the small corpus; workers are not running yet.
 pub(crate) async fn set(database: Database) -> Staged<Stage> {
+    set_with(database, &[]).await
+}
+
+/// The same, with variables of the server's environment.
+pub(crate) async fn set_with(database: Database, environment: &[(&str, &str)]) -> Staged<Stage> {
     let corpus = Corpus::small()?;
-    let mut stage = Stage::set(database, &["Library", "One", "Two", "Odd"]).await?;
+    let mut stage = Stage::set_with(database, &["Library", "One", "Two", "Odd"], environment).await?;
     for holding in [
         Holding::new("public", "public", &["--subset", "public"]),
         Holding::new("test", "public", &["--subset", "test", "--hold-out", "1"]),

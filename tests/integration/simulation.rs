@@ -13,13 +13,17 @@ const ON_POSTGRES: u64 = 24;
 const ENOUGH: u64 = 40;
 
 /// Seeds that once failed, each with what it found.
-const FROZEN: [(u64, &str); 3] = [
+const FROZEN: [(u64, &str); 4] = [
     (0, "a site whose process died in a job that was cancelled meanwhile held its reservation for ever"),
     (
         1,
         "a site that had settled, and died before it could say so, left the consortium's reservation standing for ever",
     ),
     (15, "a site whose lease was lost with an answer held its reservation for ever after the job had finished"),
+    (
+        252,
+        "a server whose disk had been full said of all that it wrote later that it was committed, and none of it was",
+    ),
 ];
 
 fn number(variable: &str) -> Option<u64> {

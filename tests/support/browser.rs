@@ -243,6 +243,15 @@ impl Browser {
         self.client.execute(script, arguments).await.map_err(|source| failed("running a script in the page", source))
     }
 
+    /// Runs a script that calls its last argument when it is done; what it hands over comes back as JSON.
+    ///
+    /// # Errors
+    /// If the script throws, or is not done within the driver's time.
+    pub async fn run_async(&self, script: &str, arguments: Vec<Value>) -> Result<Value, BrowserError> {
+        let answer = self.client.execute_async(script, arguments).await;
+        answer.map_err(|source| failed("running a script in the page", source))
+    }
+
     /// Writes a picture of what is visible to `path` as PNG.
     ///
     /// # Errors

@@ -2,12 +2,15 @@
 //! browser, a REST client, and a consortium on stage. A scenario belongs in `integration/`.
 
 pub mod annotator;
+pub mod axe;
+pub mod balancer;
 pub mod browser;
 pub mod client;
 pub mod engine;
 pub mod line;
 pub mod port;
 pub mod process;
+pub mod s3;
 pub mod simulation;
 pub mod stage;
 pub mod wire;

@@ -5,11 +5,12 @@ mod corpus;
 mod database;
 mod log;
 mod plan;
+mod replica;
 mod site;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -28,6 +29,7 @@ pub use corpus::Corpus;
 pub use database::Database;
 pub use log::{LABELS, QueryLog, truth};
 pub use plan::{Plan, Rounds};
+pub use replica::Replica;
 pub use site::{Holding, Site};
 
 /// How a scenario ends.
@@ -45,6 +47,9 @@ pub struct Stage {
     server: Option<Process>,
     http: u16,
     grpc: u16,
+    /// Whether the server speaks TLS.
+    secure: bool,
+    environment: Vec<(String, String)>,
     /// Founder, operator and consortium admin; the first site is of their organization.
     pub operator: Client,
     /// The consortium.
@@ -62,15 +67,26 @@ impl Stage {
     /// # Errors
     /// When it does not come up.
     pub fn vacant(database: Database) -> Staged<(Self, String)> {
+        Self::vacant_with(database, &[])
+    }
+
+    /// As [`Self::vacant`], with variables of the server's environment.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn vacant_with(database: Database, environment: &[(&str, &str)]) -> Staged<(Self, String)> {
         let folder = TempDir::with_prefix("undertone-stage-")?;
         let (http, grpc) = (port::free()?, port::free()?);
+        let secure = environment.contains(&("UNDERTONE_TLS__MODE", "on"));
         let mut stage = Self {
             folder,
             database,
             http,
             grpc,
+            environment: environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             server: None,
-            operator: Client::new(format!("http://127.0.0.1:{http}")),
+            secure,
+            operator: Client::new(format!("{}://127.0.0.1:{http}", if secure { "https" } else { "http" })),
             consortium: ConsortiumId(uuid::Uuid::nil()),
             sites: Vec::new(),
         };
@@ -86,8 +102,16 @@ impl Stage {
     /// # Errors
     /// Whatever does not work as documented.
     pub async fn set(database: Database, organizations: &[&str]) -> Staged<Self> {
+        Self::set_with(database, organizations, &[]).await
+    }
+
+    /// As [`Self::set`], with variables of the server's environment.
+    ///
+    /// # Errors
+    /// Whatever does not work as documented.
+    pub async fn set_with(database: Database, organizations: &[&str], environment: &[(&str, &str)]) -> Staged<Self> {
         let [first, others @ ..] = organizations else { return Err("a consortium needs an organization".into()) };
-        let (mut stage, link) = Self::vacant(database)?;
+        let (mut stage, link) = Self::vacant_with(database, environment)?;
         let stranger = stage.operator.clone();
         stage.operator = stranger.accept(&link, &person("operator", None)).await?;
         let founded = NewConsortium {
@@ -129,7 +153,7 @@ impl Stage {
 
     /// The address of REST and dashboard.
     pub fn address(&self) -> String {
-        format!("http://127.0.0.1:{}", self.http)
+        format!("{}://127.0.0.1:{}", if self.secure { "https" } else { "http" }, self.http)
     }
 
     /// The address of the workers' gateway.
@@ -155,12 +179,23 @@ impl Stage {
     /// # Errors
     /// When it does not come up.
     pub fn start_server(&mut self) -> Staged<()> {
+        let server = Process::start("undertone-server", self.server_command()?.arg("serve"))?;
+        server.wait_for("serving", PATIENCE)?;
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// The server's program with its configuration, for one command.
+    ///
+    /// # Errors
+    /// When it was not built.
+    pub fn server_command(&self) -> Staged<Command> {
         let mut command = Command::new(workspace::program("undertone-server")?);
         command
-            .arg("serve")
             .env("UNDERTONE_HTTP", format!("127.0.0.1:{}", self.http))
             .env("UNDERTONE_GRPC", format!("127.0.0.1:{}", self.grpc))
-            .env("UNDERTONE_DATA_DIR", self.server_folder());
+            .env("UNDERTONE_DATA_DIR", self.server_folder())
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(url) = self.database.url() {
             command.env("UNDERTONE_DATABASE_URL", url);
         }
@@ -168,10 +203,22 @@ impl Stage {
         if dist.is_dir() {
             command.env("UNDERTONE_DIST", dist);
         }
-        let server = Process::start("undertone-server", &mut command)?;
-        server.wait_for("serving", PATIENCE)?;
-        self.server = Some(server);
-        Ok(())
+        Ok(command)
+    }
+
+    /// Stops the server as an administrator does, and gives what it ended with.
+    ///
+    /// # Errors
+    /// When it is not running, or does not end within `within`.
+    pub fn stop_server(&mut self, within: Duration) -> Staged<ExitStatus> {
+        let mut server = self.server.take().ok_or("the server is not running")?;
+        server.terminate()?;
+        Ok(server.wait(within)?)
+    }
+
+    /// Puts another database in the place of the server's, which must not run.
+    pub fn replace_database(&mut self, database: Database) {
+        self.database = database;
     }
 
     /// Kills the server as a power cut does.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use support::axe::{self, Theme};
 use support::browser::{Browser, PATIENCE, Screen};
 use support::stage::{PASSWORD, Staged};
 
@@ -67,8 +68,9 @@ impl Visitor {
         found.map_err(|last| format!("waited for {what} in vain; the last was {last}").into())
     }
 
-    /// What every page must keep: no complaint in the console, nothing wider than the screen. Leaves a picture in the
-    /// folder of `UNDERTONE_SCREENSHOTS`, when that is set.
+    /// What every page must keep: no complaint in the console, nothing wider than the screen, nothing serious that keeps
+    /// somebody who sees badly or uses no mouse from using it, light or dark. Leaves a picture in the folder of
+    /// `UNDERTONE_SCREENSHOTS`, when that is set.
     pub(super) async fn sound(&self, name: &str) -> Staged<()> {
         if let Some(folder) = std::env::var_os("UNDERTONE_SCREENSHOTS") {
             let screen = if self.screen == Screen::Phone { "phone" } else { "desktop" };
@@ -78,6 +80,11 @@ impl Visitor {
         assert!(complaints.is_empty(), "{name} complains: {complaints:?}");
         let widths = self.browser.run("return [document.documentElement.scrollWidth, innerWidth]", Vec::new()).await?;
         assert!(widths[0].as_u64() <= widths[1].as_u64(), "{name} is {} wide on a screen of {}", widths[0], widths[1]);
+        let mut found = Vec::new();
+        for theme in [Theme::Light, Theme::Dark] {
+            found.extend(axe::findings(&self.browser, theme).await?);
+        }
+        assert!(found.is_empty(), "{name} keeps people out:\n{}", found.join("\n"));
         Ok(())
     }
 

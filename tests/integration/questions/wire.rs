@@ -24,11 +24,16 @@ fn is_whole(call: &Call) -> Result<(), String> {
     let message = |message: &Vec<u8>| match name {
         "Challenge" => whole::<v1::ChallengeRequest>(message),
         "SignIn" => whole::<v1::SignInRequest>(message),
+        "Pins" => whole::<v1::PinsRequest>(message),
+        "RotateKey" => whole::<v1::RotateKeyRequest>(message),
+        "Receipts" => whole::<v1::ReceiptsRequest>(message),
         "RegisterDataset" => whole::<v1::RegisterDatasetRequest>(message),
         "NextOffer" => whole::<v1::NextOfferRequest>(message),
         "Decide" => whole::<v1::DecideRequest>(message),
         "Renew" => whole::<v1::RenewRequest>(message),
         "Ask" => whole::<v1::AskChunk>(message),
+        // Numbers and words of closed lists: the form has no field for a text.
+        "Log" => whole::<v1::LogRequest>(message),
         "Finish" => whole::<v1::FinishRequest>(message),
         "Witness" => whole::<v1::WitnessRequest>(message),
         other => Err(format!("a site that asks has no business with {other}")),

@@ -234,7 +234,10 @@ async fn accept(ctx: &Ctx, link: &str, name: &str, organization: Option<&str>) -
 }
 
 async fn refreshed(ctx: &Ctx, actor: &Actor) -> Result<Actor, Failed> {
-    Ok(session::actor_of(ctx, actor.session).await?)
+    match actor.session() {
+        Some(session) => Ok(session::actor_of(ctx, session).await?),
+        None => Ok(actor.clone()),
+    }
 }
 
 async fn enrol(
@@ -270,6 +273,7 @@ async fn enrol(
         organization,
         organization_name: name.to_owned(),
         concurrent_runs: 4,
+        rotate_key_days: 0,
         compute: undertone_worker::dp::device::Compute::default(),
         queries: undertone_worker::config::queries::Queries::default(),
     };

@@ -1,6 +1,7 @@
 //! One organization's site: its folder, its worker, the people who act for it.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -130,11 +131,19 @@ impl Site {
     /// # Errors
     /// When its file of configuration is not as enrolment wrote it.
     pub fn connect_over(&self, line: &Line) -> Staged<()> {
+        self.connect_to(line.address)
+    }
+
+    /// Has the worker reach its server at another address, from its next start on.
+    ///
+    /// # Errors
+    /// When its file of configuration is not as enrolment wrote it.
+    pub fn connect_to(&self, address: SocketAddr) -> Staged<()> {
         let path = self.folder.join("config.toml");
         let text = fs::read_to_string(&path)?;
         let server = text.lines().find(|text| text.starts_with("server = ")).ok_or("no server in config.toml")?;
         let scheme = if server.contains("https://") { "https" } else { "http" };
-        Ok(fs::write(&path, text.replace(server, &format!("server = \"{scheme}://{}\"", line.address)))?)
+        Ok(fs::write(&path, text.replace(server, &format!("server = \"{scheme}://{address}\"")))?)
     }
 
     /// Starts the worker, with `environment` added.

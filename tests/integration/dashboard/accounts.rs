@@ -1,0 +1,123 @@
+//! Two-factor in a real browser: set up, asked for, recovered from; sessions, and a reset link on a telephone.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use support::browser::{PATIENCE, Screen};
+use support::stage::{Database, PASSWORD, Stage, Staged};
+use totp_rs::{Builder, Secret, Totp};
+
+use super::{join, visitor::Visitor};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
+    let (stage, link) = Stage::vacant(Database::Sqlite)?;
+    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    let browser = &visitor.browser;
+    browser.goto(&link).await?;
+    join(&visitor, "operator", None).await?;
+    browser.see("h1", "Welcome").await?;
+
+    // The secret is shown once, and is in force when a code of it was given.
+    visitor.visit("/settings/security").await?;
+    browser.click("form[action='/ui/offer-factor'] button").await?;
+    browser.see(".notice", "Scan this with your authenticator").await?;
+    visitor.sound("second-factor-secret").await?;
+    let authenticator = authenticator(&browser.text(".secret").await?)?;
+    browser.fill("input[name=code]", &shown(&authenticator, 0)?).await?;
+    browser.click("form[action='/ui/confirm-factor'] button").await?;
+    browser.see(".notice", "Keep these recovery codes").await?;
+    visitor.sound("recovery-codes").await?;
+    let recovery = browser.text(".recovery-codes li:first-child").await?;
+    visitor.visit("/settings/security").await?;
+    browser.see("main", "10 of 10 recovery codes are left").await?;
+    visitor.sound("second-factor-on").await?;
+
+    // The password alone opens nothing; a wrong code is said to be wrong; the right one leads to where one wanted to be.
+    browser.click(".rail-foot button").await?;
+    browser.see("h1", "Sign in").await?;
+    visitor.visit("/sign-in?to=%2Fsettings%2Fsecurity").await?;
+    password(&visitor).await?;
+    browser.see("h1", "Enter your code").await?;
+    visitor.sound("code").await?;
+    let kept = browser.url().await?;
+    visitor.visit("/settings").await?;
+    browser.see("h1", "Sign in").await?;
+    browser.goto(&kept).await?;
+    let next = shown(&authenticator, 1)?;
+    code(&visitor, if next == "000000" { "111111" } else { "000000" }).await?;
+    browser.see(".notice.bad", "The code is wrong").await?;
+    visitor.sound("code-wrong").await?;
+    code(&visitor, &next).await?;
+    browser.see("h1", "Security").await?;
+
+    // On another device, a recovery code; then this one signs that one out.
+    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+    phone.visit("/sign-in").await?;
+    password(&phone).await?;
+    phone.browser.see("h1", "Enter your code").await?;
+    phone.sound("code").await?;
+    code(&phone, &recovery.to_lowercase()).await?;
+    phone.browser.see("h1", "Welcome").await?;
+    phone.visit("/settings/security").await?;
+    phone.browser.see("main", "9 of 10 recovery codes are left").await?;
+    phone.sound("security").await?;
+    visitor.visit("/settings/security").await?;
+    browser.click("form[action='/ui/end-other-sessions'] button").await?;
+    browser.see(".notice", "signed out everywhere else").await?;
+    visitor.sound("sessions").await?;
+    phone.visit("/settings").await?;
+    phone.browser.see("h1", "Sign in").await?;
+
+    // A link lets the telephone's owner back in with a new password; the second factor stays.
+    visitor.visit("/settings").await?;
+    browser.click("main details summary").await?;
+    browser.fill("form[action='/ui/make-reset'] input[name=email]", "operator@example.org").await?;
+    browser.click("form[action='/ui/make-reset'] button").await?;
+    browser.see(".notice", "The link for a new password").await?;
+    visitor.sound("reset-link").await?;
+    let link = browser.find(".notice .copyable input").await?.prop("value").await?.ok_or("a link")?;
+    phone.browser.goto(&link).await?;
+    phone.browser.see("h1", "Set a new password").await?;
+    phone.sound("reset").await?;
+    phone.browser.fill("input[name=password]", "passwordpassword").await?;
+    phone.browser.click("main button[type=submit]").await?;
+    phone.browser.see(".notice.bad", "guessed first").await?;
+    phone.browser.fill("input[name=password]", PASSWORD).await?;
+    phone.browser.click("main button[type=submit]").await?;
+    phone.browser.see(".notice", "Your new password is set").await?;
+    password(&phone).await?;
+    phone.browser.see("h1", "Enter your code").await?;
+    visitor.visit("/settings").await?;
+    let heading = "return document.querySelector('h1').innerText";
+    let out = |shown: &serde_json::Value| *shown == json!("Sign in");
+    visitor.wait("the other session to be over", heading, Vec::new(), PATIENCE, out).await?;
+    Ok(())
+}
+
+/// Gives the password of the operator, on the page that asks for it.
+async fn password(visitor: &Visitor) -> Staged<()> {
+    visitor.browser.fill("input[name=email]", "operator@example.org").await?;
+    visitor.browser.fill("input[name=password]", PASSWORD).await?;
+    Ok(visitor.browser.click("main button[type=submit]").await?)
+}
+
+/// Gives a code, on the page that asks for it.
+async fn code(visitor: &Visitor, code: &str) -> Staged<()> {
+    visitor.browser.fill("input[name=code]", code).await?;
+    Ok(visitor.browser.click("main button[type=submit]").await?)
+}
+
+/// An authenticator into which a secret was typed as the page shows it.
+fn authenticator(text: &str) -> Staged<Totp> {
+    let letters: String = text.split_whitespace().collect();
+    let secret = Secret::try_from_base32(letters).map_err(|error| error.to_string())?;
+    Ok(Builder::new().with_secret(secret).build().map_err(|error| error.to_string())?)
+}
+
+/// What it shows so many steps from now; a server accepts one step early.
+fn shown(authenticator: &Totp, steps: u64) -> Staged<String> {
+    #[expect(clippy::disallowed_methods, reason = "the server in its own process has the real clock")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    Ok(authenticator.generate(now + 30 * steps).to_string())
+}

@@ -1,0 +1,86 @@
+//! The life of a job in a browser: draft, proposal, approval, pause, going on, end, clone.
+
+use serde_json::json;
+use support::browser::{PATIENCE, Screen};
+use support::stage::{Database, Staged};
+use undertone_api::job::NewDraft;
+
+use super::visitor::Visitor;
+use crate::scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let spec = scene::small_job(&stage, 200, 300).await?.job().spec;
+    let spec = serde_json::to_string(&NewDraft::of("", &spec)?.spec)?;
+    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    let browser = &visitor.browser;
+    visitor.sign_in("one").await?;
+
+    // An empty draft says what it lacks; a whole one what it would cost.
+    let jobs = format!("/c/{}/jobs", stage.consortium);
+    visitor.visit(&jobs).await?;
+    open(&visitor, "begin-draft").await?;
+    browser.click("form[action='/ui/begin-draft'] button").await?;
+    browser.see(".headline", "Not ready to be proposed").await?;
+    browser.see(".notice.bad", "missing field").await?;
+    visitor.sound("draft-begun").await?;
+    browser.fill("form[action='/ui/write-draft'] input[name=title]", "From a draft").await?;
+    browser.run("document.querySelector('textarea[name=spec]').value = arguments[0]", vec![json!(spec)]).await?;
+    browser.click("form[action='/ui/write-draft'] button").await?;
+    browser.see(".headline", "Ready to be proposed").await?;
+    browser.see("main", "What it would cost").await?;
+    visitor.sound("draft").await?;
+    browser.click("form[action='/ui/propose-draft'] button").await?;
+    browser.see("h1", "From a draft").await?;
+    let job = visitor.place().await?;
+
+    // The owner reads who learns what, and approves exactly that; the others do over REST.
+    browser.click(".decide a[href*='/review/']").await?;
+    browser.see("main", "Who learns what").await?;
+    browser.see("main", "whoever gets the model").await?;
+    visitor.sound("review").await?;
+    visitor.visit(&job).await?;
+    browser.click(".decide form[action='/ui/approve'] button").await?;
+    browser.see(".notice", "You approved the job.").await?;
+    let id: undertone_api::id::JobId = job.rsplit('/').next().unwrap_or_default().parse()?;
+    for (site, name) in stage.sites.iter().skip(2).zip(&scene::PRIVATE[1..]) {
+        site.client.approve(id, stage.dataset(name).await?.id).await?;
+    }
+    stage.wait_until(id, PATIENCE * 10, |job| job.summary.rounds_done >= 1).await?;
+
+    // Paused and let go on.
+    visitor.visit(&job).await?;
+    open(&visitor, "pause").await?;
+    browser.fill("form[action='/ui/pause'] textarea", "a look at it").await?;
+    browser.click("form[action='/ui/pause'] button").await?;
+    browser.see("main", "Why it is paused").await?;
+    browser.see(".holds", "a look at it").await?;
+    visitor.sound("paused").await?;
+    browser.click("form[action='/ui/resume'] button").await?;
+    browser.see(".notice", "goes on where it was").await?;
+
+    // Ended, then cloned and retried.
+    open(&visitor, "cancel").await?;
+    browser.click("form[action='/ui/cancel'] button").await?;
+    browser.see(".notice", "The job is cancelled.").await?;
+    open(&visitor, "retry").await?;
+    browser.see("main", "stays spent").await?;
+    open(&visitor, "clone").await?;
+    browser.click("form[action='/ui/clone'] button").await?;
+    browser.see(".notice", "copied into a draft").await?;
+    browser.see(".headline", "Ready to be proposed").await?;
+    visitor.sound("cloned").await
+}
+
+/// Opens what hides a form.
+async fn open(visitor: &Visitor, form: &str) -> Staged<()> {
+    let script = "const form = document.querySelector(`form[action='/ui/${arguments[0]}']`);
+        if (form) form.closest('details').open = true;
+        return !!form";
+    let there = |found: &serde_json::Value| found == &json!(true);
+    visitor.wait("a form", script, vec![json!(form)], PATIENCE, there).await?;
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Pages that listen: a server is killed in the middle of a job, and the page goes on by itself when it is back; the other
+//! pages take over what has changed; the bell rings, and the log fills.
+
+use std::time::Duration;
+
+use serde_json::json;
+use support::browser::{PATIENCE, Screen};
+use support::stage::{Database, Stage, Staged};
+
+use super::visitor::Visitor;
+use crate::scene;
+
+/// How long a round may take, with everything else on the machine.
+const ROUND: Duration = Duration::from_mins(2);
+/// Rounds enough that a server can die among them.
+const ROUNDS: u32 = 400;
+/// What stands in the headline of a running job, as a number.
+const NUMBER: &str =
+    "return Number(/^Round (\\d+) of/.exec(document.querySelector('.headline')?.innerText ?? '')?.[1] ?? 0)";
+/// Whether the page is the one that was loaded first.
+const KEPT: &str = "return window.kept === true";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_back() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    visitor.sign_in("one").await?;
+    let list = Visitor::open(Screen::Phone, stage.address()).await?;
+    list.sign_in("two").await?;
+    list.visit(&format!("/c/{}", stage.consortium)).await?;
+    list.browser.see(".connection", "Live").await?;
+    list.browser.run("window.kept = true", Vec::new()).await?;
+
+    // What is proposed elsewhere appears on the overview by itself, and the bell counts it.
+    let plan = scene::small_job(&stage, ROUNDS, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    list.browser.see("[data-live=jobs]", "Small").await?;
+    list.browser.see("[data-live=now]", "Approve or refuse “Small”").await?;
+    list.browser.see("[data-live=bell] .count", "1").await?;
+    assert_eq!(list.browser.run(KEPT, Vec::new()).await?, json!(true), "the overview was not loaded again");
+
+    visitor.visit(&format!("/c/{}/jobs/{job}", stage.consortium)).await?;
+    visitor.browser.see(".troubles", "no steward has decided").await?;
+    visitor.browser.run("window.kept = true", Vec::new()).await?;
+    scene::approve(&stage, job).await?;
+    let begun = visitor.wait("a first round", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(1)).await?;
+
+    stage.kill_server();
+    visitor.browser.see(".connection.lost", "The connection is lost").await?;
+    stage.start_server()?;
+    visitor.browser.see(".connection:not(.lost)", "Live").await?;
+    let before = visitor.browser.run(NUMBER, Vec::new()).await?.as_u64().unwrap_or_default();
+    assert!(before >= begun.as_u64().unwrap_or_default());
+    visitor
+        .wait("a round after the server came back", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(before))
+        .await?;
+    assert_eq!(visitor.browser.run(KEPT, Vec::new()).await?, json!(true), "the page was not loaded again");
+    the_log_tells_what_happened(&stage, &visitor, &format!("/c/{}/jobs/{job}", stage.consortium)).await?;
+    let complaints = visitor.browser.complaints().await?;
+    let expected = |complaint: &String| complaint.contains("/ui/events") || complaint.contains("/ui/watch");
+    assert!(complaints.iter().all(expected), "{complaints:?}");
+
+    // The steward reads what they were told.
+    list.visit("/notifications").await?;
+    list.browser.see(".told", "waits for your decision").await?;
+    list.browser.click("form[action='/ui/read-all-notifications'] button").await?;
+    Ok(list.browser.see(".headline", "Nothing new").await?)
+}
+
+/// Each site has said what it did, in closed words.
+async fn the_log_tells_what_happened(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+    let browser = &visitor.browser;
+    visitor.visit(&format!("{job}/log")).await?;
+    browser.see("[data-live=log]", "sent its vector of round").await?;
+    let one = stage.dataset("one").await?.id;
+    visitor.visit(&format!("{job}/log?dataset={one}")).await?;
+    browser.see("[data-live=log]", "began its part").await?;
+    let others = "return Array.from(document.querySelectorAll('[data-live=log] tbody th'), e => e.innerText)";
+    let of_one = |rows: &serde_json::Value| {
+        rows.as_array().is_some_and(|rows| {
+            !rows.is_empty() && rows.iter().all(|row| row.as_str().is_some_and(|row| row.starts_with("one,")))
+        })
+    };
+    visitor.wait("lines of one participant only", others, Vec::new(), PATIENCE, of_one).await?;
+    Ok(())
+}

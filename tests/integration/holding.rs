@@ -1,0 +1,81 @@
+//! A job that is put down and taken up again, by real workers: paused over REST, held at a site's terminal, and waiting for
+//! a steward there. It ends with the releases and the epsilon that it would have had without a pause.
+
+use std::time::Duration;
+
+use serde_json::json;
+use support::stage::{Database, Staged};
+use undertone_api::budget::EntryKind;
+use undertone_api::job::{Holder, Job, State};
+
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 8;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let plan = scene::small_job(&stage, ROUNDS, 300).await?;
+    let client = &stage.sites[0].client;
+    let id = client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(&stage, id).await?;
+    let running = stage.wait_until(id, JOB, |job| job.summary.rounds_done >= 1).await?;
+    let reserved: Vec<_> = running.participants.iter().map(|party| party.epsilon_reserved).collect();
+
+    // By its proposer, for everybody.
+    let pause = json!({ "reason": "a look at the learning rate" });
+    let paused: Job = client.post(&format!("/jobs/{id}/pause"), &pause).await?;
+    assert_eq!((paused.summary.state, paused.holds[0].holder), (State::Paused, Holder::Job));
+    let early = client.post::<Job>(&format!("/jobs/{id}/retry"), &json!({})).await;
+    assert!(early.is_err(), "it is not over");
+    let resumed: Job = client.post(&format!("/jobs/{id}/resume"), &json!({})).await?;
+    assert_eq!(resumed.summary.state, State::Running);
+
+    // By a site, at its own terminal.
+    stage.wait_until(id, JOB, |job| job.summary.rounds_done >= 3).await?;
+    let job = id.to_string();
+    stage.sites[1].command(&["hold", &job, "--reason", "the disk is being replaced"])?;
+    let held = stage.wait_until(id, JOB, |job| job.summary.state == State::Paused).await?;
+    assert_eq!((held.holds[0].holder, held.holds[0].reason.as_str()), (Holder::Site, "the disk is being replaced"));
+    assert!(stage.sites[1].command(&["jobs"])?.contains("held (terminal)"));
+    let denied = stage.sites[0].client.post::<Job>(&format!("/jobs/{id}/resume"), &json!({})).await;
+    assert!(denied.is_err(), "only the site lets it go on");
+    stage.sites[1].command(&["release", &job])?;
+    let done = stage.finish(id, JOB).await?;
+
+    let after: Vec<_> = done.participants.iter().map(|party| party.epsilon_reserved).collect();
+    assert_eq!(after, reserved, "its epsilon is unchanged");
+    for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
+        let dataset = stage.dataset(name).await?;
+        let entries = stage.operator.ledger(dataset.id).await?.items;
+        let count = |kind| entries.iter().filter(|entry| entry.kind == kind).map(|entry| entry.count).sum::<u64>();
+        assert!(count(EntryKind::Commit) >= u64::from(ROUNDS), "{name}: every round is paid");
+        assert_eq!(count(EntryKind::Commit) + count(EntryKind::Settle), count(EntryKind::Reserve), "{name}");
+        site.command(&["ledger", "verify"])?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.sites[1].edit_policy("approval = \"steward\"", "approval = \"manual\"")?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    // Less time for a round than the steward takes.
+    let plan = scene::small_job(&stage, 2, 20).await?;
+    let id = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(&stage, id).await?;
+    let waiting = stage.wait_until(id, JOB, |job| job.summary.state == State::Paused).await?;
+    assert_eq!(waiting.holds[0].holder, Holder::Site);
+    assert!(waiting.holds[0].reason.contains("steward"), "{:?}", waiting.holds);
+    let whole = stage.sites[1].command(&["jobs", &id.to_string()])?;
+    assert!(whole.contains("Held by the worker") && whole.contains(&waiting.manifest), "{whole}");
+    stage.sites[1].command(&["approve", &id.to_string()])?;
+    let done = stage.finish(id, JOB).await?;
+    assert!(done.participants.iter().all(|party| party.charge.is_none() || party.releases >= 2), "nobody was left out");
+    Ok(())
+}

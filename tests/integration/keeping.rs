@@ -1,0 +1,150 @@
+//! What a site keeps through the years: it follows its server to another certificate, gives itself another key, and comes back
+//! from a backup, and neither the server nor an older copy of its ledger makes it spend twice.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use support::stage::{Database, PATIENCE, Site, Stage, Staged};
+use support::workspace;
+
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 2;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to_another_key() -> Staged<()> {
+    let mut stage = scene::set_with(Database::Sqlite, &[("UNDERTONE_TLS__MODE", "on")]).await?;
+    let pinned = fs::read_to_string(stage.sites[1].folder().join("config.toml"))?;
+    assert!(pinned.contains("https://127.0.0.1") && pinned.contains("certificate = "), "{pinned}");
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    run(&stage).await?;
+
+    proved(&stage, ROUNDS).await?;
+
+    // Nobody told the sites: the server lost its certificate, and makes another one.
+    for site in &mut stage.sites {
+        site.stop()?;
+    }
+    stage.kill_server();
+    let before = fs::read_to_string(stage.server_folder().join("certificate.pem"))?;
+    for file in ["certificate.pem", "certificate.key", "certificate.since"] {
+        fs::remove_file(stage.server_folder().join(file))?;
+    }
+    stage.start_server()?;
+    assert_ne!(before, fs::read_to_string(stage.server_folder().join("certificate.pem"))?);
+
+    // One site gives itself another key over the certificate that it has never seen.
+    let said = stage.sites[1].command(&["rotate-key"])?;
+    assert!(said.contains("Change 1 of this site's key"), "{said}");
+    let found = doctor(&stage.sites[1])?;
+    for check in ["server", "certificate", "clock", "copy", "ledger", "receipts"] {
+        assert!(is_ok(&found, check), "{check}: {found:#}");
+    }
+    for site in &mut stage.sites {
+        site.start(&[])?;
+    }
+    run(&stage).await?;
+    proved(&stage, 2 * ROUNDS).await?;
+    // The server, too, verifies what either key has signed.
+    let output = stage.server_command()?.arg("verify").output()?;
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_before_anything_leaves() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let file = stage.sites[1].folder().with_extension("backup").to_string_lossy().into_owned();
+    stage.sites[1].command(&["backup", &file])?;
+    run(&stage).await?;
+    proved(&stage, ROUNDS).await?;
+    let spent = account(&stage.sites[1])?;
+
+    stage.sites[1].stop()?;
+    let said = stage.sites[1].command(&["restore", &file, "--replace"])?;
+    assert!(said.contains("0 receipts") && said.contains("What was here lies in"), "{said}");
+    let found = doctor(&stage.sites[1])?;
+    assert!(!is_ok(&found, "restored") && !is_ok(&found, "copy"), "{found:#}");
+    assert!(stage.sites[1].command(&["ledger", "show"])?.contains("Nothing leaves until"));
+
+    stage.sites[1].start(&[])?;
+    until("the receipts are back", || {
+        stage.sites[1].command(&["ledger", "show"]).is_ok_and(|said| {
+            said.contains(&format!("{ROUNDS} receipts that it lacked came back"))
+                && !said.contains("Nothing leaves until")
+        })
+    })
+    .await?;
+    assert_eq!(account(&stage.sites[1])?, spent, "what was spent is spent");
+    until("the ledger holds", || stage.sites[1].command(&["ledger", "verify"]).is_ok()).await?;
+    run(&stage).await?;
+    let shown = stage.sites[1].command(&["ledger", "show"])?;
+    assert!(shown.contains(&format!("of {}", 2 * ROUNDS)), "{shown}");
+    Ok(())
+}
+
+/// Waits until every private site has the proofs of so many receipts, which come after the end of its part was told.
+async fn proved(stage: &Stage, all: u32) -> Staged<()> {
+    for site in stage.sites.iter().skip(1) {
+        let held = format!("answers for {all} of {all} receipts by its signature, for {all} by their place in its log");
+        until(&format!("{} has every proof", site.name), || {
+            site.command(&["ledger", "verify"]).is_ok_and(|said| said.contains(&held))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// A small job of all sites, from its proposal to its end.
+async fn run(stage: &Stage) -> Staged<()> {
+    let plan = scene::small_job(stage, ROUNDS, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(stage, job).await?;
+    stage.finish(job, JOB).await?;
+    Ok(())
+}
+
+/// What the doctor finds at a site, whatever its exit code.
+fn doctor(site: &Site) -> Staged<serde_json::Value> {
+    let output = Command::new(workspace::program("undertone-worker")?)
+        .arg("--site")
+        .arg(site.folder())
+        .args(["doctor", "--json", "--quick"])
+        .output()?;
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{error}: {}{}", text(&output.stdout), text(&output.stderr)).into())
+}
+
+fn is_ok(found: &serde_json::Value, check: &str) -> bool {
+    let all = found["checks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of = || all.iter().filter(|finding| finding["check"] == check);
+    of().count() > 0 && of().all(|finding| finding["state"] == "ok")
+}
+
+/// What the site's ledger says was spent, dataset and epsilon.
+fn account(site: &Site) -> Staged<Vec<String>> {
+    let shown = site.command(&["ledger", "show"])?;
+    let row = shown.lines().nth(2).ok_or_else(|| format!("no account: {shown}"))?;
+    Ok(row.split_whitespace().take(3).map(str::to_owned).collect())
+}
+
+/// Looks until it is so.
+async fn until(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() > deadline {
+            return Err(format!("within {} seconds it was not so: {what}", PATIENCE.as_secs()).into());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,131 @@
+//! Backups: the newest one makes the server that was, and an older one is noticed by every site that paid since.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use support::stage::{Database, Stage, Staged};
+use undertone_api::id::JobId;
+
+use super::{private, until};
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 2;
+const PASSPHRASE: &str = "a passphrase of a test";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_restores_the_server_and_an_older_one_is_noticed_on_sqlite() -> Staged<()> {
+    restore(Database::Sqlite).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_restores_the_server_and_an_older_one_is_noticed_on_postgresql() -> Staged<()> {
+    let Some(database) = Database::postgres()? else {
+        eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
+        return Ok(());
+    };
+    restore(database).await
+}
+
+async fn restore(database: Database) -> Staged<()> {
+    let postgres = database.url().is_some();
+    let mut stage = scene::set(database).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let folder = tempfile::tempdir()?;
+    let (older, newest) = (folder.path().join("older.backup"), folder.path().join("newest.backup"));
+    // While everything runs.
+    let said = server(&stage, &["backup"], &older, PASSPHRASE)?;
+    assert!(said.contains("Its ledger ends with"), "{said}");
+    let first = run(&stage).await?;
+    proved(&stage, ROUNDS).await?;
+    server(&stage, &["backup"], &newest, PASSPHRASE)?;
+    let sealed = fs::read(&newest)?;
+    assert!(sealed.starts_with(b"age-encryption.org/v1"), "another program can open it too");
+    let shows = |mark: &[u8]| sealed.windows(mark.len()).any(|window| window == mark);
+    assert!(!shows(b"PGDMP") && !shows(b"SQLite format 3"), "the tables are sealed");
+
+    stage.kill_server();
+    let refused = server(&stage, &["restore"], &newest, PASSPHRASE).expect_err("there is a server").to_string();
+    assert!(refused.contains("not empty"), "{refused}");
+    vacate(&mut stage, postgres)?;
+    let refused = server(&stage, &["restore"], &newest, "another passphrase").expect_err("sealed").to_string();
+    assert!(refused.contains("cannot be opened"), "{refused}");
+    let mut damaged = sealed.clone();
+    damaged.truncate(sealed.len() / 2);
+    fs::write(folder.path().join("damaged.backup"), &damaged)?;
+    server(&stage, &["restore"], &folder.path().join("damaged.backup"), PASSPHRASE).expect_err("cut in half");
+
+    // The newest: everything goes on.
+    let said = server(&stage, &["restore"], &newest, PASSPHRASE)?;
+    assert!(said.contains("restored to this state"), "{said}");
+    stage.start_server()?;
+    assert!(stage.operator.job(first).await?.report.is_some(), "what was, is there");
+    let artifacts = stage.operator.artifacts(first).await?;
+    let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
+    assert_eq!(stage.operator.content(model.id).await?.len() as u64, model.size, "objects are there too");
+    run(&stage).await?;
+    proved(&stage, 2 * ROUNDS).await?;
+    for site in private(&stage.sites) {
+        let shown = site.command(&["ledger", "alarm", "show"])?;
+        assert!(!shown.contains("Open: nothing leaves"), "{} is content: {shown}", site.name);
+    }
+
+    // An older one: every site that paid since says so, and lets nothing out.
+    stage.kill_server();
+    vacate(&mut stage, postgres)?;
+    server(&stage, &["restore"], &older, PASSPHRASE)?;
+    stage.start_server()?;
+    for site in &mut stage.sites {
+        site.stop()?;
+        site.start(&[])?;
+    }
+    for site in private(&stage.sites) {
+        until(&format!("{} raises an alarm", site.name), || {
+            site.command(&["ledger", "verify"]).is_err_and(|said| said.to_string().contains("older copy is in use"))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Runs a command of the server's on a file.
+fn server(stage: &Stage, command: &[&str], file: &Path, passphrase: &str) -> Staged<String> {
+    let output =
+        stage.server_command()?.args(command).arg(file).env("UNDERTONE_BACKUP_PASSPHRASE", passphrase).output()?;
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(said) } else { Err(said.into()) }
+}
+
+/// Runs a small job to its end.
+async fn run(stage: &Stage) -> Staged<JobId> {
+    let plan = scene::small_job(stage, ROUNDS, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(stage, job).await?;
+    stage.finish(job, JOB).await?;
+    Ok(job)
+}
+
+/// Waits until every private site has every proof of what it paid.
+async fn proved(stage: &Stage, receipts: u32) -> Staged<()> {
+    let all = format!(
+        "answers for {receipts} of {receipts} receipts by its signature, for {receipts} by their place in its log"
+    );
+    for site in private(&stage.sites) {
+        until(&format!("{} has every proof", site.name), || {
+            site.command(&["ledger", "verify"]).is_ok_and(|said| said.contains(&all))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Takes everything away that the server had.
+fn vacate(stage: &mut Stage, postgres: bool) -> Staged<()> {
+    fs::remove_dir_all(stage.server_folder())?;
+    if postgres && let Some(fresh) = Database::postgres()? {
+        stage.replace_database(fresh);
+    }
+    Ok(())
+}

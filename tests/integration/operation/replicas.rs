@@ -1,0 +1,61 @@
+//! Two servers on one PostgreSQL and one store, with workers and people spread over both: one dies in the middle of a job.
+
+use std::time::Duration;
+
+use support::balancer::Balancer;
+use support::stage::{Database, Staged};
+use undertone_api::budget::EntryKind;
+use undertone_api::job::State;
+
+use super::private;
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
+    let Some(database) = Database::postgres()? else {
+        eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
+        return Ok(());
+    };
+    let mut stage = scene::set(database).await?;
+    let replica = stage.replica()?;
+    let balancer = Balancer::before(&[stage.gateway().port(), replica.grpc]).await?;
+    for site in &stage.sites {
+        site.connect_to(balancer.address)?;
+    }
+    stage.open().await?;
+    let taken = balancer.taken();
+    assert!(taken.iter().all(|count| *count > 0), "workers are at both: {taken:?}");
+    scene::set_budgets(&stage, 60.0).await?;
+
+    // A session that began at one server holds at the other, and what one writes the other reads.
+    let plan = scene::small_job(&stage, ROUNDS, 120).await?;
+    let there = stage.sites[0].client.at(&replica.address);
+    let job = there.propose(stage.consortium, &plan.job()).await?.summary.id;
+    for (number, (site, name)) in private(&stage.sites).zip(scene::PRIVATE).enumerate() {
+        let client = if number % 2 == 0 { site.client.clone() } else { site.client.at(&replica.address) };
+        client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
+    stage.kill_server();
+
+    // The workers that were at the dead one come to the other, and go on with the leases they have.
+    stage.operator = stage.operator.at(&replica.address);
+    let job = stage.finish(job, JOB).await?;
+    assert_eq!(job.summary.state, State::Finished);
+    for (site, name) in private(&stage.sites).zip(scene::PRIVATE) {
+        let dataset = stage.dataset(name).await?;
+        let entries = stage.operator.ledger(dataset.id).await?.items;
+        let commits =
+            entries.iter().filter(|entry| entry.kind == EntryKind::Commit).map(|entry| entry.count).sum::<u64>();
+        let part = job.participants.iter().find(|part| part.dataset == dataset.id).ok_or("a participant")?;
+        assert_eq!(commits, part.releases, "{name}: what was released is what was paid");
+        assert!(part.releases >= 1 && dataset.accounts[0].reserved_fraction.abs() < 1e-9, "{name}: {part:?}");
+        site.command(&["ledger", "verify"])?;
+    }
+    let verified = stage.server_command()?.arg("verify").output()?;
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Watching a server and stopping it.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use support::port;
+use support::stage::{Database, Staged};
+
+use super::until;
+use crate::scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_within_its_grace() -> Staged<()> {
+    let port = port::free()?;
+    let metrics = format!("127.0.0.1:{port}");
+    let mut stage = scene::set_with(Database::Sqlite, &[("UNDERTONE_METRICS", &metrics)]).await?;
+    stage.open().await?;
+
+    // Each worker is heard of when it first waits for work.
+    let all_seen = "undertone_workers{state=\"seen\"} 4";
+    until("every worker is seen", || read(&metrics).is_ok_and(|told| told.contains(all_seen))).await?;
+    let told = read(&metrics)?;
+    for line in [
+        "undertone_grpc_call_duration_seconds_bucket",
+        "undertone_http_request_duration_seconds_count",
+        "undertone_transaction_duration_seconds_count",
+        "undertone_process_resident_memory_bytes",
+    ] {
+        assert!(told.contains(line), "{line} is missing:\n{told}");
+    }
+    assert!(told.contains("method=\"/undertone.v1.WorkerGateway/SignIn\",code=\"Ok\""), "{told}");
+    for site in &stage.sites {
+        assert!(!told.contains(&site.organization.to_string()) && !told.contains(&site.name), "nobody is named");
+    }
+
+    // The workers wait for work, half a minute at a time; nobody has to wait for them.
+    let begun = Instant::now();
+    let ended = stage.stop_server(Duration::from_secs(8))?;
+    assert!(ended.success(), "it ended by itself: {ended:?}");
+    let waiting = begun.elapsed();
+
+    stage.start_server()?;
+    let mut upload = TcpStream::connect(stage.address().trim_start_matches("http://"))?;
+    upload.write_all(
+        b"POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+    )?;
+    // It is under way as soon as it is read: another request on its own connection is answered after it came.
+    let mut other = TcpStream::connect(stage.address().trim_start_matches("http://"))?;
+    other.write_all(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+    other.read_to_string(&mut String::new())?;
+    let begun = Instant::now();
+    let ended = stage.stop_server(Duration::from_secs(15))?;
+    assert!(ended.success(), "{ended:?}");
+    assert!(begun.elapsed() < Duration::from_secs(13), "ten seconds are its grace: {:?}", begun.elapsed());
+    eprintln!("stopped after {waiting:?} with waiting workers, after {:?} with an endless upload", begun.elapsed());
+    Ok(())
+}
+
+/// What Prometheus would read.
+fn read(address: &str) -> Staged<String> {
+    let mut watching = TcpStream::connect(address)?;
+    watching.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+    let mut told = String::new();
+    watching.read_to_string(&mut told)?;
+    Ok(told)
+}

@@ -1,0 +1,183 @@
+//! The packages of a site and a server, as `make package` makes them: what is in them, how hard the services are, and that no
+//! package manager ever takes a ledger away.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use support::stage::Staged;
+use support::workspace;
+
+/// The exposure, in tenths, that `systemd-analyze security` may find at most.
+const EXPOSURE: &str = "15";
+
+/// Runs a command to its end and gives what it printed.
+fn said(command: &mut Command) -> Staged<String> {
+    let Output { status, stdout, stderr } = command.output()?;
+    let (out, error) = (String::from_utf8_lossy(&stdout).into_owned(), String::from_utf8_lossy(&stderr).into_owned());
+    if status.success() { Ok(out + &error) } else { Err(format!("{command:?}: {status}\n{out}{error}").into()) }
+}
+
+/// Makes the package of the worker from the program that the tests use.
+fn package(version: &str, out: &Path) -> Staged<PathBuf> {
+    let program = workspace::program("undertone-worker")?;
+    let binaries = program.parent().ok_or("the program lies in a folder")?;
+    let printed = said(
+        Command::new(workspace::root().join(".ci/package.sh"))
+            .arg("--out")
+            .arg(out)
+            .arg("--binaries")
+            .arg(binaries)
+            .args(["--compression", "none", "--version", version, "worker"]),
+    )?;
+    let file = printed.lines().find(|line| line.rsplit('.').next() == Some("deb")).ok_or("no package was named")?;
+    Ok(file.into())
+}
+
+/// An empty system to install into; scripts run beside it.
+struct Root(tempfile::TempDir);
+
+impl Root {
+    fn new() -> Staged<Self> {
+        let root = tempfile::tempdir()?;
+        for folder in ["info", "updates", "triggers"] {
+            fs::create_dir_all(root.path().join("var/lib/dpkg").join(folder))?;
+        }
+        fs::write(root.path().join("var/lib/dpkg/status"), "")?;
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755))?;
+        Ok(Self(root))
+    }
+
+    fn path(&self, of: &str) -> PathBuf {
+        self.0.path().join(of)
+    }
+
+    /// What the package needs of the system is this machine's own.
+    fn dpkg(&self, arguments: &[&str]) -> Staged<String> {
+        let root = format!("--root={}", self.0.path().display());
+        said(
+            Command::new("dpkg")
+                .args([root.as_str(), "--force-script-chrootless", "--force-depends", "--force-confold"])
+                .args(arguments),
+        )
+    }
+
+    /// The worker's program, as its own user, in its own folder.
+    fn worker(&self, arguments: &[&str]) -> Staged<String> {
+        let site = fs::metadata(self.path("var/lib/undertone-worker"))?;
+        said(
+            Command::new("setpriv")
+                .arg(format!("--reuid={}", site.uid()))
+                .arg(format!("--regid={}", site.gid()))
+                .args(["--clear-groups", "--no-new-privs"])
+                .arg(self.path("usr/bin/undertone-worker"))
+                .arg("--site")
+                .arg(self.path("var/lib/undertone-worker"))
+                .args(arguments),
+        )
+    }
+}
+
+/// Whether this process may install packages into a folder; where it may not, that is said.
+fn may_install() -> bool {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    let may = is_root && ["dpkg-deb", "dpkg-shlibdeps", "systemd-sysusers", "setpriv"].into_iter().all(has);
+    if !may {
+        eprintln!("not root on Debian: installing the package is not tested");
+    }
+    may
+}
+
+#[test]
+fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<()> {
+    if !may_install() {
+        return Ok(());
+    }
+    let out = tempfile::tempdir()?;
+    let root = Root::new()?;
+    let old = package("0.1.0", out.path())?;
+    root.dpkg(&["-i", &old.to_string_lossy()])?;
+    let site = root.path("var/lib/undertone-worker");
+    let made = fs::metadata(&site)?;
+    assert_eq!(made.permissions().mode() & 0o777, 0o700);
+    let user = fs::read_to_string(root.path("etc/passwd"))?;
+    assert!(
+        user.contains(&format!("undertone-worker:x:{}:{}:", made.uid(), made.gid())) && user.contains("nologin"),
+        "{user}"
+    );
+    assert_ne!(made.uid(), 0);
+    assert!(root.worker(&["--version"])?.starts_with("undertone-worker "));
+
+    // A site as its user makes it: a ledger, a policy, and what its admin has set for the service.
+    let kept = backup(&root, out.path(), &made)?;
+    root.worker(&["restore", kept.as_str()])?;
+    let ledger = root.worker(&["ledger", "verify"])?;
+    fs::write(root.path("etc/default/undertone-worker"), "UNDERTONE_LOG=debug\n")?;
+    let policy = fs::read(site.join("policy.toml"))?;
+
+    let new = package("0.2.0", out.path())?;
+    root.dpkg(&["-i", &new.to_string_lossy()])?;
+    let installed = root.dpkg(&["-s", "undertone-worker"])?;
+    assert!(installed.contains("Version: 0.2.0") && installed.contains("install ok installed"), "{installed}");
+    assert_eq!(root.worker(&["ledger", "verify"])?, ledger);
+    assert_eq!(fs::read(site.join("policy.toml"))?, policy);
+    assert_eq!(fs::read_to_string(root.path("etc/default/undertone-worker"))?, "UNDERTONE_LOG=debug\n");
+
+    let purged = root.dpkg(&["--purge", "undertone-worker"])?;
+    assert!(purged.contains("is kept"), "{purged}");
+    assert!(!root.path("usr/bin/undertone-worker").exists() && !root.path("etc/default/undertone-worker").exists());
+    for file in ["ledger.db", "key", "policy.toml", "config.toml"] {
+        assert!(site.join(file).exists(), "{file}");
+    }
+    // Installed once more, it is the same site.
+    root.dpkg(&["-i", &new.to_string_lossy()])?;
+    assert_eq!(root.worker(&["ledger", "verify"])?, ledger);
+    Ok(())
+}
+
+#[test]
+fn the_services_are_as_closed_as_they_can_be() -> Staged<()> {
+    if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("there is no systemd-analyze: the services are not looked at");
+        return Ok(());
+    }
+    let root = tempfile::tempdir()?;
+    for service in ["worker", "server"] {
+        let name = format!("undertone-{service}.service");
+        let unit = workspace::root().join("packaging").join(service).join(&name);
+        let security = ["security", "--offline=yes", "--no-pager"];
+        said(Command::new("systemd-analyze").args(security).arg(format!("--threshold={EXPOSURE}")).arg(&unit))?;
+        // Every line is understood. The program is not on this machine, so another one is named in its place.
+        let text = fs::read_to_string(&unit)?.replace(&format!("/usr/bin/undertone-{service}"), "/bin/true");
+        let copy = root.path().join(&name);
+        fs::write(&copy, text)?;
+        let verified =
+            said(Command::new("systemd-analyze").args(["verify", "--man=no", "--recursive-errors=no"]).arg(&copy))?;
+        assert_eq!(verified.trim(), "", "{name}");
+    }
+    Ok(())
+}
+
+/// A backup of a site with an empty ledger, owned by the worker's user.
+fn backup(root: &Root, out: &Path, owner: &fs::Metadata) -> Staged<String> {
+    let site = out.join("site");
+    fs::create_dir(&site)?;
+    let key = "11".repeat(32);
+    let config = format!(
+        "server = \"http://127.0.0.1:8421\"\nserver_key = \"{}\"\nworker = \"{id}\"\nworker_name = \"north\"\norganization = \"{id}\"\norganization_name = \"North\"\n",
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        id = uuid::Uuid::nil(),
+    );
+    for (name, text) in [("config.toml", config.as_str()), ("key", key.as_str()), ("policy.toml", "")] {
+        fs::write(site.join(name), text)?;
+        fs::set_permissions(site.join(name), fs::Permissions::from_mode(0o600))?;
+    }
+    let file = out.join("site.backup");
+    said(Command::new(root.path("usr/bin/undertone-worker")).arg("--site").arg(&site).arg("backup").arg(&file))?;
+    for path in [&file, &out.to_owned()] {
+        std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(file.to_string_lossy().into_owned())
+}

@@ -1,0 +1,55 @@
+//! What stands before replicas of a server: each connection goes to the next one that takes it.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// A balancer of connections; it is gone when dropped.
+#[derive(Debug)]
+pub struct Balancer {
+    /// Where to connect.
+    pub address: SocketAddr,
+    taken: Arc<Vec<AtomicUsize>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Balancer {
+    /// Before these ports on loopback.
+    ///
+    /// # Errors
+    /// When the system has no port left.
+    pub async fn before(ports: &[u16]) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (ports, taken) = (ports.to_vec(), Arc::new(ports.iter().map(|_| AtomicUsize::new(0)).collect::<Vec<_>>()));
+        let counts = Arc::clone(&taken);
+        let accepting = tokio::spawn(async move {
+            let mut turn = 0;
+            while let Ok((mut from, _)) = listener.accept().await {
+                turn += 1;
+                for number in (0..ports.len()).map(|step| (turn + step) % ports.len()) {
+                    let Ok(mut to) = TcpStream::connect((Ipv4Addr::LOCALHOST, ports[number])).await else { continue };
+                    counts[number].fetch_add(1, Ordering::Relaxed);
+                    tokio::spawn(async move { tokio::io::copy_bidirectional(&mut from, &mut to).await });
+                    break;
+                }
+            }
+        });
+        Ok(Self { address, taken, accepting })
+    }
+
+    /// How many connections each has taken.
+    pub fn taken(&self) -> Vec<usize> {
+        self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}

@@ -1,0 +1,72 @@
+//! An S3-compatible store on loopback: OpenStack Swift with its S3 interface, as `.ci/s3.sh` installs it.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::stage::Staged;
+use crate::{port, workspace};
+
+/// Four servers have to start.
+const START: Duration = Duration::from_mins(2);
+const KEY_ID: &str = "test:tester";
+const KEY: &str = "testing";
+
+/// A running store with an empty bucket `undertone`.
+#[derive(Debug)]
+pub struct S3 {
+    port: u16,
+    _process: Process,
+    folder: TempDir,
+}
+
+impl S3 {
+    /// Starts one; `None` where `UNDERTONE_S3` names no Python with Swift.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start() -> Staged<Option<Self>> {
+        let Some(python) = env::var_os("UNDERTONE_S3") else { return Ok(None) };
+        let (folder, port) = (TempDir::with_prefix("undertone-s3-")?, port::free()?);
+        let mut command = Command::new(PathBuf::from(python));
+        command.arg(workspace::root().join(".ci/s3/serve.py")).arg(folder.path()).arg(port.to_string());
+        command.args([KEY_ID, KEY]).env("PYTHONWARNINGS", "ignore");
+        let process = Process::start("swift", &mut command)?;
+        process.wait_for("serving", START)?;
+        Ok(Some(Self { port, _process: process, folder }))
+    }
+
+    /// What a server that keeps its objects here finds in its environment.
+    pub fn environment(&self, prefix: &str) -> Vec<(&'static str, String)> {
+        vec![
+            ("UNDERTONE_STORE__URL", format!("s3://undertone/{prefix}")),
+            ("UNDERTONE_STORE__ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
+            ("UNDERTONE_STORE__ACCESS_KEY_ID", KEY_ID.to_owned()),
+            ("UNDERTONE_STORE__SECRET_ACCESS_KEY", KEY.to_owned()),
+        ]
+    }
+
+    /// Files of objects on its disk.
+    ///
+    /// # Errors
+    /// When its folder cannot be read.
+    pub fn objects(&self) -> Staged<usize> {
+        fn count(folder: &std::path::Path) -> std::io::Result<usize> {
+            let mut found = 0;
+            for entry in std::fs::read_dir(folder)? {
+                let path = entry?.path();
+                found += if path.is_dir() {
+                    count(&path)?
+                } else {
+                    usize::from(path.extension().is_some_and(|end| end == "data"))
+                };
+            }
+            Ok(found)
+        }
+        Ok(count(&self.folder.path().join("devices"))?)
+    }
+}

@@ -1,6 +1,6 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test devices cluster demo bench bundle setup
+.PHONY: help test devices cluster demo bench bundle package setup
 
 help:
 	@echo 'make test                        everything a change must pass'
@@ -9,6 +9,7 @@ help:
 	@echo 'make demo [DATA=folder] [EXIT=1] a consortium with its workers on this machine'
 	@echo 'make bench NAME=name             one measurement, a JSON object a line'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
+	@echo 'make package                     Debian packages of the worker and the server'
 	@echo 'make setup                       what the above install, and nothing else'
 
 test:
@@ -28,6 +29,9 @@ bench:
 
 bundle: setup
 	@.ci/bundle.sh
+
+package: setup
+	@.ci/package.sh
 
 setup:
 	@.ci/setup.sh

@@ -22,6 +22,18 @@ trap 'rm -f "$tests_log"' EXIT
 # Where it cannot be had, the tests that align speech say so and pass.
 make_aligner() { UNDERTONE_ALIGNER=$(.ci/aligner.sh) && export UNDERTONE_ALIGNER || say "no PocketSphinx: alignment is not tested"; }
 
+# Where they cannot be had, no client is generated and no description fuzzed, and the tests say so.
+make_client() { UNDERTONE_CLIENT=$(.ci/client.sh) && export UNDERTONE_CLIENT || say "no generator and fuzzer: REST's description is not tried out"; }
+
+# Where it cannot be had, objects are kept in folders only, and the test of a bucket says so.
+make_s3() { UNDERTONE_S3=$(.ci/s3.sh) && export UNDERTONE_S3 || say "no S3-compatible store: objects are kept in folders only"; }
+
+# Where it cannot be had, pages are looked at without it, and the tests say so.
+fetch_axe() { UNDERTONE_AXE=$(.ci/axe.sh) && export UNDERTONE_AXE || say "no axe-core: pages are not examined for accessibility"; }
+
+# Where it cannot be had, the tests that sign people in at a provider say so and pass.
+make_provider() { UNDERTONE_OIDC_PROVIDER=$(.ci/oidc.sh) && export UNDERTONE_OIDC_PROVIDER || say "no provider: signing in there is not tested"; }
+
 run_tests() { .ci/with-postgres.sh cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$tests_log"; }
 # The (absent) examples keep the features of the libraries the same as for clippy: see build_programs.
 check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin bench --examples; }
@@ -30,6 +42,10 @@ claim_target_dir
 step setup .ci/setup.sh
 if [ "$failures" = 0 ]; then
   step aligner make_aligner
+  step provider make_provider
+  step axe fetch_axe
+  step client make_client
+  step s3 make_s3
   step format cargo fmt --all --check
   step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
   step docs check_docs

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Fetches a provider of sign-ins, a certified implementation of OpenID Connect, with which the tests sign people in, and
+# prints its folder. Does nothing but print the second time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. .ci/common.sh
+
+VERSION=8.8.1
+root="$TOOLS/oidc-provider-$VERSION"
+
+if [ ! -f "$root/node_modules/oidc-provider/package.json" ]; then
+  command -v node >/dev/null && command -v npm >/dev/null || fail "a provider of sign-ins needs node and npm"
+  say "fetching oidc-provider $VERSION, once"
+  rm -rf "$root.part" && mkdir -p "$root.part"
+  npm install --prefix "$root.part" --silent --no-audit --no-fund --ignore-scripts "oidc-provider@$VERSION" >&2 ||
+    fail "npm could not bring oidc-provider $VERSION"
+  mv "$root.part" "$root"
+fi
+echo "$root"

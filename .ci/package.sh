@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Makes Debian packages of the worker and the server, and prints their paths:
+# `.ci/package.sh [--out FOLDER] [--version V] [--binaries FOLDER] [--compression gzip|xz|none] [worker|server ...]`.
+# Programs are built for release, unless a folder with built ones is named. What a package needs of the system is read off its
+# program by dpkg-shlibdeps. `lintian` looks at the packages where it is installed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. .ci/common.sh
+
+out=$CARGO_TARGET_DIR/packages binaries='' compression=xz packages=()
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --out | --version | --binaries | --compression)
+      [ $# -ge 2 ] || fail "$1 needs a value"
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    worker | server) packages+=("$1") && shift ;;
+    *) fail "$1 is none of --out, --version, --binaries, --compression, worker, server" ;;
+  esac
+done
+[ ${#packages[@]} -gt 0 ] || packages=(worker server)
+for tool in dpkg-deb dpkg-shlibdeps strip; do command -v "$tool" >/dev/null || fail "packages are made with dpkg-dev: install it"; done
+
+if [ -z "$binaries" ]; then
+  claim_target_dir
+  for package in "${packages[@]}"; do
+    [ "$package" = worker ] || .ci/bundle.sh >&2
+    cargo build --locked --release -p "undertone-$package" >&2
+  done
+  binaries="$CARGO_TARGET_DIR/release"
+fi
+mkdir -p "$out"
+out=$(cd "$out" && pwd -P)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH
+# What is made here may be entered by all, whatever the umask says.
+umask 022
+work=$(mktemp -d "${TMPDIR:-/tmp}/undertone-package.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+make_package() {
+  local package=$1 name="undertone-$1" from="packaging/$1" root="$work/$1" program script
+  program="$binaries/$name"
+  [ -x "$program" ] || fail "$program is not built"
+
+  install -D -m 0755 "$program" "$root/usr/bin/$name"
+  strip --strip-unneeded "$root/usr/bin/$name"
+  install -D -m 0644 "$from/$name.service" "$root/lib/systemd/system/$name.service"
+  install -D -m 0644 "$from/$name.sysusers" "$root/usr/lib/sysusers.d/$name.conf"
+  install -D -m 0644 "$from/$name.tmpfiles" "$root/usr/lib/tmpfiles.d/$name.conf"
+  install -D -m 0644 "$from/$name.default" "$root/etc/default/$name"
+  install -D -m 0644 packaging/copyright "$root/usr/share/doc/$name/copyright"
+  install -D -m 0644 "$from/README.Debian" "$root/usr/share/doc/$name/README.Debian"
+  printf '%s (%s) unstable; urgency=medium\n\n  * Version %s.\n\n -- Undertone <maintainers@undertone.example>  %s\n' \
+    "$name" "$version" "$version" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$root/usr/share/doc/$name/changelog.gz"
+  if [ "$package" = server ]; then
+    install -D -m 0644 "$from/server.toml" "$root/etc/undertone/server.toml"
+    if [ -d app/dist ]; then
+      mkdir -p "$root/usr/share/$name"
+      cp -r app/dist "$root/usr/share/$name/dist"
+      chmod -R u=rwX,go=rX "$root/usr/share/$name"
+    else
+      say "app/dist is not built: the package has no dashboard"
+    fi
+  fi
+
+  mkdir -p "$root/DEBIAN" "$work/debian"
+  (cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"
+  for script in postinst prerm postrm; do install -m 0755 "$from/$script" "$root/DEBIAN/$script"; done
+  printf 'Source: %s\n\nPackage: %s\nArchitecture: any\n' "$name" "$name" >"$work/debian/control"
+  local depends
+  depends=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/$name" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+  [ -n "$depends" ] || fail "what $name needs of the system cannot be told"
+  sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$(dpkg --print-architecture)/" -e "s/@DEPENDS@/$depends/" \
+    -e "s/@SIZE@/$(du -sk --exclude=DEBIAN "$root" | cut -f1)/" "$from/control" >"$root/DEBIAN/control"
+  (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+
+  local file
+  file="$out/${name}_${version}_$(dpkg --print-architecture).deb"
+  dpkg-deb --root-owner-group "-Z$compression" --build "$root" "$file" >/dev/null
+  if [ "$compression" != none ] && command -v lintian >/dev/null; then
+    # The language's libraries are linked in; there is no manual but the program's own.
+    lintian --fail-on error --suppress-tags no-manual-page,embedded-library "$file" >&2 || fail "lintian found errors in $file"
+  fi
+  echo "$file"
+}
+
+for package in "${packages[@]}"; do make_package "$package"; done

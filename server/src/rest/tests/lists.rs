@@ -48,7 +48,7 @@ on_both! {
         let mut third = world.spec(3);
         third.participants.truncate(2);
         let third = crate::service::job::propose(&app.ctx, &world.sites[1].steward, world.consortium, undertone_api::job::NewJob {
-            title: "100%_of it".to_owned(),
+            title: "100%_of! \\it".to_owned(),
             spec: undertone_api::job::Spec::DpSgd(third),
         }).await.expect("proposed");
         cancel(&app.ctx, &world.sites[0].steward, second.summary.id).await.expect("cancelled");
@@ -64,7 +64,7 @@ on_both! {
         assert_eq!(list(&format!("?dataset={}", world.sites[2].dataset)).await, [id(&second), id(&first)]);
         assert_eq!(list(&format!("?proposer={}", world.sites[1].steward.id())).await, [id(&third)]);
         assert_eq!(list("?since=2026-11-20T12:30:00Z").await, [id(&third)]);
-        assert_eq!(list("?text=OF+it").await, [id(&third)], "whatever the case");
+        assert_eq!(list("?text=OF!+%5Cit").await, [id(&third)], "whatever the case");
         assert_eq!(list("?text=100%25_").await, [id(&third)]);
         assert_eq!(list("?text=1%25_o").await, [""; 0], "nothing is a wildcard");
         assert_eq!(list("?text=job&state=proposed").await, [id(&first)]);

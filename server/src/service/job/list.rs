@@ -1,6 +1,6 @@
 //! Jobs in lists: newest first, a page at a time, narrowed by what is wanted of them.
 
-use sea_orm::sea_query::Query;
+use sea_orm::sea_query::{LikeExpr, Query, SimpleExpr};
 use sea_orm::sea_query::extension::postgres::PgExpr as _;
 use sea_orm::{
     ColumnTrait as _, Condition, DbBackend, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
@@ -22,8 +22,6 @@ use crate::service::entity::{job, participant};
 
 /// Longest text that is looked for, in characters.
 const LONGEST_TEXT: usize = 100;
-/// Before what is no wildcard. Not a backslash, of which databases do not agree how it is written.
-const ESCAPE: char = '!';
 
 /// Which jobs. Everything that is named must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -109,17 +107,23 @@ fn condition(ctx: &Ctx, wanted: &Wanted) -> Result<Condition, Error> {
             let violation = Violation::new("text", format!("give at most {LONGEST_TEXT} characters"));
             return Err(Error::validation(vec![violation]));
         }
-        let pattern = format!("%{}%", literal(text));
-        let like = sea_orm::sea_query::LikeExpr::new(pattern).escape(ESCAPE);
-        // SQLite's LIKE looks past the case of ASCII letters by itself, PostgreSQL's ILIKE past that of all.
-        let title = job::Column::Title.into_expr();
-        let postgres = ctx.db.read().get_database_backend() == DbBackend::Postgres;
-        all = all.add(if postgres { title.ilike(like) } else { title.like(like) });
+        all = all.add(holds(text, ctx.db.read().get_database_backend()));
     }
     Ok(all)
 }
 
+/// The jobs whose title holds a text, whatever its case: of ASCII letters on SQLite, of all on PostgreSQL.
+fn holds(text: &str, backend: DbBackend) -> SimpleExpr {
+    let title = job::Column::Title.into_expr();
+    match backend {
+        // Without an ESCAPE clause, PostgreSQL takes the backslash; the query builder would write one where it cannot stand.
+        DbBackend::Postgres => title.ilike(format!("%{}%", literal(text, '\\'))),
+        // SQLite's LIKE escapes nothing by itself, and looks past the case.
+        _ => title.like(LikeExpr::new(format!("%{}%", literal(text, '!'))).escape('!')),
+    }
+}
+
 /// A text in which nothing is a wildcard.
-fn literal(text: &str) -> String {
-    text.chars().flat_map(|c| matches!(c, '%' | '_' | ESCAPE).then_some(ESCAPE).into_iter().chain([c])).collect()
+fn literal(text: &str, escape: char) -> String {
+    text.chars().flat_map(|c| (matches!(c, '%' | '_') || c == escape).then_some(escape).into_iter().chain([c])).collect()
 }

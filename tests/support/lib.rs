@@ -6,6 +6,8 @@ pub mod axe;
 pub mod balancer;
 pub mod browser;
 pub mod client;
+pub mod clouds;
+pub mod ear;
 pub mod engine;
 pub mod line;
 pub mod port;

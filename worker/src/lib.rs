@@ -6,6 +6,7 @@
 
 pub mod cli;
 pub mod config;
+mod contained;
 pub mod daemon;
 pub mod dp;
 pub mod fault;
@@ -15,6 +16,7 @@ pub mod queries;
 pub mod run;
 pub mod site;
 pub mod speech;
+pub mod telemetry;
 
 #[cfg(test)]
 mod fixture;

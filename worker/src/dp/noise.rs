@@ -12,10 +12,12 @@
 //!
 //! Together P(x) ∝ exp(−i²/512 − f(2i + f)/512) = exp(−x²/2σ²).
 
+mod laplace;
 mod strips;
 
 use rand_chacha::rand_core::Rng;
 
+pub use laplace::DiscreteLaplace;
 use strips::{CUMULATIVE, FIRST};
 
 /// Strips in one σ.
@@ -104,7 +106,6 @@ fn alternate<R: Rng>(from: u64, rng: &mut R, trial: impl Fn(&mut R) -> bool) -> 
 }
 
 /// Bernoulli(exp(−n/d)) for 0 ≤ n ≤ d.
-#[cfg(test)]
 fn exp_minus(n: u64, d: u64, rng: &mut impl Rng) -> bool {
     alternate(1, rng, |rng| chance(n, d, rng))
 }
@@ -132,7 +133,7 @@ fn decide(mut word: u64, mut bits: u32, n: u64, d: u64, rng: &mut impl Rng) -> b
 }
 
 /// A uniform integer below `end` (Lemire 2019: multiplication, rejection of the biased rest).
-pub(super) fn below(end: u32, rng: &mut impl Rng) -> u32 {
+pub(crate) fn below(end: u32, rng: &mut impl Rng) -> u32 {
     loop {
         let product = u64::from(rng.next_u32()) * u64::from(end);
         // Of 2³² words, 2³² mod end are one too many.

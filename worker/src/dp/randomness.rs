@@ -28,6 +28,12 @@ pub enum Purpose {
     Rows = 6,
     /// The keys under which texts are hashed. They decide nothing that is released.
     Hashing = 7,
+    /// How many dummy words a provider of transcription hears of each.
+    DummyWords = 8,
+    /// Which provider of transcription hears which piece, and in what order.
+    Assignment = 9,
+    /// What dummies say, and how they are made to sound.
+    Dummies = 10,
 }
 
 /// A secret seed with its purpose; wiped when dropped.

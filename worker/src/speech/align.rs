@@ -22,7 +22,7 @@ mod kaldi;
 pub(super) mod lines;
 mod phones;
 pub mod pocketsphinx;
-mod process;
+pub(super) mod process;
 mod runs;
 mod textgrid;
 
@@ -42,6 +42,8 @@ pub use self::runs::parse;
 pub const TOLERANCE: usize = 10;
 /// The most frames an utterance may state: a day of speech.
 const MOST_FRAMES: u64 = 8_640_000;
+/// As much of a reason as is kept, characters.
+const LONGEST_REASON: usize = 200;
 
 /// The labels of one utterance, as runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +96,17 @@ pub struct BadLine {
     pub line: usize,
     /// What does not hold.
     pub reason: String,
+}
+
+impl BadLine {
+    /// A line with the reason, of which no more is kept than a person reads: it may repeat what stands there.
+    fn new(line: usize, mut reason: String) -> Self {
+        if let Some((cut, _)) = reason.char_indices().nth(LONGEST_REASON) {
+            reason.truncate(cut);
+            reason.push('…');
+        }
+        Self { line, reason }
+    }
 }
 
 /// All alignments of a file.
@@ -293,7 +306,7 @@ fn textgrids(folder: &Path) -> std::io::Result<(Phones, Vec<BadLine>)> {
         };
         if let Err(reason) = read().and_then(|segments| phones.insert(id, segments)) {
             let file = path.strip_prefix(folder).unwrap_or(path).display();
-            bad.push(BadLine { line: number, reason: format!("{file}: {reason}") });
+            bad.push(BadLine::new(number, format!("{file}: {reason}")));
         }
     }
     Ok((phones, bad))

@@ -29,7 +29,7 @@ pub(super) fn parse(reader: impl BufRead) -> std::io::Result<(Phones, Vec<BadLin
     for (id, (_, of_id)) in segments {
         if let Err(reason) = phones.insert(id.clone(), of_id) {
             // The line is not known any more; the utterance is.
-            bad_lines.push(BadLine { line: 0, reason: format!("{id}: {reason}") });
+            bad_lines.push(BadLine::new(0, format!("{reason}, of {id}")));
         }
     }
     Ok((phones, bad_lines))

@@ -26,7 +26,7 @@ pub(in crate::speech) fn each(
         let outcome =
             if line.len() > LONGEST_LINE { Err(format!("longer than {LONGEST_LINE} bytes")) } else { take(content) };
         if let Err(reason) = outcome {
-            bad_lines.push(BadLine { line: number, reason });
+            bad_lines.push(BadLine::new(number, reason));
         }
     }
     Ok(bad_lines)

@@ -15,7 +15,7 @@ const COMPLAINT: usize = 2_048;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A running program. Killed when dropped.
-pub(super) struct Process {
+pub(in crate::speech) struct Process {
     child: Child,
     questions: Sender<Vec<u8>>,
     answers: Receiver<Vec<u8>>,
@@ -24,7 +24,7 @@ pub(super) struct Process {
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Silence {
+pub(in crate::speech) enum Silence {
     #[error("the aligner hung: no answer within {0} s")]
     Late(u64),
     #[error("the aligner crashed{0}")]
@@ -33,7 +33,7 @@ pub(super) enum Silence {
 
 impl Process {
     /// Starts it; its input, output and complaints are taken.
-    pub(super) fn start(command: &mut Command) -> std::io::Result<Self> {
+    pub(in crate::speech) fn start(command: &mut Command) -> std::io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let missing = || std::io::Error::other("a pipe was not made");
         let mut input = child.stdin.take().ok_or_else(missing)?;
@@ -63,14 +63,14 @@ impl Process {
     }
 
     /// The answer to a question.
-    pub(super) fn ask(&mut self, question: Vec<u8>, limit: Duration) -> Result<Vec<u8>, Silence> {
+    pub(in crate::speech) fn ask(&mut self, question: Vec<u8>, limit: Duration) -> Result<Vec<u8>, Silence> {
         // Where nobody reads any more, nobody answers: that is noticed below.
         drop(self.questions.send(question));
         self.hear(limit)
     }
 
     /// The next line it says, at most [`lines::LONGEST_LINE`] bytes and one of it.
-    pub(super) fn hear(&mut self, limit: Duration) -> Result<Vec<u8>, Silence> {
+    pub(in crate::speech) fn hear(&mut self, limit: Duration) -> Result<Vec<u8>, Silence> {
         match self.answers.recv_timeout(limit) {
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Timeout) => Err(Silence::Late(limit.as_secs())),

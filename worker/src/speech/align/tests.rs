@@ -127,6 +127,24 @@ fn bad_lines_of_a_kaldi_archive_are_named() {
 }
 
 #[test]
+fn a_reason_does_not_repeat_a_line_of_any_length() {
+    let text = format!("a 1 2\nb {}\n", "x".repeat(1 << 20));
+    let labels = read_file("ali.txt", text, &Reading::default()).unwrap().alignments;
+    assert_eq!(labels.bad_lines[0].reason.chars().count(), LONGEST_REASON + 1, "cut, and said to be");
+    let short = BadLine::new(1, "é".repeat(LONGEST_REASON));
+    assert_eq!(short.reason.chars().count(), LONGEST_REASON);
+}
+
+/// Thirty bytes name a phone of a day: a file of them is read in the time that its bytes take.
+#[test]
+fn a_phone_of_a_day_costs_no_more_than_a_short_one() {
+    let lines: Vec<String> = (0..2_000).map(|u| format!("u{u} 1 0 86400 AA\n")).collect();
+    let labels = read_file("u.ctm", lines.concat(), &phones(1)).unwrap().alignments;
+    assert_eq!(labels.by_id.len(), 2_000);
+    assert_eq!(labels.by_id["u7"].runs().iter().map(|(_, frames)| *frames).sum::<u32>(), 8_640_000);
+}
+
+#[test]
 fn one_bad_line_at_the_beginning_does_not_decide_what_a_file_is() {
     let labels = read_file("ali.txt", "silent-1\nanna-1 4 4 9\n", &Reading::default()).unwrap().alignments;
     assert_eq!((labels.by_id["anna-1"].frames(), labels.bad_lines[0].line), (3, 1));

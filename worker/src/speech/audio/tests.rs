@@ -155,3 +155,57 @@ fn a_flac_with_one_wrong_byte_is_broken() {
         assert!(read(&path, LONGEST).is_err(), "{len} bytes");
     }
 }
+
+/// What rubato itself makes of a whole recording, held against what comes of it block by block.
+#[test]
+fn a_stream_yields_in_small_blocks_what_the_resampler_makes_of_the_whole() {
+    use rubato::audioadapter_buffers::direct::InterleavedSlice;
+    use rubato::{Fft, FixedSync, Resampler as _};
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tone.wav");
+    for (rate, chunk) in [(8_000, 1_024), (11_025, 1_764), (44_100, 1_764), (48_000, 1_026)] {
+        let samples = tone(440.0, rate, 3.0);
+        write(&path, rate, &[&samples]);
+        let mono: Vec<f32> = samples.iter().map(|sample| (sample * 32_767.0).round() / 32_768.0).collect();
+        let mut fft = Fft::<f32>::new(rate as usize, 16_000, chunk, 1, FixedSync::Both).unwrap();
+        let whole = fft.process_all(&InterleavedSlice::new(&mono, 1, mono.len()).unwrap(), mono.len(), None).unwrap();
+        let blocks: Vec<Vec<f32>> = Stream::open(&path, LONGEST).unwrap().map(Result::unwrap).collect();
+        assert!(blocks.len() > 5 && blocks.iter().all(|block| (1..=16_000).contains(&block.len())), "{rate} Hz");
+        assert!(blocks.concat() == whole.take_data(), "{rate} Hz: blocks are not what the whole is");
+    }
+}
+
+#[test]
+fn a_stream_that_ends_in_an_error_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tone.wav");
+    write(&path, RATE, &[&tone(440.0, RATE, 1.0)]);
+    let blocks: Vec<_> = Stream::open(&path, 0.5).into_iter().flatten().collect();
+    assert!(blocks.is_empty(), "its header says that it is too long");
+    let mut stream = Stream::open(&path, 1.0).unwrap();
+    assert_eq!(stream.by_ref().map(|block| block.unwrap().len()).sum::<usize>(), 16_000);
+    assert!(stream.next().is_none());
+    assert_eq!((stream.source_rate(), stream.channels()), (RATE, 1));
+}
+
+#[test]
+fn a_sample_that_no_sum_can_hold_is_refused_and_one_of_32_bits_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("loud.wav");
+    let spec = |sample_rate| hound::WavSpec {
+        channels: 1,
+        sample_rate,
+        bits_per_sample: 32,
+        sample_format: hound::SampleFormat::Float,
+    };
+    for (rate, sample, read_well) in [(8_000, 2.0e9_f32, true), (8_000, 1e38, false), (RATE, -1e30, false)] {
+        let mut writer = hound::WavWriter::create(&path, spec(rate)).unwrap();
+        (0..600).for_each(|at| writer.write_sample(if at % 7 == 0 { sample } else { 0.0 }).unwrap());
+        writer.finalize().unwrap();
+        match read(&path, LONGEST) {
+            Ok(audio) => assert!(read_well && audio.samples.iter().all(|sample| sample.is_finite()), "{sample}"),
+            Err(error) => assert!(!read_well && error.to_string().contains("beyond full scale"), "{error}"),
+        }
+    }
+}

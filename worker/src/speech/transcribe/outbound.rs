@@ -1,0 +1,313 @@
+//! What leaves for the recognizers: sounds that were charged, bit for bit, and once charged, as often as it takes.
+//!
+//! The road is a chain of types. A [`Draft`] takes the finished sounds onto the disk; nothing of it can be sent. [`Charged`] is made of
+//! the site's [`Clearance`] alone, for exactly the release that the plan is, and is used up by [`Draft::seal`], which gives a
+//! [`Sealed`] batch. Of it, and of nothing else, come [`Outgoing`] sounds, the only thing that a
+//! [`Line`](super::provider::line::Line) sends. A bare sound is none:
+//!
+//! ```compile_fail,E0451
+//! use undertone_worker::speech::transcribe::outbound::Outgoing;
+//! let bare = Outgoing { wav: vec![0; 48] };
+//! ```
+//!
+//! A draft is none, and a charge pays for one batch:
+//!
+//! ```compile_fail,E0599
+//! use undertone_worker::speech::transcribe::outbound::Draft;
+//! fn send(draft: &Draft) {
+//!     let _ = draft.outgoing(0, 0);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! use undertone_worker::speech::transcribe::outbound::{Charged, Draft};
+//! fn twice(one: Draft, two: Draft, charged: Charged) {
+//!     let _ = one.seal(charged);
+//!     let _ = two.seal(charged);
+//! }
+//! ```
+//!
+//! After a crash [`Sealed::open`] finds what was sealed, with its answers: the same bits go again to the same recognizer without
+//! a second charge. Other bits do not: every sound is held against the digest that was sealed, every recognizer against its name
+//! and address. An unsealed draft counts for nothing and is made anew, noise and all.
+//!
+//! In the folder: `sounds-N` (the files of provider N, one behind the other), `index` (where each lies, with its digest), `seal.json`
+//! (digest of the index, recipients, receipt; written last), `answers` (append-only: what was sent and what was answered). All of
+//! it only its owner may read.
+
+mod deliver;
+mod draft;
+mod journal;
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use undertone_api::signed::Signed;
+use undertone_privacy::Event;
+
+use self::journal::Journal;
+use super::piece::Heard;
+use super::provider::line::LineError;
+use crate::site::clearance::Clearance;
+use crate::site::folder::FolderError;
+
+pub use deliver::{Delivered, deliver};
+pub use draft::Draft;
+
+/// Why nothing leaves.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboundError {
+    /// Paid for something else.
+    #[error("the site paid for {paid:?}, but the batch would be {made:?}: spec and manifest disagree")]
+    WrongEvent {
+        /// What was paid.
+        paid: Box<Event>,
+        /// What would leave.
+        made: Box<Event>,
+    },
+    /// A batch that was charged is there already.
+    #[error("{0} holds a batch that was charged: open it instead of drawing another")]
+    Charged(PathBuf),
+    /// A place that there is not, or that was filled.
+    #[error("provider {provider} has no empty place {place} in this batch")]
+    Place {
+        /// The provider, from 0.
+        provider: u32,
+        /// The place, from 0.
+        place: u32,
+    },
+    /// Not all sounds are there.
+    #[error("{missing} sounds of the batch are missing: make them before it is charged")]
+    Incomplete {
+        /// How many.
+        missing: usize,
+    },
+    /// Another recognizer than was charged for.
+    #[error(
+        "provider {provider} was {sealed} when this was charged, and is {now}: what one was to hear another may not"
+    )]
+    Recipient {
+        /// The provider, from 0.
+        provider: u32,
+        /// Name and address then.
+        sealed: String,
+        /// Name and address now.
+        now: String,
+    },
+    /// Bits that are not those that were charged.
+    #[error("{0} is not what was charged: the disk is failing; the batch must be drawn and paid again")]
+    Damaged(PathBuf),
+    /// The folder refuses.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A thread ended before its time.
+    #[error("a thread that wrote the journal is gone")]
+    Thread,
+    /// A recognizer refuses the site.
+    #[error("{recipient} cannot be asked")]
+    Line {
+        /// Name and address.
+        recipient: String,
+        /// Why not.
+        #[source]
+        source: LineError,
+    },
+}
+
+/// Proof that one batch was charged, or comes from public data. It cannot be copied.
+#[derive(Debug)]
+#[must_use = "a batch that was charged and is not sealed is budget thrown away"]
+pub struct Charged {
+    receipt: Option<Signed>,
+}
+
+impl Charged {
+    /// Uses up the site's permission for the release `made`, which the plan of the batch is.
+    ///
+    /// # Errors
+    /// [`OutboundError::WrongEvent`] when something else was paid; the payment is lost then, as it would be by a crash.
+    pub fn new(clearance: Clearance, made: &Event) -> Result<Self, OutboundError> {
+        match clearance {
+            Clearance::Public(_) => Ok(Self { receipt: None }),
+            Clearance::Paid(spent) if spent.event() == made => Ok(Self { receipt: Some(spent.receipt().clone()) }),
+            Clearance::Paid(spent) => {
+                Err(OutboundError::WrongEvent { paid: Box::new(spent.event().clone()), made: Box::new(made.clone()) })
+            }
+        }
+    }
+}
+
+/// A sound that may leave, for one recognizer: a canonical WAV file.
+#[must_use = "it was cleared to be sent"]
+pub struct Outgoing {
+    wav: Vec<u8>,
+}
+
+impl Outgoing {
+    /// The file.
+    pub fn wav(&self) -> &[u8] {
+        &self.wav
+    }
+
+    /// A sound for tests of the lines, which have no site.
+    #[cfg(test)]
+    pub(crate) const fn in_test(wav: Vec<u8>) -> Self {
+        Self { wav }
+    }
+}
+
+/// How much, never what.
+impl std::fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Outgoing({} bytes)", self.wav.len())
+    }
+}
+
+/// Where a sound lies, and what it must be.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Row {
+    provider: u32,
+    place: u32,
+    /// First byte in the provider's file.
+    at: u64,
+    bytes: u64,
+    /// SHA-256, hex.
+    digest: String,
+}
+
+/// What makes a draft a batch.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seal {
+    /// SHA-256 of the index, hex.
+    index: String,
+    /// Name and address of each provider.
+    recipients: Vec<String>,
+    receipt: Option<Signed>,
+}
+
+/// A batch that may leave.
+#[derive(Debug)]
+pub struct Sealed {
+    folder: PathBuf,
+    seal: Seal,
+    /// By provider and place.
+    rows: Vec<Vec<Row>>,
+    sounds: Vec<File>,
+    journal: Mutex<Journal>,
+}
+
+fn sounds(folder: &Path, provider: usize) -> PathBuf {
+    folder.join(format!("sounds-{provider}"))
+}
+
+fn index(folder: &Path) -> PathBuf {
+    folder.join("index")
+}
+
+fn seal(folder: &Path) -> PathBuf {
+    folder.join("seal.json")
+}
+
+impl Sealed {
+    /// The batch that an earlier life sealed in `folder`; `None` where it sealed none.
+    ///
+    /// # Errors
+    /// [`OutboundError::Damaged`] when it is not what was sealed.
+    pub fn open(folder: &Path) -> Result<Option<Self>, OutboundError> {
+        let path = seal(folder);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(FolderError::io("read", &path))?,
+        };
+        let seal: Seal = serde_json::from_slice(&text).map_err(|_| OutboundError::Damaged(path))?;
+        let path = index(folder);
+        let text = fs::read(&path).map_err(FolderError::io("read", &path))?;
+        if hex::encode(Sha256::digest(&text)) != seal.index {
+            return Err(OutboundError::Damaged(path));
+        }
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let rows: Result<Vec<Row>, _> = lines.map(serde_json::from_slice).collect();
+        let mut all = rows.map_err(|_| OutboundError::Damaged(path))?;
+        all.sort_by_key(|row| (row.provider, row.place));
+        let mut rows = vec![Vec::new(); seal.recipients.len()];
+        for row in all {
+            rows.get_mut(row.provider as usize).ok_or_else(|| OutboundError::Damaged(index(folder)))?.push(row);
+        }
+        let open = |provider| {
+            let path = sounds(folder, provider);
+            File::open(&path).map_err(FolderError::io("open", &path))
+        };
+        let files = (0..rows.len()).map(open).collect::<Result<_, _>>()?;
+        let journal = Mutex::new(Journal::open(folder)?);
+        Ok(Some(Self { folder: folder.to_owned(), seal, rows, sounds: files, journal }))
+    }
+
+    /// The receipt that paid for it; none for public data.
+    pub const fn receipt(&self) -> Option<&Signed> {
+        self.seal.receipt.as_ref()
+    }
+
+    /// Name and address of each provider, by its number.
+    pub fn recipients(&self) -> &[String] {
+        &self.seal.recipients
+    }
+
+    /// The places of a provider's sounds that are not answered, in order.
+    pub fn left(&self, provider: u32) -> Vec<u32> {
+        let journal = self.journal();
+        let rows = self.rows.get(provider as usize).map_or(&[][..], Vec::as_slice);
+        rows.iter().map(|row| row.place).filter(|place| !journal.is_answered(provider, *place)).collect()
+    }
+
+    /// How often sounds were sent to a provider, over all lives; more than it has sounds where some were sent again.
+    pub fn sent(&self, provider: u32) -> u64 {
+        self.journal().sent(provider)
+    }
+
+    /// What was answered so far: provider, place, words. By provider and place.
+    pub fn answers(&self) -> Vec<(u32, u32, Heard)> {
+        self.journal().answers()
+    }
+
+    /// Removes everything: the transcript is written, or the job is over.
+    ///
+    /// # Errors
+    /// [`OutboundError::Folder`] when the file system refuses.
+    pub fn clear(self) -> Result<(), OutboundError> {
+        fs::remove_dir_all(&self.folder).map_err(FolderError::io("remove", &self.folder))?;
+        Ok(())
+    }
+
+    /// The sound at a place, exactly as it was charged; that it leaves is on disk when this returns.
+    fn outgoing(&self, provider: u32, place: u32) -> Result<Outgoing, OutboundError> {
+        let missing = OutboundError::Place { provider, place };
+        let row = self.rows.get(provider as usize).and_then(|rows| rows.get(place as usize)).ok_or(missing)?;
+        let number = provider as usize;
+        let damaged = || OutboundError::Damaged(sounds(&self.folder, number));
+        let file = self.sounds.get(number).ok_or_else(damaged)?;
+        let mut wav = vec![0; row.bytes as usize];
+        file.read_exact_at(&mut wav, row.at).map_err(|_| damaged())?;
+        if hex::encode(Sha256::digest(&wav)) != row.digest {
+            return Err(damaged());
+        }
+        self.journal().note_sent(provider, place)?;
+        Ok(Outgoing { wav })
+    }
+
+    fn note_answer(&self, provider: u32, place: u32, heard: Heard) -> Result<(), OutboundError> {
+        self.journal().note_answer(provider, place, heard)
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use undertone_privacy::Event;
+
+use super::{Charged, Draft, OutboundError, Sealed, deliver, sounds};
+use crate::site::clearance::{Clearance, Published, Spent};
+use crate::site::clock::system;
+use crate::speech::transcribe::provider::line::Line;
+use crate::speech::transcribe::provider::loopback::{Cloud, Ear, Fault, KEY};
+use crate::speech::transcribe::provider::settings::Settings;
+use crate::speech::transcribe::wav;
+
+fn sound(number: u32) -> Vec<u8> {
+    wav::write(&vec![number as f32 / 1_000.0 + 0.001; 800])
+}
+
+fn charged() -> Charged {
+    Charged::new(Clearance::Paid(Spent::in_test(Event::NonPrivate)), &Event::NonPrivate).unwrap()
+}
+
+fn draft(folder: &Path, recipient: &str, count: u32) -> Draft {
+    let mut draft = Draft::begin(folder, vec![(recipient.to_owned(), count)]).unwrap();
+    // Made in another order than they leave.
+    for place in (0..count).rev() {
+        draft.add(0, place, &sound(place)).unwrap();
+    }
+    draft
+}
+
+/// Hears how loud a sound is, as a word.
+async fn cloud() -> Cloud {
+    let ear: Ear = Arc::new(|wav: &[u8]| {
+        let level = i16::from_le_bytes([wav[44], wav[45]]);
+        vec![(format!("level{level}"), 0.0, 0.025)]
+    });
+    Cloud::start(ear).await.unwrap()
+}
+
+fn line(cloud: &Cloud, more: &str) -> Line {
+    let text = format!(
+        "name = \"one\"\nprotocol = \"deepgram\"\nurl = \"{}\"\nkey_variable = \"K\"\nrequests_per_minute = 60000\nattempts = 1\n{more}",
+        cloud.url()
+    );
+    let settings: Settings = toml::from_str(&text).unwrap();
+    settings.line(Path::new("."), |_| Some(KEY.into()), system()).unwrap().without_pauses()
+}
+
+#[tokio::test]
+async fn a_batch_leaves_in_its_order_and_every_answer_finds_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cloud, stop) = (cloud().await, CancellationToken::new());
+    let line = line(&cloud, "concurrency = 1");
+    let sealed = draft(&folder.path().join("out"), line.recipient(), 20).seal(charged()).unwrap();
+    let sealed = Arc::new(sealed);
+    let done = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    assert_eq!((done.answered, done.left), (20, 0));
+    let received: Vec<Vec<u8>> = cloud.received().into_iter().map(|one| one.wav).collect();
+    assert_eq!(received, (0..20).map(sound).collect::<Vec<_>>());
+    let answers = sealed.answers();
+    for (provider, place, heard) in &answers {
+        let wav = sound(*place);
+        assert_eq!((*provider, heard.text()), (0, format!("level{}", i16::from_le_bytes([wav[44], wav[45]]))));
+    }
+    assert_eq!((answers.len(), sealed.sent(0)), (20, 20));
+}
+
+#[tokio::test]
+async fn what_was_interrupted_goes_on_with_the_same_bits_and_no_second_charge() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let (cloud, stop) = (cloud().await, CancellationToken::new());
+    let line = line(&cloud, "concurrency = 1");
+    let sealed = Arc::new(draft(&out, line.recipient(), 6).seal(charged()).unwrap());
+    cloud.order([Fault::Status(503), Fault::Status(400)]);
+    let first = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    assert_eq!((first.answered, first.left), (4, 2));
+    drop(sealed);
+    // A crash in the middle of a line.
+    let journal = out.join("answers");
+    let mut text = std::fs::read(&journal).unwrap();
+    text.extend(b"{\"heard\":[0,0,{\"wor");
+    std::fs::write(&journal, text).unwrap();
+
+    let sealed = Arc::new(Sealed::open(&out).unwrap().unwrap());
+    assert_eq!((sealed.left(0), sealed.receipt().is_some()), (vec![0, 1], true));
+    let second = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    assert_eq!((second.answered, second.left, sealed.sent(0)), (2, 0, 8));
+    let received = cloud.received();
+    assert_eq!((received.len(), &received[6].wav, &received[7].wav), (8, &sound(0), &sound(1)));
+    drop(sealed);
+    let sealed = Sealed::open(&out).unwrap().unwrap();
+    assert_eq!((sealed.left(0), sealed.answers().len()), (vec![], 6), "all is on disk");
+    sealed.clear().unwrap();
+    assert!(Sealed::open(&out).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn other_bits_never_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let (cloud, stop) = (cloud().await, CancellationToken::new());
+    let line = line(&cloud, "concurrency = 1");
+    drop(draft(&out, line.recipient(), 3).seal(charged()).unwrap());
+    let mut file = std::fs::read(sounds(&out, 0)).unwrap();
+    let last = file.len() - 1;
+    file[last] ^= 1;
+    std::fs::write(sounds(&out, 0), file).unwrap();
+    let sealed = Arc::new(Sealed::open(&out).unwrap().unwrap());
+    assert!(matches!(deliver(&sealed, 0, &line, &stop).await, Err(OutboundError::Damaged(_))));
+    assert!(cloud.received().is_empty(), "the first place lies last in the file");
+    // Nor does a changed index.
+    let index = std::fs::read_to_string(out.join("index")).unwrap();
+    std::fs::write(out.join("index"), index.replace("\"place\":2", "\"place\":1")).unwrap();
+    assert!(matches!(Sealed::open(&out), Err(OutboundError::Damaged(_))));
+}
+
+#[tokio::test]
+async fn what_one_recognizer_was_to_hear_no_other_hears() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cloud, other, stop) = (cloud().await, cloud().await, CancellationToken::new());
+    let (meant, another) = (line(&cloud, ""), line(&other, ""));
+    let sealed = Arc::new(draft(&folder.path().join("out"), meant.recipient(), 2).seal(charged()).unwrap());
+    assert!(matches!(deliver(&sealed, 0, &another, &stop).await, Err(OutboundError::Recipient { provider: 0, .. })));
+    assert!(matches!(deliver(&sealed, 1, &meant, &stop).await, Err(OutboundError::Recipient { provider: 1, .. })));
+    assert!(cloud.received().is_empty() && other.received().is_empty());
+}
+
+#[tokio::test]
+async fn a_provider_that_is_gone_is_given_up_and_one_that_refuses_the_key_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cloud, stop) = (cloud().await, CancellationToken::new());
+    let line = line(&cloud, "concurrency = 1");
+    let sealed = Arc::new(draft(&folder.path().join("out"), line.recipient(), 30).seal(charged()).unwrap());
+    cloud.order([Fault::Status(503); 10]);
+    let gone = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    assert_eq!((gone.answered, gone.left, gone.problem.is_some()), (0, 30, true));
+    assert_eq!(cloud.received().len(), 10);
+    cloud.order([Fault::Status(401)]);
+    assert!(matches!(deliver(&sealed, 0, &line, &stop).await, Err(OutboundError::Line { .. })));
+    stop.cancel();
+    let stopped = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    assert_eq!((stopped.answered, stopped.left, stopped.problem.is_none()), (0, 30, true));
+    assert_eq!(cloud.received().len(), 11);
+}
+
+#[test]
+fn a_draft_is_sealed_whole_once_and_for_what_was_paid() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let mut half = Draft::begin(&out, vec![("one".to_owned(), 2), ("two".to_owned(), 0)]).unwrap();
+    half.add(0, 1, &sound(1)).unwrap();
+    for (provider, place) in [(0, 1), (0, 2), (1, 0), (2, 0)] {
+        assert!(matches!(half.add(provider, place, &sound(0)), Err(OutboundError::Place { .. })), "{provider} {place}");
+    }
+    assert!(matches!(half.seal(charged()), Err(OutboundError::Incomplete { missing: 1 })));
+    assert!(Sealed::open(&out).unwrap().is_none(), "it counts for nothing");
+    drop(draft(&out, "one", 2).seal(charged()).unwrap());
+    assert!(matches!(Draft::begin(&out, vec![("one".to_owned(), 2)]), Err(OutboundError::Charged(_))));
+
+    let paid = || Clearance::Paid(Spent::in_test(Event::NonPrivate));
+    let other = Event::Repeated { count: 2, of: Box::new(Event::NonPrivate) };
+    assert!(matches!(Charged::new(paid(), &other), Err(OutboundError::WrongEvent { .. })));
+    assert!(Charged::new(Clearance::Public(Published::in_test()), &other).is_ok_and(|free| free.receipt.is_none()));
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_look() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    drop(draft(&out, "one", 1).seal(charged()).unwrap());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&out), 0o700);
+    for entry in std::fs::read_dir(&out).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}

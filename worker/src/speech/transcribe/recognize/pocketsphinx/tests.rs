@@ -1,0 +1,147 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::*;
+use crate::speech::audio::{LONGEST, read};
+use crate::speech::fixture;
+use crate::speech::synthesize::spoken;
+use crate::speech::transcribe::segment::{Limits, Spoken, segment};
+
+/// A program that answers as the shell script `answers` says.
+fn program(dir: &Path, answers: &str) -> PocketSphinx {
+    let path = dir.join("program");
+    let script = format!(
+        "#!/bin/sh\necho '{{\"ready\":{{\"program\":\"sh\",\"identity\":\"00\"}}}}'\necho started >>{}\n\
+         while read -r request; do head -c 32000 >/dev/null\n{answers}\ndone\n",
+        dir.join("starts").display()
+    );
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    PocketSphinx::new(path)
+}
+
+/// A second.
+static SAMPLES: [f32; 16_000] = [0.0; 16_000];
+
+#[tokio::test]
+async fn a_crash_costs_one_piece_and_names_what_was_said_last() {
+    let dir = tempfile::tempdir().unwrap();
+    // The second process lives; the first dies of its first question.
+    let answers = format!(
+        "if [ $(wc -l <{}) = 1 ]; then echo 'out of memory' >&2; exit 3; fi\n\
+         echo '{{\"words\":[[\"go\",0.1,0.4,0.9]]}}'",
+        dir.path().join("starts").display()
+    );
+    let recognizer = program(dir.path(), &answers).start(1).unwrap();
+    let lost = recognizer.hear(&SAMPLES).await.unwrap_err().to_string();
+    assert!(lost.contains("crashed (out of memory)"), "{lost}");
+    for _ in 0..2 {
+        assert_eq!(recognizer.hear(&SAMPLES).await.unwrap().text(), "go");
+    }
+    let starts = std::fs::read_to_string(dir.path().join("starts")).unwrap();
+    assert_eq!(starts.lines().count(), 2, "it was started again, once");
+    assert_eq!(recognizer.name(), "sh");
+}
+
+#[tokio::test]
+async fn answers_that_cannot_be_are_refused() {
+    for (answer, expected) in [
+        ("{\"words\":[[\"go\",0.1,30.0,0.9]]}", "times"),
+        ("{\"words\":[[\"go on\",0.1,0.3,0.9]]}", "a word is empty, or two"),
+        ("{\"failed\":\"no\"}", "failed: no"),
+        ("hello", "cannot be read"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let recognizer = program(dir.path(), &format!("echo '{answer}'")).start(1).unwrap();
+        let said = recognizer.hear(&SAMPLES).await.unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_hang_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let recognizer = program(dir.path(), "exec sleep 1000").start(1).unwrap();
+    let lost = recognizer.pool.ask(question(&SAMPLES, 1.0), Duration::from_millis(100)).unwrap_err().to_string();
+    assert!(lost.contains("no answer within 0 s"), "{lost}");
+    assert!(recognizer.pool.idle.lock().unwrap().is_empty(), "nobody asks the one that hangs again");
+}
+
+#[test]
+fn a_program_that_is_none_and_no_process_are_refused_with_the_remedy() {
+    for command in ["/nowhere/python", "/bin/false", "/bin/echo"] {
+        let refused = PocketSphinx::new(command).start(1).err().unwrap().to_string();
+        assert!(refused.contains(command) && refused.contains("pip install"), "{refused}");
+    }
+    for processes in [0, 257] {
+        let refused = PocketSphinx::new("/bin/false").start(processes).err().unwrap().to_string();
+        assert!(refused.contains("processes") && refused.contains("between 1 and 256"), "{refused}");
+    }
+}
+
+/// Needs PocketSphinx (`UNDERTONE_ALIGNER`); passes without it.
+#[test]
+fn a_model_that_is_none_is_refused_by_name() {
+    let Some(command) = fixture::aligner() else { return };
+    let bare = PocketSphinx::new(command);
+    let nowhere = || Some(PathBuf::from("/nowhere/it"));
+    for (program, what) in [
+        (PocketSphinx { model: nowhere(), ..bare.clone() }, "no model /nowhere/it"),
+        (PocketSphinx { dictionary: nowhere(), ..bare.clone() }, "no dictionary /nowhere/it"),
+        (PocketSphinx { language_model: nowhere(), ..bare.clone() }, "no language model /nowhere/it"),
+    ] {
+        let refused = program.start(1).err().unwrap().to_string();
+        assert!(refused.contains(what), "{refused}");
+    }
+}
+
+/// Needs PocketSphinx (`UNDERTONE_ALIGNER`) and flite; passes without either.
+#[tokio::test]
+async fn a_sentence_is_heard_with_its_times_whatever_was_heard_before() {
+    let Some(command) = fixture::aligner() else { return };
+    let Some(sentence) = spoken("the patient will visit the hospital") else { return };
+    let Some(other) = spoken("go forward ten meters") else { return };
+    let recognizer = PocketSphinx::new(command).start(2).unwrap();
+    let first = recognizer.hear(&sentence).await.unwrap();
+    assert_eq!(first.text(), "the patient will visit the hospital");
+    let seconds = sentence.len() as f64 / 16_000.0;
+    assert!(first.words.is_sorted_by(|a, b| a.end <= b.start + 1e-9) && first.words[5].end <= seconds, "{first:?}");
+    assert!(first.words[5].start > 0.5, "the last word is not at the beginning: {first:?}");
+    let (again, between) = tokio::join!(recognizer.hear(&sentence), recognizer.hear(&other));
+    assert!(between.unwrap().text().starts_with("go forward"));
+    assert_eq!(again.unwrap(), first);
+    assert_eq!(recognizer.hear(&sentence).await.unwrap(), first);
+    assert_eq!(recognizer.hear(&[0.0; 400]).await.unwrap(), Heard::default(), "silence has no words");
+}
+
+/// Needs PocketSphinx (`UNDERTONE_ALIGNER`) and speech data (`UNDERTONE_DATA`); passes without either.
+#[tokio::test]
+async fn the_words_of_real_recordings_lie_in_their_pieces() {
+    let Some((command, data)) = fixture::aligner().zip(fixture::data("speech_tiny")) else { return };
+    let recognizer = PocketSphinx::new(command).start(2).unwrap();
+    let mut folders = vec![data.join("librispeech-test-other")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "flac") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    let (mut words, mut covered) = (0, 0);
+    for path in files.iter().step_by(files.len().div_ceil(4)) {
+        let samples = read(path, LONGEST).unwrap().samples;
+        let heard = recognizer.hear(&samples).await.unwrap();
+        let pieces: Vec<Spoken> =
+            segment([Ok(samples)].into_iter(), Limits::default()).unwrap().map(Result::unwrap).collect();
+        words += heard.words.len();
+        covered += heard.words.iter().filter(|word| pieces.iter().any(|spoken| spoken.piece.holds(word))).count();
+    }
+    assert!(words > 20, "only {words} words were heard");
+    assert!(covered * 100 >= words * 98, "{covered} of {words} words lie in a piece");
+}

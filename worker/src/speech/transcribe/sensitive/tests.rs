@@ -1,0 +1,195 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::*;
+
+/// Words of 0.3 s, one every 0.4 s.
+fn words(text: &str) -> Vec<Word> {
+    let word = |(at, text): (usize, &str)| {
+        let start = at as f64 * 0.4;
+        Word { text: text.to_owned(), start, end: start + 0.3, confidence: Some(0.9) }
+    };
+    text.split(' ').enumerate().map(word).collect()
+}
+
+fn finder(code: &str, settings: &Settings) -> Finder {
+    Finder::new(Language::known(code).unwrap(), settings).unwrap()
+}
+
+/// The text with all that stays at home replaced by underscores.
+fn hidden(finder: &Finder, text: &str) -> String {
+    let words = words(text);
+    let hits = finder.find(&words);
+    let of = |at: usize| if hits.iter().any(|hit| hit.words.contains(&at)) { "_" } else { words[at].text.as_str() };
+    (0..words.len()).map(of).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn numbers_names_and_places_stay_and_the_rest_goes() {
+    let finder = finder("en", &Settings::default());
+    for (text, expected) in [
+        ("the patient is john smith and has two hundred fifty dollars", "the patient is _ _ and has _ _ _ _"),
+        ("we met in san francisco on the third", "we met in _ _ on the _"),
+        ("doctor brown was late", "_ _ was late"),
+        ("call five oh two and nine", "call _ _ _ _ _"),
+        ("they went to baker street again", "they went to _ _ again"),
+        ("my name is xavier quill by the way", "my _ _ _ _ by the way"),
+        ("it is the mary hawthorne matter", "it is the _ _ matter"),
+        ("the smiths' house, Hoffman's dog", "the _ house, _ dog"),
+        ("the meeting was about the remote control", "the meeting was about the remote control"),
+        ("she spells it q. u. i. l. l. for you", "she spells it _ _ _ _ _ for you"),
+        ("born in the summer of love", "_ _ _ _ of love"),
+        ("chapter forty-two and room 7b", "chapter _ _ room _"),
+    ] {
+        let hidden = hidden(&finder, text);
+        assert_eq!(hidden, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_name_goes_on_into_the_next_word_but_not_into_grammar() {
+    let finder = finder("en", &Settings::default());
+    assert_eq!(hidden(&finder, "then robert zyxwick left"), "then _ _ left");
+    assert_eq!(hidden(&finder, "then robert was there"), "then _ was there");
+    assert_eq!(hidden(&finder, "doctor and nurse"), "doctor and nurse", "a title without a name is none");
+}
+
+#[test]
+fn what_is_a_name_or_a_number_at_times_stays_unless_told_otherwise() {
+    let text = "one may mark the bill";
+    let strict = hidden(&finder("en", &Settings::default()), text);
+    assert_eq!(strict, "_ _ _ the _");
+    let lenient = Settings { doubtful: false, ..Settings::default() };
+    assert_eq!(hidden(&finder("en", &lenient), text), text);
+    assert_eq!(hidden(&finder("en", &lenient), "two for robert"), "_ for _", "the certain ones stay all the same");
+}
+
+#[test]
+fn the_users_list_and_patterns_count_too() {
+    let list = vec!["Project Bluebird".to_owned(), "haemo*".to_owned()];
+    let settings = Settings { list, patterns: vec![r"\bcase [a-z]+".to_owned()], ..Settings::default() };
+    let finder = finder("en", &settings);
+    assert_eq!(hidden(&finder, "the project bluebird is a project"), "the _ _ is a project");
+    assert_eq!(hidden(&finder, "his haemoglobin in case sigma"), "his _ in _ _");
+    let kinds: Vec<Kind> = finder.find(&words("haemoglobin case sigma")).iter().map(|hit| hit.kind).collect();
+    assert_eq!(kinds, [Kind::Listed, Kind::Pattern]);
+}
+
+#[test]
+fn german_has_its_own_lists() {
+    let finder = finder("de", &Settings::default());
+    for (text, expected) in [
+        ("herr müller wohnt in münchen", "_ _ _ in _"),
+        ("sie zahlt einundzwanzig euro", "sie zahlt _ _"),
+        ("die sitzung war lang", "die sitzung war lang"),
+        ("in der goethestraße", "in der _"),
+    ] {
+        assert_eq!(hidden(&finder, text), expected);
+    }
+}
+
+#[test]
+fn every_piece_that_a_sensitive_word_touches_stays_and_every_one_without_a_word() {
+    let words = words("now robert zyxwick goes there too");
+    let seconds = |start: f64, end: f64| (start * 16_000.0) as u64..(end * 16_000.0) as u64;
+    // The first two share the name; the fourth has words, none sensitive; the last has none.
+    let ranges = [seconds(0.0, 0.75), seconds(0.75, 1.12), seconds(1.17, 1.5), seconds(1.5, 2.4), seconds(3.0, 3.5)];
+    let pieces: Vec<Piece> = (0..).zip(ranges).map(|(id, samples)| Piece { id, samples }).collect();
+    let hits = finder("en", &Settings::default()).find(&words);
+    let kept = kept(&pieces, &words, &hits);
+    let expected = [(0, Kind::Name), (1, Kind::Name), (4, Kind::Unheard)];
+    assert_eq!(kept, expected.into_iter().map(|(id, kind)| (id, BTreeSet::from([kind]))).collect());
+}
+
+#[test]
+fn a_cut_at_the_edge_of_a_sensitive_word_keeps_both_sides() {
+    let words = words("we saw robert was there");
+    // Robert is from 0.8 to 1.1 s, the cut 0.02 s after.
+    let pieces = [Piece { id: 0, samples: 0..17_920 }, Piece { id: 1, samples: 17_920..32_000 }];
+    let hits = finder("en", &Settings::default()).find(&words);
+    assert_eq!(kept(&pieces, &words, &hits).keys().copied().collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn words_the_recognizer_is_not_sure_of_stay_if_asked() {
+    let mut words = words("the weather is fine");
+    words[1].confidence = Some(0.2);
+    words[3].confidence = None;
+    assert!(finder("en", &Settings::default()).find(&words).is_empty());
+    let unsure = Settings { least_confidence: 0.5, ..Settings::default() };
+    assert_eq!(finder("en", &unsure).find(&words), [Hit { words: 1..2, kind: Kind::Unsure }]);
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_without_repeating_them() {
+    let usual = Settings::default;
+    let long = "secret ".repeat(200);
+    for (settings, expected) in [
+        (
+            Settings { list: vec!["a".to_owned(), " - ".to_owned()], ..usual() },
+            "list: entry 2: write one or more words",
+        ),
+        (Settings { list: vec![long.clone()], ..usual() }, "list: entry 1"),
+        (Settings { list: vec!["a".to_owned(); 10_001], ..usual() }, "list: 10001 entries: give at most 10000"),
+        (
+            Settings { patterns: vec!["a".to_owned(), "(secret".to_owned()], ..usual() },
+            "patterns: pattern 2 is no regular",
+        ),
+        (Settings { patterns: vec!["(secret{1000}){1000}".to_owned()], ..usual() }, "patterns: pattern 1 is too large"),
+        (Settings { patterns: vec![long], ..usual() }, "patterns: pattern 1 has 1400 bytes"),
+        (Settings { patterns: vec!["a".to_owned(); 101], ..usual() }, "patterns: 101 patterns: give at most 100"),
+        (Settings { least_confidence: 1.5, ..usual() }, "least_confidence: 1.5: choose it between 0 and 1"),
+    ] {
+        let refused = Finder::new(Language::known("en").unwrap(), &settings).err().unwrap().to_string();
+        assert!(refused.starts_with(expected) && !refused.contains("secret"), "{refused}");
+    }
+    let unknown = Language::known("tlh").err().unwrap().to_string();
+    assert!(unknown.contains("choose de or en"), "{unknown}");
+    assert!(Language::parse("language = \"xx\"").err().unwrap().to_string().contains("missing field"));
+}
+
+#[test]
+fn nothing_said_has_nothing_sensitive() {
+    let finder = finder("en", &Settings::default());
+    assert!(finder.find(&[]).is_empty());
+    assert!(kept(&[], &[], &[]).is_empty());
+    assert_eq!(Language::known("de").unwrap().code(), "de");
+}
+
+/// Needs the shared documents (`UNDERTONE_DATA`); passes without them.
+#[test]
+fn every_number_of_real_calls_stays_and_most_of_a_meeting_goes() {
+    let Some(docs) = crate::speech::fixture::data("docs") else { return };
+    let finder = finder("en", &Settings::default());
+    let spoken = |path: &std::path::Path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let said = text.lines().map(|line| line.split_once(": ").map_or(line, |(_, said)| said));
+        words(&said.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" "))
+    };
+    let stay = |words: &[Word]| {
+        let mut stay = vec![false; words.len()];
+        for hit in finder.find(words) {
+            stay[hit.words].fill(true);
+        }
+        stay
+    };
+    let files = |folder: &str, extension: &str| {
+        let entries = std::fs::read_dir(docs.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|found| found == extension)).collect::<Vec<_>>()
+    };
+    let mut numbers = 0;
+    for path in files("earnings21", "tsv") {
+        // `<call>.entities.tsv` has the place of each tagged word in `<call>.txt`.
+        let stay = stay(&spoken(&path.with_extension("").with_extension("txt")));
+        for line in std::fs::read_to_string(&path).unwrap().lines().skip(1) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            if ["CARDINAL", "MONEY", "ORDINAL", "PERCENT", "YEAR"].contains(&fields[2]) {
+                assert!(stay[fields[0].parse::<usize>().unwrap()], "{line} of a call does not stay");
+                numbers += 1;
+            }
+        }
+    }
+    assert!(numbers > 400, "only {numbers} numbers are tagged");
+    let meetings: Vec<bool> = files("ami_meetings", "txt").iter().flat_map(|path| stay(&spoken(path))).collect();
+    let share = meetings.iter().filter(|stays| **stays).count() as f64 / meetings.len() as f64;
+    assert!(share < 0.06, "{share} of the words of meetings would stay");
+}

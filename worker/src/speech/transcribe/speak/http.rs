@@ -1,0 +1,69 @@
+//! An engine that is a server and speaks OpenAI's protocol: text as JSON, WAV as the answer.
+
+use std::time::Duration;
+
+use serde_json::json;
+use url::Url;
+use zeroize::Zeroizing;
+
+use super::program::whole_header;
+use super::{MOST_BYTES, SpeakError, USUAL_RATE};
+use crate::speech::transcribe::wav;
+use crate::speech::transcribe::web::{self, Address, WebError};
+
+/// A server with what it is asked.
+pub(super) struct Http {
+    address: Address,
+    model: String,
+    voice: String,
+    key: Option<Zeroizing<String>>,
+    client: reqwest::Client,
+}
+
+impl Http {
+    pub(super) fn new(
+        url: &str,
+        model: &str,
+        voice: &str,
+        key: Option<Zeroizing<String>>,
+        providers: &[Url],
+        limit: Duration,
+    ) -> Result<Self, SpeakError> {
+        let address = Address::parse(url)?;
+        let own = address.url();
+        let same = |other: &Url| {
+            other.host_str() == own.host_str() && other.port_or_known_default() == own.port_or_known_default()
+        };
+        if providers.iter().any(same) {
+            let reason = "a provider's own: it would know which of its pieces are dummies; use another engine";
+            return Err(SpeakError::Setting { field: "url", reason });
+        }
+        let client = web::client(&address, limit)?;
+        Ok(Self { address, model: model.to_owned(), voice: voice.to_owned(), key, client })
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{} with voice {} at {}", self.model, self.voice, self.address)
+    }
+
+    pub(super) fn speak(&self, text: &str, rate: f64) -> Result<Vec<f32>, SpeakError> {
+        let body = json!({
+            "model": self.model, "voice": self.voice, "input": text, "response_format": "wav", "speed": rate / USUAL_RATE,
+        });
+        let mut request = self.client.post(self.address.at("v1/audio/speech")).json(&body);
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key.as_str());
+        }
+        // A runtime for one answer: whoever calls this waits anyway, on a thread that may.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(WebError::Runtime)?;
+        let mut answer = runtime.block_on(async {
+            let response = request.send().await.map_err(WebError::from)?;
+            if !response.status().is_success() {
+                return Err(SpeakError::Refused(response.status().as_u16()));
+            }
+            Ok(web::body(response, MOST_BYTES).await?)
+        })?;
+        whole_header(&mut answer);
+        Ok(wav::read(&answer)?)
+    }
+}

@@ -1,0 +1,308 @@
+//! How true pieces sound on the whole, and dummies made to sound so: as long before and after the words, as fast, as loud, of
+//! the same average spectrum and with as much noise behind.
+//!
+//! Every dummy takes its [`Manner`] from one true piece that is sent, drawn for it; the average spectrum is that of all. Both
+//! tell nothing that the pieces themselves do not show. Manners are drawn once and kept with the texts, so that the same sound
+//! is made again.
+
+use std::f64::consts::PI;
+
+use rand_chacha::rand_core::Rng;
+use realfft::RealFftPlanner;
+use serde::{Deserialize, Serialize};
+
+use super::{RATES, USUAL_RATE};
+use crate::dp::noise::below;
+use crate::speech::audio::RATE;
+
+/// Samples of a frame of the spectrum.
+const FRAME: usize = 512;
+/// Values of a spectrum.
+const BINS: usize = FRAME / 2 + 1;
+/// Samples of a frame of loudness, 10 ms.
+const STEP: usize = 160;
+/// How far below the loudest frame is still speech: 35 dB.
+const SILENCE: f64 = 0.017_8;
+/// Taps of the filter to either side of the middle.
+const REACH: usize = 64;
+/// Most that the filter raises or lowers: 20 dB.
+const MOST: f64 = 10.0;
+/// Bins to either side over which gains are averaged: the colour of a voice, not its pitch.
+const SMOOTH: usize = 4;
+/// Longest silence before or after the words, samples: 1 s.
+const LONGEST_SILENCE: usize = RATE as usize;
+/// What no sample is above.
+const PEAK: f64 = 0.98;
+
+/// How one piece is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manner {
+    /// Silence before the words, samples.
+    pub before: u32,
+    /// Silence after them, samples.
+    pub after: u32,
+    /// Root mean square of the words, full scale = 1.
+    pub loudness: f64,
+    /// Root mean square of the noise behind.
+    pub floor: f64,
+    /// Words a minute, 80 to 400.
+    pub rate: f64,
+}
+
+/// A long-term average spectrum: mean power of the frames with speech, by frequency from 0 to 8 kHz.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spectrum {
+    power: Vec<f64>,
+    frames: u64,
+}
+
+/// What is known of the true pieces that are sent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Likeness {
+    spectrum: Spectrum,
+    manners: Vec<Manner>,
+}
+
+/// Makes what an engine said like the true pieces.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shaping {
+    /// Symmetric, 2 · 64 + 1.
+    taps: Vec<f64>,
+}
+
+impl Default for Spectrum {
+    fn default() -> Self {
+        Self { power: vec![0.0; BINS], frames: 0 }
+    }
+}
+
+impl Spectrum {
+    /// Adds the words of a sound.
+    pub fn hear(&mut self, samples: &[f32]) {
+        if let Some(words) = words(samples) {
+            self.add(&samples[words]);
+        }
+    }
+
+    fn add(&mut self, words: &[f32]) {
+        let fft = RealFftPlanner::<f64>::new().plan_fft_forward(FRAME);
+        let (mut input, mut output) = (fft.make_input_vec(), fft.make_output_vec());
+        let hann = |n: usize| 0.5 - 0.5 * (2.0 * PI * n as f64 / FRAME as f64).cos();
+        for frame in words.windows(FRAME).step_by(FRAME / 2) {
+            for (n, (weighted, sample)) in input.iter_mut().zip(frame).enumerate() {
+                *weighted = f64::from(*sample) * hann(n);
+            }
+            fft.process(&mut input, &mut output).expect("input and output were made by this plan");
+            self.power.iter_mut().zip(&output).for_each(|(sum, bin)| *sum += bin.norm_sqr());
+            self.frames += 1;
+        }
+    }
+
+    /// The share of each frequency, so that loudness does not matter; all alike where nothing was heard.
+    fn shares(&self) -> Vec<f64> {
+        let total: f64 = self.power.iter().sum();
+        if total > 0.0 { self.power.iter().map(|power| power / total).collect() } else { vec![1.0 / BINS as f64; BINS] }
+    }
+
+    /// Mean difference to another one, dB, over the frequencies that speech has: 100 Hz to 7 kHz.
+    pub fn distance(&self, other: &Self) -> f64 {
+        let smooth = |spectrum: &Self| smoothed(&spectrum.shares());
+        let bins = bin(100.0)..bin(7_000.0);
+        let count = bins.len() as f64;
+        let (one, other) = (smooth(self), smooth(other));
+        bins.map(|bin| 10.0 * ((one[bin] + f64::MIN_POSITIVE) / (other[bin] + f64::MIN_POSITIVE)).log10().abs())
+            .sum::<f64>()
+            / count
+    }
+}
+
+impl Likeness {
+    /// Hears a true piece that is sent, with so many words in it by its offline transcript. One without any sound is passed over.
+    pub fn hear(&mut self, samples: &[f32], count: usize) {
+        let Some(words) = words(samples) else { return };
+        self.spectrum.hear(samples);
+        let minutes = words.len() as f64 / f64::from(RATE) / 60.0;
+        let rate = if count == 0 { USUAL_RATE } else { count as f64 / minutes };
+        let silence = |samples: usize| samples.min(LONGEST_SILENCE) as u32;
+        let mut quiet: Vec<f64> = samples.chunks_exact(STEP).map(root_mean_square).collect();
+        quiet.sort_unstable_by(f64::total_cmp);
+        self.manners.push(Manner {
+            before: silence(words.start),
+            after: silence(samples.len() - words.end),
+            loudness: root_mean_square(&samples[words.clone()]),
+            // A tenth of the frames of a piece are as quiet as its room.
+            floor: quiet.get(quiet.len() / 10).copied().unwrap_or(0.0),
+            rate: rate.clamp(*RATES.start(), *RATES.end()),
+        });
+    }
+
+    /// The average spectrum.
+    pub const fn spectrum(&self) -> &Spectrum {
+        &self.spectrum
+    }
+
+    /// The manner of one of them; `None` where none was heard.
+    pub fn draw(&self, rng: &mut impl Rng) -> Option<Manner> {
+        let count = u32::try_from(self.manners.len()).ok().filter(|count| *count > 0)?;
+        self.manners.get(below(count, rng) as usize).copied()
+    }
+}
+
+impl Shaping {
+    /// From what an engine says, on the whole, to what the true pieces are.
+    pub fn new(engine: &Spectrum, true_pieces: &Spectrum) -> Self {
+        let (from, to) = (smoothed(&engine.shares()), smoothed(&true_pieces.shares()));
+        let gain = |(from, to): (&f64, &f64)| {
+            let ratio = (to + f64::MIN_POSITIVE) / (from + f64::MIN_POSITIVE);
+            ratio.sqrt().clamp(1.0 / MOST, MOST)
+        };
+        let gains: Vec<f64> = from.iter().zip(&to).map(gain).collect();
+        // The symmetric response with these gains, cut by a Hann window.
+        let tap = |n: usize| {
+            let away = n.abs_diff(REACH) as f64;
+            let term = |(bin, gain): (usize, &f64)| {
+                let twice = if bin == 0 || bin == BINS - 1 { 1.0 } else { 2.0 };
+                twice * gain * (2.0 * PI * bin as f64 * away / FRAME as f64).cos()
+            };
+            let hann = 0.5 + 0.5 * (PI * away / (REACH + 1) as f64).cos();
+            hann * gains.iter().enumerate().map(term).sum::<f64>() / FRAME as f64
+        };
+        Self { taps: (0..=2 * REACH).map(tap).collect() }
+    }
+
+    /// What was said in this manner: its words filtered and as loud, silence around them, noise over all. Empty where nothing
+    /// was said.
+    pub fn shape(&self, said: &[f32], manner: &Manner, rng: &mut impl Rng) -> Vec<f32> {
+        let Some(words) = words(said) else { return Vec::new() };
+        let filtered = self.filter(&said[words]);
+        let loud = (filtered.iter().map(|sample| sample * sample).sum::<f64>() / filtered.len() as f64).sqrt();
+        let peak = filtered.iter().fold(f64::MIN_POSITIVE, |peak, sample| peak.max(sample.abs()));
+        let gain = (manner.loudness / loud.max(f64::MIN_POSITIVE)).min(PEAK / peak);
+        let silence = |samples: u32| std::iter::repeat_n(0.0, samples as usize);
+        let around =
+            silence(manner.before).chain(filtered.iter().map(|sample| gain * sample)).chain(silence(manner.after));
+        // Uniform noise of a width w has the root mean square w/√12.
+        let width = manner.floor * 12.0_f64.sqrt();
+        let noise = |rng: &mut dyn FnMut() -> u32| width * (f64::from(rng()) / f64::from(u32::MAX) - 0.5);
+        let mut next = || rng.next_u32();
+        around.map(|sample| (sample + noise(&mut next)).clamp(-1.0, 1.0) as f32).collect()
+    }
+
+    /// The same length, without delay.
+    fn filter(&self, samples: &[f32]) -> Vec<f64> {
+        let at = |place: usize| {
+            let first = place.saturating_sub(REACH);
+            let end = (place + REACH + 1).min(samples.len());
+            let taps = &self.taps[first + REACH - place..];
+            samples[first..end].iter().zip(taps).map(|(sample, tap)| f64::from(*sample) * tap).sum()
+        };
+        (0..samples.len()).map(at).collect()
+    }
+}
+
+/// Where the words are: from the first frame of 10 ms that is not silent to the last; `None` where all is silent.
+fn words(samples: &[f32]) -> Option<std::ops::Range<usize>> {
+    let loud: Vec<f64> = samples.chunks(STEP).map(root_mean_square).collect();
+    let least = loud.iter().copied().fold(0.0, f64::max) * SILENCE;
+    let heard = |frame: &f64| *frame > least;
+    let (first, last) = (loud.iter().position(heard)?, loud.iter().rposition(heard)?);
+    Some(first * STEP..((last + 1) * STEP).min(samples.len()))
+}
+
+fn root_mean_square(samples: &[f32]) -> f64 {
+    let sum: f64 = samples.iter().map(|sample| f64::from(*sample) * f64::from(*sample)).sum();
+    (sum / samples.len().max(1) as f64).sqrt()
+}
+
+fn smoothed(shares: &[f64]) -> Vec<f64> {
+    let mean = |bin: usize| {
+        let around = &shares[bin.saturating_sub(SMOOTH)..(bin + SMOOTH + 1).min(shares.len())];
+        around.iter().sum::<f64>() / around.len() as f64
+    };
+    (0..shares.len()).map(mean).collect()
+}
+
+fn bin(hertz: f64) -> usize {
+    (hertz * FRAME as f64 / f64::from(RATE)).round() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
+    use super::*;
+
+    fn rng() -> ChaCha20Rng {
+        ChaCha20Rng::seed_from_u64(5)
+    }
+
+    /// Noise whose spectrum falls (`colour` near 1) or is flat (0), half a second with silence around.
+    fn sound(colour: f64, loudness: f64, before: usize, after: usize) -> Vec<f32> {
+        let mut rng = rng();
+        let mut last = 0.0;
+        let noise = |_| {
+            last = colour * last + (f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5);
+            last
+        };
+        let noise: Vec<f64> = (0..8_000).map(noise).collect();
+        let loud = (noise.iter().map(|sample| sample * sample).sum::<f64>() / noise.len() as f64).sqrt();
+        let mut samples = vec![0.0; before];
+        samples.extend(noise.iter().map(|sample| (sample * loudness / loud) as f32));
+        samples.resize(samples.len() + after, 0.0);
+        samples
+    }
+
+    #[test]
+    fn a_manner_is_heard_as_it_is() {
+        let mut likeness = Likeness::default();
+        likeness.hear(&sound(0.0, 0.1, 1_600, 3_200), 2);
+        likeness.hear(&[0.0; 4_000], 2);
+        let manner = likeness.draw(&mut rng()).unwrap();
+        assert_eq!((manner.before, manner.after), (1_600, 3_200));
+        assert!((manner.loudness - 0.1).abs() < 1e-3, "{manner:?}");
+        assert!((manner.rate - 240.0).abs() < 1.0, "two words in half a second: {manner:?}");
+        assert!(Likeness::default().draw(&mut rng()).is_none());
+    }
+
+    #[test]
+    fn what_is_shaped_has_the_length_the_loudness_and_the_colour_that_it_should() {
+        let (mut engine, mut likeness) = (Spectrum::default(), Likeness::default());
+        engine.hear(&sound(0.0, 0.3, 0, 0));
+        likeness.hear(&sound(0.9, 0.05, 800, 480), 2);
+        let before = engine.distance(likeness.spectrum());
+        let manner = likeness.draw(&mut rng()).unwrap();
+        let shaping = Shaping::new(&engine, likeness.spectrum());
+        let shaped = shaping.shape(&sound(0.0, 0.3, 500, 7_000), &manner, &mut rng());
+        assert!(shaped.len().abs_diff(800 + 8_000 + 480) <= 2 * STEP, "{}", shaped.len());
+        let loud = root_mean_square(&shaped[900..8_700]);
+        assert!((loud / 0.05 - 1.0).abs() < 0.05, "{loud}");
+        let mut heard = Spectrum::default();
+        heard.hear(&shaped);
+        let after = heard.distance(likeness.spectrum());
+        assert!(before > 4.0 && after < 0.35 * before, "{before} dB became {after} dB");
+    }
+
+    #[test]
+    fn a_filter_between_like_spectra_changes_nothing() {
+        let mut one = Spectrum::default();
+        one.hear(&sound(0.5, 0.2, 0, 0));
+        let sound = sound(0.5, 0.2, 0, 0);
+        let filtered = Shaping::new(&one, &one).filter(&sound);
+        let far = filtered.iter().zip(&sound).map(|(one, other)| (one - f64::from(*other)).abs()).fold(0.0, f64::max);
+        assert!(far < 1e-6, "{far}");
+    }
+
+    #[test]
+    fn nothing_is_ever_beyond_full_scale_and_silence_stays_empty() {
+        let manner = Manner { before: 10, after: 10, loudness: 5.0, floor: 0.5, rate: 175.0 };
+        let shaping = Shaping::new(&Spectrum::default(), &Spectrum::default());
+        let shaped = shaping.shape(&sound(0.0, 0.5, 0, 0), &manner, &mut rng());
+        assert!(shaped.iter().all(|sample| sample.abs() <= 1.0));
+        assert!(shaping.shape(&[0.0; 900], &manner, &mut rng()).is_empty());
+        assert!(shaping.shape(&[], &manner, &mut rng()).is_empty());
+    }
+}

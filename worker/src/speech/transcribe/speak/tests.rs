@@ -1,0 +1,231 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use super::likeness::{Likeness, Shaping, Spectrum};
+use super::program::whole_header;
+use super::*;
+use crate::speech::synthesize::spoken;
+use crate::speech::transcribe::wav;
+
+const LIMIT: Duration = Duration::from_secs(30);
+const TEXT: &str = "the patient has a high fever";
+
+fn espeak() -> Engine {
+    Engine::espeak("en-us", LIMIT).unwrap()
+}
+
+/// What an engine that is installed says; `None`, with a line on stderr, where it is not.
+fn said(engine: &Engine, text: &str, rate: f64) -> Option<Vec<f32>> {
+    match engine.speak(text, rate) {
+        Err(SpeakError::Program { program, .. }) => {
+            eprintln!("passed over: {program} is not installed");
+            None
+        }
+        other => Some(other.unwrap()),
+    }
+}
+
+#[test]
+fn engines_say_a_phrase_at_sixteen_kilohertz_and_faster_when_asked() {
+    for engine in [espeak(), Engine::flite("slt", LIMIT).unwrap()] {
+        let Some(usual) = said(&engine, TEXT, USUAL_RATE) else { continue };
+        let seconds = usual.len() as f64 / 16_000.0;
+        assert!((0.8..4.0).contains(&seconds), "{}: {seconds} s", engine.name());
+        let fast = said(&engine, TEXT, 300.0).unwrap();
+        assert!((fast.len() as f64) < 0.8 * usual.len() as f64, "{}", engine.name());
+        assert_eq!(said(&engine, TEXT, USUAL_RATE).unwrap(), usual, "the same again: {}", engine.name());
+    }
+}
+
+#[test]
+fn any_program_that_writes_wav_is_an_engine() {
+    // Its text on the command line, and again on the input.
+    for command in [
+        &["espeak-ng", "-z", "-s", "{rate}", "--stdout", "{text}"][..],
+        &["sh", "-c", "espeak-ng -z -s {rate} --stdout --stdin"],
+    ] {
+        let engine = Engine::command(command, LIMIT).unwrap();
+        if said(&espeak(), TEXT, USUAL_RATE).is_some() {
+            assert!(engine.speak(TEXT, USUAL_RATE).unwrap().len() > 8_000, "{}", engine.name());
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_hangs_lies_or_is_not_there_is_an_error() {
+    let speak = |command: &[&str], limit| Engine::command(command, limit).unwrap().speak(TEXT, 175.0).unwrap_err();
+    assert!(matches!(speak(&["tail", "-f", "/dev/null"], Duration::from_millis(50)), SpeakError::Late(_)));
+    assert!(matches!(speak(&["echo", "hello"], LIMIT), SpeakError::Sound(_)));
+    assert!(matches!(speak(&["true"], LIMIT), SpeakError::Sound(_)));
+    assert!(
+        matches!(speak(&["no-such-engine"], LIMIT), SpeakError::Program { program, .. } if program == "no-such-engine")
+    );
+    let silence = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(silence.path(), wav::write(&[0.0; 800])).unwrap();
+    assert!(matches!(speak(&["cat", silence.path().to_str().unwrap()], LIMIT), SpeakError::Silent));
+}
+
+/// A speech server on this machine that has the real engine behind it and answers so many requests; what it was asked.
+fn server(status: &'static str, requests: usize) -> (String, thread::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}/tts", listener.local_addr().unwrap());
+    let answer = move |listener: &TcpListener| {
+        let (mut line, _) = listener.accept().unwrap();
+        let (mut request, mut buffer) = (Vec::new(), [0; 4_096]);
+        let whole = loop {
+            let read = line.read(&mut buffer).unwrap();
+            request.extend(&buffer[..read]);
+            let text = String::from_utf8_lossy(&request).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            if body.len() >= length.parse().unwrap() {
+                break format!("{head}\n{body}");
+            }
+        };
+        let asked: serde_json::Value = serde_json::from_str(whole.lines().last().unwrap()).unwrap();
+        let input = asked["input"].as_str().unwrap();
+        let spoken = std::process::Command::new("espeak-ng").args(["-z", "--stdout", input]).output().unwrap().stdout;
+        let length = spoken.len();
+        write!(line, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n").unwrap();
+        line.write_all(&spoken).unwrap();
+        whole
+    };
+    (url, thread::spawn(move || (0..requests).map(|_| answer(&listener)).collect()))
+}
+
+#[test]
+fn a_server_speaks_as_openais_does() {
+    if said(&espeak(), TEXT, USUAL_RATE).is_none() {
+        return;
+    }
+    let (url, served) = server("200 OK", 1);
+    let key = Some(Zeroizing::new("secret-of-the-engine".to_owned()));
+    let engine = Engine::http(&url, "tts-1", "alloy", key, &[], LIMIT).unwrap();
+    assert!(engine.speak(TEXT, 350.0).unwrap().len() > 8_000);
+    assert!(!engine.name().contains("secret"), "{}", engine.name());
+    let asked = served.join().unwrap().remove(0);
+    assert!(asked.starts_with("post /tts/v1/audio/speech http/1.1"), "{asked}");
+    assert!(asked.contains("authorization: bearer secret-of-the-engine") && !asked.contains("user-agent"), "{asked}");
+    let body: serde_json::Value = serde_json::from_str(asked.lines().last().unwrap()).unwrap();
+    let expected = serde_json::json!({
+        "model": "tts-1", "voice": "alloy", "input": TEXT, "response_format": "wav", "speed": 2.0,
+    });
+    assert_eq!(body, expected);
+
+    let (url, served) = server("429 Too Many Requests", 1);
+    let refused = Engine::http(&url, "tts-1", "alloy", None, &[], LIMIT).unwrap().speak(TEXT, 175.0);
+    assert!(matches!(refused, Err(SpeakError::Refused(429))));
+    served.join().unwrap();
+}
+
+#[test]
+fn a_provider_never_speaks_the_dummies_that_it_hears() {
+    let providers = [Url::parse("https://speech.example/v1/audio/transcriptions").unwrap()];
+    let engine = |url| Engine::http(url, "tts-1", "alloy", None, &providers, LIMIT).map(|engine| engine.name());
+    assert!(engine("https://speech.example:443/other").unwrap_err().to_string().contains("provider"));
+    assert!(engine("https://voice.example/").is_ok());
+    assert!(matches!(engine("http://voice.example/"), Err(SpeakError::Address(_))));
+}
+
+#[test]
+fn texts_are_spoken_several_at_a_time_and_each_is_heard_once() {
+    struct Echo(AtomicUsize, AtomicUsize);
+    impl Speaker for Echo {
+        fn name(&self) -> String {
+            "echo".to_owned()
+        }
+        fn speak(&self, text: &str, _: f64) -> Result<Vec<f32>, SpeakError> {
+            let now = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+            self.1.fetch_max(now, Ordering::SeqCst);
+            thread::yield_now();
+            self.0.fetch_sub(1, Ordering::SeqCst);
+            if text == "stop" { Err(SpeakError::Silent) } else { Ok(vec![0.5; text.len()]) }
+        }
+    }
+    let texts: Vec<(String, f64)> = (1..200).map(|n| ("a".repeat(n), 175.0)).collect();
+    let echo = Echo(AtomicUsize::new(0), AtomicUsize::new(0));
+    let lengths = Mutex::new(Vec::new());
+    let heard = |place: usize, said: Vec<f32>| {
+        lengths.lock().unwrap().push((place, said.len()));
+        Ok::<_, SpeakError>(())
+    };
+    all(&echo, &texts, 4, &heard).unwrap();
+    let mut lengths = lengths.into_inner().unwrap();
+    lengths.sort_unstable();
+    assert_eq!(lengths, (0..199).map(|place| (place, place + 1)).collect::<Vec<_>>());
+    assert!(echo.1.load(Ordering::SeqCst) <= 4, "no more at once than were asked for");
+
+    let stopped = [("stop".to_owned(), 175.0)].into_iter().chain(texts).collect::<Vec<_>>();
+    let ignore = |_: usize, _: Vec<f32>| Ok::<_, SpeakError>(());
+    assert!(matches!(all(&echo, &stopped, 2, &ignore), Err(SpeakError::Silent)));
+    for at_once in [0, MOST_AT_ONCE + 1] {
+        assert!(matches!(all(&echo, &stopped, at_once, &ignore), Err(SpeakError::Setting { field: "at_once", .. })));
+    }
+}
+
+/// True pieces by one engine, dummies by the other: afterwards they are nearer to each other.
+#[test]
+fn what_espeak_says_comes_to_sound_like_another_voice_on_the_whole() {
+    let phrases = ["the patient has a high fever", "she left the house early", "we were in the garden all day"];
+    let mut likeness = Likeness::default();
+    for phrase in phrases {
+        let Some(piece) = spoken(phrase) else { return };
+        likeness.hear(&piece, phrase.split(' ').count());
+    }
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (mut engine, mut raw) = (Spectrum::default(), Vec::new());
+    for phrase in ["nobody knows the name of it", "a little rain fell on the field", "take the letter to the office"] {
+        let manner = likeness.draw(&mut rng).unwrap();
+        let Some(sound) = said(&espeak(), phrase, manner.rate) else { return };
+        engine.hear(&sound);
+        raw.push((sound, manner));
+    }
+    let shaping = Shaping::new(&engine, likeness.spectrum());
+    let mut shaped = Spectrum::default();
+    for (sound, manner) in raw {
+        let sound = shaping.shape(&sound, &manner, &mut rng);
+        assert!(sound.len() > (manner.before + manner.after) as usize + 8_000);
+        shaped.hear(&sound);
+    }
+    let (before, after) = (engine.distance(likeness.spectrum()), shaped.distance(likeness.spectrum()));
+    assert!(after < 0.6 * before, "{before} dB became {after} dB");
+}
+
+#[test]
+fn a_header_from_a_pipe_becomes_what_came_and_others_stay() {
+    let file = wav::write(&[0.25; 100]);
+    for promised in [u32::MAX, 0x7fff_f000] {
+        let mut streamed = file.clone();
+        streamed[4..8].copy_from_slice(&promised.to_le_bytes());
+        streamed[40..44].copy_from_slice(&promised.to_le_bytes());
+        whole_header(&mut streamed);
+        assert_eq!(streamed, file);
+    }
+    for other in [&file[..], b"RIFF", b"", b"RIFFxxxxWAVElistabcd", &file[..40]] {
+        let mut kept = other.to_vec();
+        whole_header(&mut kept);
+        assert_eq!(kept, other);
+    }
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    for voice in ["", "--stdin", "en us", &"x".repeat(65)] {
+        assert!(matches!(Engine::espeak(voice, LIMIT), Err(SpeakError::Setting { field: "voice", .. })), "{voice}");
+    }
+    assert!(matches!(Engine::command(&[], LIMIT), Err(SpeakError::Setting { field: "command", .. })));
+    for limit in [Duration::ZERO, Duration::from_secs(601)] {
+        assert!(matches!(Engine::command(&["true"], limit), Err(SpeakError::Setting { field: "seconds", .. })));
+    }
+    for rate in [79.0, 401.0, f64::NAN] {
+        assert!(matches!(espeak().speak(TEXT, rate), Err(SpeakError::Setting { field: "rate", .. })));
+    }
+}

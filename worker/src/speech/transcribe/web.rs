@@ -1,0 +1,181 @@
+//! Other machines, over HTTP: which are spoken to at all, and how, so that a request says nothing but its body.
+//!
+//! No redirect is followed, no cookie kept, no user agent and no referrer sent, and errors never name an address: whatever is
+//! logged of them can hold no key. TLS is believed by the system's authorities.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use url::{Host, Url};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Why speech is not sent to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Not an address.
+    #[error("not an address: write https://host/")]
+    Malformed,
+    /// Plain text to another machine.
+    #[error("plain http to another machine: speech and keys would travel in the clear; use https")]
+    Plain,
+    /// More than an address.
+    #[error("an address has no user, no query and no fragment: keys are given by key_file or key_variable")]
+    Extra,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// Nobody answers there.
+    #[error("cannot be reached")]
+    Unreachable(#[source] reqwest::Error),
+    /// The answer took too long.
+    #[error("no whole answer in time")]
+    Late(#[source] reqwest::Error),
+    /// The answer is larger than anything that is expected.
+    #[error("the answer is larger than {0} bytes")]
+    Large(usize),
+    /// No threads, or no certificates.
+    #[error("this machine cannot make connections")]
+    Runtime(#[source] std::io::Error),
+}
+
+impl From<reqwest::Error> for WebError {
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        if error.is_timeout() { Self::Late(error) } else { Self::Unreachable(error) }
+    }
+}
+
+/// Where speech may be sent: https, or this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address(Url);
+
+impl Address {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// [`AddressError`] when it is none, leads elsewhere in plain text, or holds more than an address.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let url = Url::parse(text).map_err(|_| AddressError::Malformed)?;
+        let host = url.host().ok_or(AddressError::Malformed)?;
+        match url.scheme() {
+            "https" => {}
+            "http" if is_loopback(&host) => {}
+            "http" => return Err(AddressError::Plain),
+            _ => return Err(AddressError::Malformed),
+        }
+        let extra =
+            !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some();
+        if extra { Err(AddressError::Extra) } else { Ok(Self(url)) }
+    }
+
+    /// As it is.
+    pub fn url(&self) -> Url {
+        self.0.clone()
+    }
+
+    /// A place below it; `path` begins without a slash.
+    pub fn at(&self, path: &str) -> Url {
+        let mut url = self.0.clone();
+        let below = format!("{}/{path}", self.0.path().trim_end_matches('/'));
+        url.set_path(&below);
+        url
+    }
+
+    /// Whether it is this machine.
+    pub fn is_loopback(&self) -> bool {
+        self.0.host().is_some_and(|host| is_loopback(&host))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn is_loopback(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => *name == "localhost",
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    }
+}
+
+/// What asks the machine at `address`, with `limit` for a whole answer.
+///
+/// # Errors
+/// [`WebError`] when the system has no certificates to believe by.
+pub fn client(address: &Address, limit: Duration) -> Result<reqwest::Client, WebError> {
+    // The library asks for a process-wide provider even for plain HTTP; a second installation is refused harmlessly.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder =
+        reqwest::Client::builder().redirect(Policy::none()).referer(false).connect_timeout(CONNECT).timeout(limit);
+    // A proxy stands before other machines, not before this one.
+    let builder = if address.is_loopback() { builder.no_proxy() } else { builder };
+    Ok(builder.build()?)
+}
+
+/// An answer's body, of at most `most` bytes.
+///
+/// # Errors
+/// [`WebError`] when it is larger or does not arrive.
+pub async fn body(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, WebError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > most {
+            return Err(WebError::Large(most));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::time::Duration;
+
+    use super::{Address, AddressError, client};
+
+    #[test]
+    fn speech_goes_over_tls_or_nowhere() {
+        for (text, expected) in [
+            ("http://speech.example/", AddressError::Plain),
+            ("http://127.0.0.1.example/", AddressError::Plain),
+            ("http://10.0.0.7:8000", AddressError::Plain),
+            ("ftp://speech.example", AddressError::Malformed),
+            ("speech.example", AddressError::Malformed),
+            ("https://user:word@speech.example/", AddressError::Extra),
+            ("https://speech.example/?key=1", AddressError::Extra),
+            ("https://speech.example/#1", AddressError::Extra),
+        ] {
+            assert_eq!(Address::parse(text), Err(expected), "{text}");
+        }
+        for text in ["https://speech.example", "http://127.0.0.1:8080/base/", "http://[::1]:80", "http://localhost:1"] {
+            assert!(Address::parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_below_its_address() {
+        let at = |base: &str| Address::parse(base).unwrap().at("v1/listen").to_string();
+        assert_eq!(at("https://speech.example"), "https://speech.example/v1/listen");
+        assert_eq!(at("https://speech.example/gateway/"), "https://speech.example/gateway/v1/listen");
+        assert_eq!(at("https://speech.example/v1/speech:x"), "https://speech.example/v1/speech:x/v1/listen");
+    }
+
+    #[tokio::test]
+    async fn an_error_names_no_address() {
+        let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr()).unwrap();
+        let address = Address::parse(&format!("http://{free}/secret-path")).unwrap();
+        let asked = client(&address, Duration::from_secs(5)).unwrap().get(address.url()).send().await;
+        let error = super::WebError::from(asked.unwrap_err());
+        assert!(!format!("{error:?} {error}").contains("secret-path"), "{error:?}");
+    }
+}

@@ -15,15 +15,26 @@ if [ "${1:-}" = accounting ]; then
 elif [ "${1:-}" = counting ] && [ -z "${2:-}" ]; then
   UNDERTONE_PEER=$(.ci/peer.sh counting)
   export UNDERTONE_PEER
+elif [ "${1:-}" = rounds ]; then
+  UNDERTONE_PEER=$(.ci/peer.sh rounds)
+  export UNDERTONE_PEER
 elif [ "${1:-}" = dp_step ] && [ -z "${2:-}" ]; then
   UNDERTONE_PEER=$(.ci/peer.sh training)
   export UNDERTONE_PEER
 fi
 # A measurement starts the programs itself.
-build_programs undertone-server undertone-worker bench
-release_target_dir
-if [ "${1:-}" = ledger ]; then
-  # On both databases, and what is committed must be on the disk.
-  UNDERTONE_POSTGRES_DURABLE=1 exec .ci/with-postgres.sh "$CARGO_TARGET_DIR/debug/bench" "$@"
+if [ "${UNDERTONE_BENCH_RELEASE:-}" = 1 ]; then
+  # As packages have them; takes long to build.
+  cargo build --locked --release --workspace --examples --bin undertone-server --bin undertone-worker --bin bench
+  programs="$CARGO_TARGET_DIR/release"
+else
+  build_programs undertone-server undertone-worker bench
+  programs="$CARGO_TARGET_DIR/debug"
 fi
-exec "$CARGO_TARGET_DIR/debug/bench" "$@"
+release_target_dir
+if [ "${1:-}" = ledger ] || [ "${1:-}" = load ]; then
+  # On both databases, and what is committed must be on the disk. Some thousand files and connections are open at a time.
+  ulimit -n "$(ulimit -Hn)"
+  UNDERTONE_POSTGRES_DURABLE=1 exec .ci/with-postgres.sh "$programs/bench" "$@"
+fi
+exec "$programs/bench" "$@"

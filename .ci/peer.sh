@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a Python with the peers that a measurement compares us with, and prints its path: `accounting` is Google's dp_accounting, for
 # `make bench NAME=accounting`; `training` is PyTorch and Opacus, for `make bench NAME=dp_step`; `counting` is DuckDB and Apache
-# DataSketches, for `make bench NAME=counting`. Does nothing but print the second time. Nothing of the product uses it.
+# DataSketches, for `make bench NAME=counting`; `rounds` is Flower, for `make bench NAME=rounds`. Does nothing but print the second
+# time. Nothing of the product uses it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
@@ -10,7 +11,8 @@ case "${1:-accounting}" in
   accounting) name=dp-accounting-0.6.0 packages=(dp-accounting==0.6.0) ;;
   training) name=torch-2.15.0-opacus-1.6.0 packages=(torch==2.15.0 opacus==1.6.0) ;;
   counting) name=duckdb-2.0.0-datasketches-5.2.0 packages=(duckdb==2.0.0 datasketches==5.2.0) ;;
-  *) fail "peers are accounting, counting and training, not ${1}" ;;
+  rounds) name=flwr-1.41.0 packages=(flwr==1.41.0) ;;
+  *) fail "peers are accounting, counting, rounds and training, not ${1}" ;;
 esac
 root="$TOOLS/$name"
 

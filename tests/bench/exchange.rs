@@ -37,6 +37,8 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 struct End {
     gateway: Gateway,
     dataset: Dataset,
+    /// Of the jobs before, whose last rounds stay open: the server offers again what a site does not say it holds.
+    held: Vec<String>,
 }
 
 /// A job at work, and the two ends of it.
@@ -51,10 +53,10 @@ struct Round<'a> {
 async fn measure(report: &mut Report) -> Staged<()> {
     let stage = Stage::set(Database::Sqlite, &["Library", "Mirror"]).await?;
     let line = Line::lay(stage.gateway(), LINE).await?;
-    let near = End::open(&stage, &stage.sites[0], "library", None).await?;
-    let far = End::open(&stage, &stage.sites[1], "mirror", Some(&line)).await?;
+    let mut near = End::open(&stage, &stage.sites[0], "library", None).await?;
+    let mut far = End::open(&stage, &stage.sites[1], "mirror", Some(&line)).await?;
     for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
-        let leases = propose(&stage, &near, &far, precision).await?;
+        let leases = propose(&stage, &mut near, &mut far, precision).await?;
         let round = Round { line: &line, near: &near, far: &far, leases, precision };
         if precision == Precision::F32 {
             round.before(report).await?;
@@ -84,13 +86,16 @@ impl End {
             "records": 1000, "speakers": 50, "test_records": 0,
         }))?;
         gateway.register(&registration).await?;
-        Ok(Self { gateway, dataset: stage.dataset(name).await? })
+        Ok(Self { gateway, dataset: stage.dataset(name).await?, held: Vec::new() })
     }
 
-    async fn lease(&self) -> Staged<String> {
+    async fn lease(&mut self) -> Staged<String> {
         loop {
-            match self.gateway.next_offer(WAIT, &[], &[]).await? {
-                Offer::Work(work) if work.dataset == self.dataset.id => return Ok(work.lease),
+            match self.gateway.next_offer(WAIT, &[], &self.held).await? {
+                Offer::Work(work) if work.dataset == self.dataset.id => {
+                    self.held.push(work.lease.clone());
+                    return Ok(work.lease);
+                }
                 Offer::Nothing => {}
                 other => return Err(format!("no work: {other:?}").into()),
             }
@@ -99,7 +104,7 @@ impl End {
 }
 
 /// A job of two public participants, at work at both. Its last round stays open, or the job would be over.
-async fn propose(stage: &Stage, near: &End, far: &End, precision: Precision) -> Staged<[String; 2]> {
+async fn propose(stage: &Stage, near: &mut End, far: &mut End, precision: Precision) -> Staged<[String; 2]> {
     let rounds = Rounds { rounds: 4, learning_rate: 1e-3, evaluate_every: 1, deadline_seconds: 3600, quorum: 2 };
     let plan = Plan::new("Exchange", PrivacyUnit::Record, HIDDEN, &near.dataset, 1)?
         .public_party(far.dataset.id, 0.1)?

@@ -11,8 +11,11 @@ mod crash;
 mod dp_growth;
 mod dp_step;
 mod exchange;
+mod first_run;
 mod ledger;
+mod load;
 mod report;
+mod rounds;
 mod simulation;
 
 use std::process::ExitCode;
@@ -70,9 +73,24 @@ const MEASUREMENTS: &[Measurement] = &[
         run: exchange::run,
     },
     Measurement {
+        name: "first_run",
+        what: "commands and seconds to a signed-in dashboard with a running job, and to an enrolled site",
+        run: first_run::run,
+    },
+    Measurement {
         name: "ledger",
         what: "reservations, commits and settlements a second, beside a bare insert, on SQLite and PostgreSQL",
         run: ledger::run,
+    },
+    Measurement {
+        name: "load",
+        what: "latency, memory and missed deadlines of 200 workers and 50 browsers: one server, then two replicas",
+        run: load::run,
+    },
+    Measurement {
+        name: "rounds",
+        what: "what a round of 8 MB costs 3 and 20 participants beside computing and copying, beside Flower",
+        run: rounds::run,
     },
     Measurement {
         name: "simulation",

@@ -25,6 +25,8 @@ def connect(file, memory, threads):
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = '{memory}MiB'")
     connection.execute(f"SET threads = {threads}")
+    # It would be drawn into the figures.
+    connection.execute("SET enable_progress_bar = false")
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET temp_directory = ?", [os.path.join(os.path.dirname(file), "duckdb")])
     return connection

@@ -1,0 +1,221 @@
+//! How long a beginner waits: from one command to a signed-in dashboard with a running job and its first round, and from an
+//! invitation to a site that its server has heard of. The programs are built before; what building takes is not in here.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::browser::{Browser, BrowserError, Screen};
+use support::client::Client;
+use support::process::Process;
+use support::stage::{Database, PASSWORD, Stage, Staged};
+use support::workspace;
+use tempfile::TempDir;
+use undertone_api::id::JobId;
+use undertone_api::job::{Job, State};
+use undertone_api::member::NewMember;
+use undertone_api::organization::{NewInvitation, Purpose};
+
+use crate::report::{Outcome, Report};
+
+/// How long anything may take before it has failed.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How often is looked.
+const PACE: Duration = Duration::from_millis(20);
+/// Sites that are enrolled, one after the other.
+const SITES: usize = 5;
+
+pub(crate) fn run(report: &mut Report) -> Outcome {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let measured = runtime.block_on(async {
+        demo(report).await?;
+        enrol(report).await
+    });
+    measured.map_err(|error| -> Box<dyn std::error::Error> { error })
+}
+
+/// One command in an empty folder: everything between it and the first round.
+async fn demo(report: &mut Report) -> Staged<()> {
+    let folder = TempDir::new()?;
+    // A person has a browser open already.
+    let browser = match Browser::open(Screen::Desktop).await {
+        Ok(browser) => Some(browser),
+        Err(error) => {
+            tell(report, json!({ "what": "browser", "left_out": true, "because": error.to_string() }))?;
+            None
+        }
+    };
+    let mut command = Command::new(workspace::program("undertone-server")?);
+    command.arg("demo").arg("--dir").arg(folder.path().join("demo")).args(["--port", "0"]);
+    command.env("UNDERTONE_DIST", workspace::root().join("app/dist"));
+    let began = Instant::now();
+    let since = || began.elapsed().as_secs_f64();
+    let demo = Process::start("undertone-server demo", &mut command)?;
+    let address = last_word(&demo.wait_for("Undertone is at ", PATIENCE)?)?;
+    let printed = since();
+    let person = demo.wait_for("@", PATIENCE)?;
+    let words: Vec<&str> = person.split_whitespace().collect();
+    let [.., email, password] = words.as_slice() else { return Err("the demo names nobody who may sign in".into()) };
+    let client = Client::new(&address).sign_in(email, password).await?;
+    let signed_in = since();
+    let mut dashboard = None;
+    if let Some(browser) = &browser {
+        sign_in(browser, &address, email, password).await?;
+        dashboard = Some(since());
+    }
+    let page = last_word(&demo.wait_for("the job is proposed and approved: ", PATIENCE)?)?;
+    let proposed = since();
+    let job: JobId = page.rsplit('/').next().unwrap_or_default().parse().map_err(|_| "the job's address has no id")?;
+    until(&client, job, |now| now.summary.state == State::Running).await?;
+    let running = since();
+    let mut shown = None;
+    if let Some(browser) = &browser {
+        browser.goto(&page).await?;
+        browser.see(".job-head .connection", "Live").await?;
+        shown = Some(since());
+    }
+    until(&client, job, |now| now.summary.rounds_done > 0).await?;
+    let first_round = since();
+    tell(
+        report,
+        json!({
+            "what": "from nothing to a running job", "programs": "built before",
+            "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
+            "command": "undertone-server demo, as `make demo` starts it", "commands": 1,
+            "then": ["open the printed address", "sign in with the printed password"],
+            "seconds": {
+                "address printed": printed, "signed in by REST": signed_in, "signed in in Chromium": dashboard,
+                "data prepared, sites enrolled, job approved": proposed, "job running": running,
+                "running job shown in Chromium": shown, "first round done": first_round,
+            },
+        }),
+    )
+}
+
+async fn sign_in(browser: &Browser, address: &str, email: &str, password: &str) -> Result<(), BrowserError> {
+    browser.goto(&format!("{address}/sign-in")).await?;
+    browser.fill("input[name=email]", email).await?;
+    browser.fill("input[name=password]", password).await?;
+    browser.click("main button[type=submit]").await?;
+    browser.see(".rail", "Overview").await
+}
+
+/// Waits until a job is as it should be.
+async fn until(client: &Client, job: JobId, enough: impl Fn(&Job) -> bool) -> Staged<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = client.job(job).await?;
+        if enough(&now) {
+            return Ok(());
+        }
+        if now.summary.state.is_over() || Instant::now() > deadline {
+            return Err(
+                format!("the demo's job is {}: {}", now.summary.state.label(), now.reason.unwrap_or_default()).into()
+            );
+        }
+        tokio::time::sleep(PACE).await;
+    }
+}
+
+/// Seconds since the beginning at which each step of an enrolment was done.
+struct Enrolment {
+    invited: f64,
+    joined: f64,
+    token: f64,
+    enrolled: f64,
+    connected: f64,
+    commands: usize,
+}
+
+/// Organizations that come to a running server, each with its site.
+async fn enrol(report: &mut Report) -> Staged<()> {
+    let stage = Stage::set(Database::Sqlite, &["Library"]).await?;
+    let mut sites = Vec::new();
+    for number in 1..=SITES {
+        sites.push(site(&stage, number).await?);
+    }
+    let step = |of: fn(&Enrolment) -> f64| {
+        let mut all: Vec<f64> = sites.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        json!({ "median": all.get(all.len() / 2), "best": all.first() })
+    };
+    tell(
+        report,
+        json!({
+            "what": "from an invitation to a site that the server has heard of", "sites": sites.len(), "programs": "installed before",
+            "commands_at_the_site": sites.first().map(|site| site.commands),
+            "commands": ["undertone-worker enroll <token>", "undertone-worker run"],
+            "forms_in_the_dashboard": ["invite an organization", "join by the link", "make a token for a worker"],
+            "seconds": {
+                "invited": step(|site| site.invited), "joined and signed in": step(|site| site.joined),
+                "token made": step(|site| site.token), "enrolled": step(|site| site.enrolled),
+                "listed as online": step(|site| site.connected),
+            },
+        }),
+    )
+}
+
+/// One organization and its site, in the order in which people do it; forms by the REST calls that they make.
+async fn site(stage: &Stage, number: usize) -> Staged<Enrolment> {
+    let folder = TempDir::new()?;
+    let began = Instant::now();
+    let since = || began.elapsed().as_secs_f64();
+    let name = format!("Hospital {number}");
+    let purpose = Purpose::Organization { consortium: stage.consortium };
+    let invitation = stage.operator.invite(&NewInvitation { purpose, label: name.clone() }).await?;
+    let link = invitation.link.ok_or("a new invitation shows its link")?;
+    let invited = since();
+    let member = NewMember {
+        name: "Steward".to_owned(),
+        email: format!("steward-{number}@example.org"),
+        password: PASSWORD.to_owned(),
+        organization: Some(name.clone()),
+    };
+    let client = Client::new(stage.address()).accept(&link, &member).await?;
+    let joined = since();
+    let known = client.organizations(stage.consortium).await?.items;
+    let own = known.iter().find(|known| known.name == name).ok_or("an organization that joined is listed")?.id;
+    let secret = client.enrolment(own, "worker").await?.token;
+    let token = since();
+
+    let mut commands = 0;
+    let mut at_the_site = |arguments: &[&str]| -> Staged<Command> {
+        commands += 1;
+        Ok(worker(folder.path(), arguments)?)
+    };
+    let enrolling = at_the_site(&["enroll", secret.as_str()])?.output()?;
+    if !enrolling.status.success() {
+        return Err(format!("the site is not enrolled: {}", String::from_utf8_lossy(&enrolling.stderr)).into());
+    }
+    let enrolled = since();
+    let daemon = Process::start("undertone-worker run", &mut at_the_site(&["run"])?)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let known = client.organizations(stage.consortium).await?.items;
+        let own = known.iter().find(|known| known.id == own);
+        if own.is_some_and(|own| own.workers.iter().any(|worker| worker.online)) {
+            break;
+        }
+        if Instant::now() > deadline {
+            return Err(format!("the server has not heard of the site; its worker said:\n{}", daemon.said()).into());
+        }
+        tokio::time::sleep(PACE).await;
+    }
+    Ok(Enrolment { invited, joined, token, enrolled, connected: since(), commands })
+}
+
+/// The worker's program with its site in `folder`.
+fn worker(folder: &Path, arguments: &[&str]) -> std::io::Result<Command> {
+    let mut command = Command::new(workspace::program("undertone-worker")?);
+    command.arg("--site").arg(folder.join("site")).args(arguments);
+    Ok(command)
+}
+
+fn last_word(line: &str) -> Staged<String> {
+    line.split_whitespace().last().map(ToOwned::to_owned).ok_or_else(|| "the demo says nothing".into())
+}
+
+fn tell(report: &mut Report, figures: serde_json::Value) -> Staged<()> {
+    report.line(figures).map_err(|error| error.to_string().into())
+}

@@ -1,0 +1,273 @@
+//! A server with many workers and browsers: how long requests take, how much memory it needs, and whether rounds close without a
+//! participant that was there. Once on SQLite, once with two replicas on one PostgreSQL.
+//!
+//! The servers are the product's programs. Each simulated worker is an enrolled identity on a disk of its own: it makes the calls of
+//! the daemon at the daemon's times, through the daemon's gateway. Most wait for work. The others take part in jobs of four, and
+//! answer, reserve, pay, keep and send by the daemon's own rooms; only the training is left out, a stated pause stands for it. Each
+//! browser has signed in by the form, keeps one tab on a job's page, which asks for what has changed when it is told to, and walks in
+//! another from page to page. Each job is followed by a program over REST as well, up to ten of them.
+//!
+//! Both scenes stand behind the same balancer, so that only the servers differ. Who makes the load runs on the same machine; its
+//! share of the processors is in the line. What waits on purpose (for work, for a mean) is no request: it stands under `waits`.
+//!
+//! Sizes are by environment, so that a smoke run is small: `UNDERTONE_LOAD_WORKERS` (200, at least 4), `UNDERTONE_LOAD_BROWSERS` (50),
+//! `UNDERTONE_LOAD_SECONDS` (60). There is a job for every twenty workers, at least one.
+
+mod browser;
+mod follower;
+mod job;
+mod part;
+mod record;
+mod usage;
+mod worker;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::balancer::Balancer;
+use support::client::Client;
+use support::stage::{Database, PASSWORD, Replica, Stage, Staged};
+use tokio::task::JoinSet;
+use undertone_api::id::OrganizationId;
+use undertone_api::member::{NewMember, Role};
+use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_worker::config::Server;
+
+use crate::report::{Outcome, Report};
+use browser::Browser;
+use follower::{Follower, MOST_FOLLOWERS};
+use job::{PARTIES, Team};
+use record::{Latency, Record, Summary};
+use worker::Worker;
+
+/// Workers for each job.
+const WORKERS_A_JOB: usize = 20;
+/// Organizations among which the workers are.
+const ORGANIZATIONS: [&str; 5] = ["North", "South", "East", "West", "Middle"];
+/// What is set beside the built-in configuration: all callers come from one address here.
+const SET: [(&str, &str); 3] =
+    [("UNDERTONE_RATES__BY_ADDRESS", "0"), ("UNDERTONE_RATES__BY_CALLER", "0"), ("UNDERTONE_RATES__BY_WORKER", "0")];
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    workers: usize,
+    browsers: usize,
+    seconds: u32,
+}
+
+impl Sizes {
+    fn from_environment() -> Staged<Self> {
+        let workers: usize = one("UNDERTONE_LOAD_WORKERS", 200)?;
+        if workers < PARTIES {
+            return Err(
+                format!("UNDERTONE_LOAD_WORKERS: a job has {PARTIES} participants; give at least as many").into()
+            );
+        }
+        let (browsers, seconds) = (one("UNDERTONE_LOAD_BROWSERS", 50)?, one("UNDERTONE_LOAD_SECONDS", 60)?);
+        Ok(Self { workers, browsers, seconds })
+    }
+
+    /// Jobs that run at once.
+    fn jobs(self) -> usize {
+        (self.workers / WORKERS_A_JOB).max(1)
+    }
+}
+
+fn one<T: FromStr<Err: std::fmt::Display>>(name: &str, usual: T) -> Staged<T> {
+    let Ok(text) = std::env::var(name) else { return Ok(usual) };
+    text.parse().map_err(|error| format!("{name}: `{text}`: {error}").into())
+}
+
+pub(crate) fn run(report: &mut Report) -> Outcome {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
+}
+
+async fn measure(report: &mut Report) -> Staged<()> {
+    let sizes = Sizes::from_environment()?;
+    let postgres = Database::postgres()?
+        .ok_or("there is no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, as .ci/with-postgres.sh does")?;
+    let one = scene(report, "sqlite", Database::Sqlite, 1, sizes).await?;
+    let two = scene(report, "postgres", postgres, 2, sizes).await?;
+    tell(report, json!({ "what": "two replicas on PostgreSQL over one server on SQLite", "ratio": one.ratio(&two) }))
+}
+
+fn tell(report: &mut Report, line: Value) -> Staged<()> {
+    report.line(line).map_err(|error| error.to_string().into())
+}
+
+/// A consortium behind its balancers.
+struct Ground {
+    stage: Stage,
+    /// Kept running until the scene is over.
+    replicas: Vec<Replica>,
+    /// Before REST and dashboard.
+    http: Balancer,
+    /// Before the workers' gateways.
+    grpc: Balancer,
+}
+
+impl Ground {
+    async fn lay(database: Database, servers: usize) -> Staged<Self> {
+        let stage = Stage::set_with(database, &ORGANIZATIONS, &SET).await?;
+        let replicas = (1..servers).map(|_| stage.replica()).collect::<Staged<Vec<_>>>()?;
+        let mut http = vec![port_of(&stage.address())?];
+        let mut grpc = vec![stage.gateway().port()];
+        for replica in &replicas {
+            http.push(port_of(&replica.address)?);
+            grpc.push(replica.grpc);
+        }
+        let (http, grpc) = (Balancer::before(&http).await?, Balancer::before(&grpc).await?);
+        Ok(Self { stage, replicas, http, grpc })
+    }
+
+    /// The process of each server.
+    fn processes(&self) -> Staged<Vec<u32>> {
+        let first = self.stage.server()?.id();
+        Ok(std::iter::once(first).chain(self.replicas.iter().map(|replica| replica.process.id())).collect())
+    }
+
+    /// Where browsers and programs connect.
+    fn address(&self) -> String {
+        format!("http://{}", self.http.address)
+    }
+
+    /// Where workers connect.
+    fn server(&self) -> Staged<Server> {
+        Ok(Server::new(&format!("http://{}", self.grpc.address), None)?)
+    }
+}
+
+fn port_of(address: &str) -> Staged<u16> {
+    let port = url::Url::parse(address)?.port();
+    port.ok_or_else(|| format!("{address} has no port").into())
+}
+
+/// One scene: everybody comes, all jobs begin, and then it is measured for a while.
+async fn scene(report: &mut Report, database: &str, under: Database, servers: usize, sizes: Sizes) -> Staged<Summary> {
+    let set_up = Instant::now();
+    let ground = Ground::lay(under, servers).await?;
+    let record = Record::default();
+    // Whoever is in it stops when it is dropped.
+    let mut everybody = JoinSet::new();
+
+    let workers = hire(&ground, sizes, &mut everybody, &record).await?;
+    let mut jobs = Vec::new();
+    for (number, team) in Team::of(&workers, sizes.jobs()).into_iter().enumerate() {
+        jobs.push(job::launch(&ground.stage, number, &team, sizes.seconds).await?);
+    }
+    job::have_begun(&ground.stage, &jobs).await?;
+    let accounts = accounts(&ground, sizes.browsers).await?;
+    for (number, (email, organization)) in accounts.iter().enumerate() {
+        let browser = Browser::open(&ground.address(), email, record.clone()).await?;
+        let walk = browser::Walk {
+            consortium: ground.stage.consortium,
+            organization: *organization,
+            job: jobs[number % jobs.len()],
+            dataset: workers[number % workers.len()].dataset(),
+            number,
+        };
+        everybody.spawn(browser.use_dashboard(walk));
+    }
+    for job in jobs.iter().take(MOST_FOLLOWERS) {
+        everybody.spawn(Follower::open(&ground.address(), *job, record.clone()).await?.follow());
+    }
+    let set_up = set_up.elapsed().as_secs_f64();
+
+    let processes = ground.processes()?;
+    let before = usage::Processors::now(&processes)?;
+    let rounds = job::rounds_done(&ground.stage, &jobs).await?;
+    record.begin();
+    tokio::time::sleep(Duration::from_secs(u64::from(sizes.seconds))).await;
+    let summary = record.end();
+    let spent = usage::Processors::now(&processes)?.since(&before);
+    let rounds = job::rounds_done(&ground.stage, &jobs).await? - rounds;
+    let memory = processes.iter().map(|process| usage::Memory::of(*process)).collect::<Staged<Vec<_>>>()?;
+    let missed = job::deadlines(&ground.stage, &jobs).await?;
+    everybody.shutdown().await;
+
+    tell(
+        report,
+        json!({
+            "what": "a scene", "database": database, "servers": servers,
+            "workers": sizes.workers, "workers_in_jobs": jobs.len() * PARTIES, "jobs": jobs.len(),
+            "browsers": sizes.browsers, "programs": jobs.len().min(MOST_FOLLOWERS), "seconds": summary.seconds, "set_up_seconds": set_up,
+            "set": SET.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>(),
+            "cadence": {
+                "worker_waits_for_work_seconds": worker::WAIT.as_secs(), "training_milliseconds": part::TRAINING.as_millis(),
+                "vector_numbers": job::parameters(), "deadline_seconds": job::DEADLINE_SECONDS, "quorum": job::QUORUM,
+                "browser_thinks_seconds": [browser::LEAST_THOUGHT.as_secs(), browser::MOST_THOUGHT.as_secs()],
+                "program_asks_every_seconds": follower::EVERY.as_secs(),
+            },
+            "requests": summary.requests(), "requests_per_second": summary.per_second(), "errors": summary.errors(),
+            "first_errors": summary.first_errors(),
+            "latency_milliseconds": summary.latencies(), "waits_milliseconds": summary.waits(),
+            "rounds_while_measured": rounds, "rounds_in_all": missed.rounds, "missed_deadlines": missed.missed,
+            "connections_taken": { "http": ground.http.taken(), "grpc": ground.grpc.taken() },
+            "server_memory": memory.iter().map(usage::Memory::figures).collect::<Vec<_>>(),
+            "processors": spent.figures(summary.seconds),
+        }),
+    )?;
+    Ok(summary)
+}
+
+/// Enrols the workers: the stage's own sites first, then as many more as are asked for, among the same organizations. Each begins to
+/// wait for work as soon as it has come, so that not all ask at the same moments.
+async fn hire(ground: &Ground, sizes: Sizes, everybody: &mut JoinSet<()>, record: &Record) -> Staged<Vec<Arc<Worker>>> {
+    let (server, mut workers) = (ground.server()?, Vec::new());
+    for number in 0..sizes.workers {
+        let site = &ground.stage.sites[number % ground.stage.sites.len()];
+        let folder = if number < ground.stage.sites.len() {
+            site.folder().to_owned()
+        } else {
+            let folder = site.folder().with_file_name(format!("site-{number}"));
+            let token = site.client.enrolment(site.organization, &format!("worker {number}")).await?.token;
+            worker::enrol(&folder, &token).await?;
+            folder
+        };
+        // Who leads a job is public.
+        let public = job::leads(number, sizes.jobs());
+        let worker = Worker::open(&folder, &server, site.client.clone(), &format!("set-{number:04}"), public).await?;
+        let worker = Arc::new(worker);
+        everybody.spawn(Arc::clone(&worker).live(record.clone()));
+        workers.push(worker);
+    }
+    Ok(workers)
+}
+
+/// Makes the accounts of those who browse, each with their organization. They sign in once, in their own browsers.
+async fn accounts(ground: &Ground, count: usize) -> Staged<Vec<(String, OrganizationId)>> {
+    let stranger = Client::new(ground.address());
+    let mut accounts = Vec::new();
+    for number in 0..count {
+        let site = &ground.stage.sites[number % ground.stage.sites.len()];
+        let roles = vec![Role::Researcher, Role::Auditor, Role::DataSteward];
+        let purpose = Purpose::Member { organization: site.organization, roles };
+        let invitation = NewInvitation { purpose, label: format!("member {number}") };
+        let link = site.client.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
+        let email = format!("member-{number}@example.org");
+        let member = NewMember {
+            name: format!("Member {number}"),
+            email: email.clone(),
+            password: PASSWORD.to_owned(),
+            organization: None,
+        };
+        let secret = link.rsplit('/').next().unwrap_or_default();
+        let _: Value = stranger.post(&format!("/invitations/{secret}/accept"), &member).await?;
+        accounts.push((email, site.organization));
+    }
+    Ok(accounts)
+}
+
+impl Summary {
+    /// What another scene needs of this one, for each kind of request that both have, and in all.
+    fn ratio(&self, other: &Self) -> Value {
+        let of = |one: &Latency, two: &Latency| json!({ "median": two.median / one.median, "p99": two.p99 / one.p99 });
+        let kinds: serde_json::Map<String, Value> =
+            self.kinds().filter_map(|(kind, one)| Some((kind.to_owned(), of(&one, &other.latency(kind)?)))).collect();
+        json!({ "requests_per_second": other.per_second() / self.per_second(), "latency": kinds })
+    }
+}

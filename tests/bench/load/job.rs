@@ -1,0 +1,152 @@
+//! The jobs that run during the measurement: proposed and approved over REST, with rounds enough for all of it; and how many of
+//! their rounds closed without a participant. Every participant is there all the time, so each such gap is a missed deadline.
+
+use std::sync::Arc;
+
+use support::stage::{PATIENCE, Plan, Rounds, Stage, Staged};
+use undertone_api::budget::NewBudget;
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::log::{LogEvent, LogLine};
+use undertone_api::page::Page;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use super::worker::Worker;
+
+/// Participants of a job; the first is public and leads.
+pub(super) const PARTIES: usize = 4;
+/// Vectors that are enough when the deadline has passed.
+pub(super) const QUORUM: u32 = 3;
+/// Seconds that a round waits for all.
+pub(super) const DEADLINE_SECONDS: u32 = 15;
+/// Coefficients of a frame, in every dataset.
+pub(super) const INPUTS: u32 = 13;
+/// Classes, in every dataset.
+pub(super) const CLASSES: u32 = 40;
+/// Units of the model.
+const HIDDEN: u32 = 8;
+/// Rounds beyond one for every second that is measured: while everybody else comes, rounds go on.
+const BEFORE: u32 = 900;
+/// Of each private participant: with these a thousand rounds cost little.
+const SAMPLING_RATE: f64 = 0.05;
+const NOISE_MULTIPLIER: f64 = 16.0;
+/// For life, of each private dataset: what a new site's own policy allows.
+const EPSILON: f64 = 8.0;
+const DELTA: f64 = 1e-6;
+
+/// Numbers in a vector.
+pub(super) const fn parameters() -> usize {
+    let (inputs, hidden, classes) = (INPUTS as usize, HIDDEN as usize, CLASSES as usize);
+    4 * hidden * (inputs + hidden + 1) + classes * (hidden + 1)
+}
+
+/// Whether the worker with this number leads one of so many jobs.
+pub(super) fn leads(number: usize, jobs: usize) -> bool {
+    number < jobs * PARTIES && number.is_multiple_of(PARTIES)
+}
+
+/// The participants of one job.
+pub(super) struct Team(Vec<Arc<Worker>>);
+
+impl Team {
+    /// The teams of the first workers, one for each job.
+    pub(super) fn of(workers: &[Arc<Worker>], jobs: usize) -> Vec<Self> {
+        workers.chunks_exact(PARTIES).take(jobs).map(|team| Self(team.to_vec())).collect()
+    }
+}
+
+/// Sets budgets, proposes a job to a team, and has their stewards approve it; it is queued when this returns.
+///
+/// # Errors
+/// When the server refuses what should be in order.
+pub(super) async fn launch(stage: &Stage, number: usize, team: &Team, seconds: u32) -> Staged<JobId> {
+    let [lead, others @ ..] = &*team.0 else { return Err("a job has participants".into()) };
+    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(EPSILON)?, delta: Delta::new(DELTA)? };
+    let rounds = Rounds {
+        rounds: seconds.saturating_add(BEFORE),
+        learning_rate: 1e-3,
+        evaluate_every: 1,
+        deadline_seconds: DEADLINE_SECONDS,
+        quorum: QUORUM,
+    };
+    let first = dataset(stage, lead.dataset()).await?;
+    let mut plan = Plan::new(&format!("Load {number}"), PrivacyUnit::Record, HIDDEN, &first, 1)?;
+    for other in others {
+        other.steward().set_budget(other.dataset(), &budget).await?;
+        plan = plan.party(other.dataset(), SAMPLING_RATE, NOISE_MULTIPLIER, 1.0)?;
+    }
+    let plan = plan.test("held out", first.id).private(rounds);
+    let job = stage.operator.propose(stage.consortium, &plan.job()).await?.summary.id;
+    for other in others {
+        other.steward().approve(job, other.dataset()).await?;
+    }
+    Ok(job)
+}
+
+/// The dataset with this id, wherever it stands in the list.
+async fn dataset(stage: &Stage, id: DatasetId) -> Staged<Dataset> {
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/consortia/{}/datasets?limit=200{cursor}", stage.consortium);
+        let page: Page<Dataset> = stage.operator.get(&path).await?;
+        if let Some(found) = page.items.into_iter().find(|dataset| dataset.id == id) {
+            return Ok(found);
+        }
+        cursor = format!("&cursor={}", page.next.ok_or("a registered dataset is listed")?);
+    }
+}
+
+/// Waits until every job has closed a round.
+///
+/// # Errors
+/// When one does not.
+pub(super) async fn have_begun(stage: &Stage, jobs: &[JobId]) -> Staged<()> {
+    for job in jobs {
+        stage.wait_until(*job, PATIENCE, |job| job.summary.rounds_done > 0).await?;
+    }
+    Ok(())
+}
+
+/// Rounds that all jobs together have closed.
+///
+/// # Errors
+/// When the server cannot be asked.
+pub(super) async fn rounds_done(stage: &Stage, jobs: &[JobId]) -> Staged<u32> {
+    let mut rounds = 0;
+    for job in jobs {
+        rounds += stage.operator.job(*job).await?.summary.rounds_done;
+    }
+    Ok(rounds)
+}
+
+/// What became of rounds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Deadlines {
+    /// Rounds that closed.
+    pub(super) rounds: u32,
+    /// Participants that a round closed without.
+    pub(super) missed: u32,
+}
+
+/// What the logs of all jobs say, from their beginning.
+///
+/// # Errors
+/// When the server cannot be asked.
+pub(super) async fn deadlines(stage: &Stage, jobs: &[JobId]) -> Staged<Deadlines> {
+    let mut found = Deadlines::default();
+    for job in jobs {
+        let mut cursor = String::new();
+        loop {
+            let page: Page<LogLine> = stage.operator.get(&format!("/jobs/{job}/log?limit=200{cursor}")).await?;
+            for line in &page.items {
+                if let LogEvent::Closed { contributors, of, .. } = line.event {
+                    found.rounds += 1;
+                    found.missed += of.saturating_sub(contributors);
+                }
+            }
+            let Some(next) = page.next else { break };
+            cursor = format!("&cursor={next}");
+        }
+    }
+    Ok(found)
+}

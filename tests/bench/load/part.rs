@@ -1,0 +1,180 @@
+//! One simulated worker's part in a job: everything that the daemon does for a run, in its order. Each round: is it closed already?
+//! the pause that stands for training; pay; noise; keep; send with the receipts; prove them; fetch the mean. The vector is a real
+//! release of an empty batch: noise, paid for in the site's ledger, or exact numbers of a public dataset.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::stage::Staged;
+use tokio::task::block_in_place;
+use undertone_api::id::JobId;
+use undertone_api::job::Spec;
+use undertone_api::job::dp_sgd::Precision;
+use undertone_api::job::log::SiteEvent;
+use undertone_api::problem::Code;
+use undertone_api::signed::Manifest;
+use undertone_proto::v1::LogEvent;
+use undertone_worker::daemon::{self, Errand, Look};
+use undertone_worker::dp::clip::{Clip, ClippedSum};
+use undertone_worker::dp::randomness::{Purpose, Randomness};
+use undertone_worker::dp::release::Outgoing;
+use undertone_worker::dp::sampler::Sampler;
+use undertone_worker::gateway::{Download, Work};
+use undertone_worker::site::clearance::Clearance;
+
+use super::job;
+use super::record::Record;
+use super::worker::{self, UTTERANCES, Worker, answered, now};
+
+/// What stands for a round's training.
+pub(super) const TRAINING: Duration = Duration::from_secs(2);
+/// The series of every job.
+const SERIES: &str = "private";
+
+/// A part under its lease.
+struct Part {
+    worker: Arc<Worker>,
+    work: Work,
+    record: Record,
+    job: JobId,
+    precision: Precision,
+    /// The number of the last line in the job's log.
+    said: u64,
+}
+
+/// Works on a part until it ends, or is let go.
+pub(super) async fn run(worker: Arc<Worker>, work: Work, record: Record) {
+    let ended = tokio::select! {
+        ended = rounds(&worker, &work, &record) => ended,
+        ended = keep(&worker, &work, &record) => ended,
+    };
+    if let Err(error) = ended {
+        record.failed("part in a job", &error);
+    }
+}
+
+/// Keeps the lease, every third of its time.
+async fn keep(worker: &Worker, work: &Work, record: &Record) -> Staged<()> {
+    loop {
+        tokio::time::sleep(work.lease_time / 3).await;
+        let renewal = answered(record, "Renew", || worker.gateway().renew(&work.lease)).await?;
+        if !renewal.go_on {
+            return Err(renewal.reason.into());
+        }
+    }
+}
+
+async fn rounds(worker: &Arc<Worker>, work: &Work, record: &Record) -> Staged<()> {
+    let mut errand = block_in_place(|| take_up(worker, work))?;
+    let all = errand.examined().rounds(SERIES).unwrap_or(0);
+    let mut part = Part {
+        worker: Arc::clone(worker),
+        work: work.clone(),
+        record: record.clone(),
+        job: errand.examined().manifest.job,
+        precision: errand.precision(SERIES),
+        said: u64::try_from(now().unix_timestamp()).unwrap_or(0).saturating_mul(1_000_000),
+    };
+    for round in 1..=all {
+        if part.is_closed(round).await? {
+            continue;
+        }
+        tokio::time::sleep(TRAINING).await;
+        block_in_place(|| release(worker, &mut errand, round))?;
+        part.send(&errand, round).await?;
+        part.fetch(round).await?;
+    }
+    Err("it had more rounds than the measurement was to last".into())
+}
+
+/// Looks at offered work, and takes it up.
+fn take_up(worker: &Worker, work: &Work) -> Staged<Errand> {
+    let job = work.manifest.open::<Manifest>(&worker.config().server_key)?.job;
+    match daemon::look(worker.site(), work, job)? {
+        Look::Go(examined) => {
+            if daemon::take_up(worker.site(), work, &examined, &work.lease)?.is_some() {
+                return Err("the site's ledger refuses".into());
+            }
+            Ok(Errand::new(worker.site(), *examined)?)
+        }
+        Look::Refused(reason) | Look::Alien(reason) => Err(reason.into()),
+        Look::Ended(_) => Err("the part has ended before".into()),
+        Look::Waits(_) => Err("nobody has approved it".into()),
+    }
+}
+
+/// Pays for a vector, makes it as a run does, and puts it on the disk.
+fn release(worker: &Worker, errand: &mut Errand, round: u32) -> Staged<()> {
+    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else { return Err("it is of another kind".into()) };
+    let own = errand.examined().dataset.id;
+    let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
+    let vector = match (errand.clear(worker.site(), SERIES, round)?, noise) {
+        (clearance @ Clearance::Public(_), _) => Outgoing::exact(vec![1e-3; job::parameters()], clearance)?,
+        (paid @ Clearance::Paid(_), Some((noise, rate))) => {
+            let clip = Clip::new(noise.clip, noise.noise_multiplier)?;
+            let sum = ClippedSum::begin(&Sampler::new(UTTERANCES, rate).draw_fresh(), clip, job::parameters());
+            let expected = rate.get() * UTTERANCES as f64;
+            sum.release(expected, paid, &Randomness::from_os(Purpose::Noise))?.into()
+        }
+        (Clearance::Paid(_), None) => return Err("paid, and there is no noise to add".into()),
+    };
+    Ok(errand.keep(worker.site(), SERIES, round, &vector)?)
+}
+
+impl Part {
+    async fn is_closed(&self, round: u32) -> Staged<bool> {
+        let (gateway, lease, download) = (self.worker.gateway(), &self.work.lease, &Download::default());
+        let ask = || gateway.average(lease, SERIES, round, self.precision, Duration::ZERO, download);
+        Ok(answered(&self.record, "Average without waiting", ask).await?.is_some())
+    }
+
+    /// Sends what is on the disk for a round.
+    async fn send(&mut self, errand: &Errand, round: u32) -> Staged<()> {
+        let letter = block_in_place(|| errand.letter(self.worker.site(), SERIES, round))?;
+        self.record.sets_out(self.job, round);
+        let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
+        let submit = || gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts);
+        let (countersignatures, event) = match answered(&self.record, "Submit", submit).await {
+            Ok(sent) => (sent.countersignatures, SiteEvent::Sent { series: 0, round, repeated: sent.repeated }),
+            // It stays paid.
+            Err(error) if error.code() == Some(Code::RoundClosed) => {
+                (Vec::new(), SiteEvent::Missed { series: 0, round })
+            }
+            Err(error) => return Err(error.into()),
+        };
+        block_in_place(|| errand.arrived(self.worker.site(), SERIES, round, &letter))?;
+        self.worker.attest(&self.record, &letter.receipts, &countersignatures).await?;
+        self.say(event).await;
+        Ok(())
+    }
+
+    /// Waits for a round to close and fetches its mean.
+    async fn fetch(&mut self, round: u32) -> Staged<()> {
+        let download = Download::default();
+        loop {
+            let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
+            let mean = gateway.average(lease, SERIES, round, self.precision, worker::WAIT, &download).await;
+            match mean {
+                Ok(Some(_)) => break,
+                Ok(None) => {}
+                Err(error) if error.is_transient() => {
+                    self.record.failed("Average", &error);
+                    tokio::time::sleep(worker::AGAIN).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.record.arrives(self.job, round);
+        self.say(SiteEvent::Received { series: 0, round }).await;
+        Ok(())
+    }
+
+    /// Says what the part did, for the job's log; what the server does not take is forgotten, as the daemon does.
+    async fn say(&mut self, event: SiteEvent) {
+        self.said += 1;
+        let at = now().unix_timestamp();
+        let events = [LogEvent { sequence: self.said, at_unix: at, event: Some(event.into()) }];
+        // Counted as failed, if it fails.
+        let _ = self.record.request("Log", self.worker.gateway().log(&self.work.lease, at, &events)).await;
+    }
+}

@@ -1,0 +1,234 @@
+//! A simulated worker: an enrolled identity with its site's key, policy, ledger and one described dataset on a disk of its own, that
+//! makes the daemon's calls at the daemon's times. What the site decides, the daemon's own rooms decide.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use support::client::Client;
+use support::stage::Staged;
+use time::OffsetDateTime;
+use tokio::task::{JoinSet, block_in_place};
+use undertone_api::dataset::{Visibility, usual_units};
+use undertone_api::id::DatasetId;
+use undertone_api::log::witness::MOST_RECEIPTS;
+use undertone_api::signed::Signed;
+use undertone_worker::cli;
+use undertone_worker::config::{Config, Server};
+use undertone_worker::daemon::{self, Site};
+use undertone_worker::gateway::{Gateway, GatewayError, Offer};
+use undertone_worker::site::clock;
+use undertone_worker::site::datasets::note_registered;
+use undertone_worker::site::folder::Folder;
+use undertone_worker::site::keys::SiteKey;
+use undertone_worker::site::policy::declare;
+use undertone_worker::site::witness::{Judged, judge, question, submitted};
+use undertone_worker::speech::dataset::layout::VERSION;
+use undertone_worker::speech::dataset::{Meta, SplitCounts};
+
+use super::record::Record;
+use super::{job, part};
+
+/// How long the server is asked to wait for something to offer: as the daemon asks.
+pub(super) const WAIT: Duration = Duration::from_secs(20);
+/// The pause after a call that may succeed later.
+pub(super) const AGAIN: Duration = Duration::from_millis(200);
+/// Utterances of every dataset.
+pub(super) const UTTERANCES: usize = 480;
+
+/// A simulated worker. Dropping it leaves its site as a crash would.
+pub(super) struct Worker {
+    site: Site,
+    gateway: Gateway,
+    config: Config,
+    steward: Client,
+    dataset: DatasetId,
+}
+
+/// Spends an enrolment token, as `undertone-worker enroll` does.
+///
+/// # Errors
+/// When the server does not take it, or the disk fails.
+pub(super) async fn enrol(root: &Path, token: &str) -> Staged<()> {
+    cli::enroll(&Folder::new(root), token).await?;
+    Ok(())
+}
+
+impl Worker {
+    /// The worker of the enrolled site at `root`, which reaches its server by way of `server`, with a dataset of this name that it
+    /// registers; `steward` answers for it.
+    ///
+    /// # Errors
+    /// When the site cannot be opened, or the server does not take the dataset.
+    pub(super) async fn open(root: &Path, server: &Server, steward: Client, name: &str, public: bool) -> Staged<Self> {
+        let folder = Folder::new(root);
+        let config = Config { server: server.clone(), ..Config::load(&folder)? };
+        describe(&folder.dataset(name)?, name)?;
+        if public {
+            declare(&folder.policy(), name, Visibility::Public)?;
+        }
+        let gateway = Gateway::of(&config, &folder, SiteKey::load(&folder.key())?)?;
+        let site = Site::open(folder, &config, clock::system())?;
+        let found = site.find_datasets()?;
+        let [local] = &*found else { return Err("a simulated site has one dataset".into()) };
+        let dataset = gateway.register(&local.registration()).await?;
+        note_registered(site.store(), local.lineage, dataset)?;
+        // Held with its id from now on.
+        site.find_datasets()?;
+        Ok(Self { site, gateway, config, steward, dataset })
+    }
+
+    /// Its site.
+    pub(super) const fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Its way to the server.
+    pub(super) const fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    /// What it knows of itself and of its server.
+    pub(super) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Who answers for its dataset.
+    pub(super) const fn steward(&self) -> &Client {
+        &self.steward
+    }
+
+    /// Its dataset.
+    pub(super) const fn dataset(&self) -> DatasetId {
+        self.dataset
+    }
+
+    /// Lives as a daemon does, for as long as it is let: asks about the server's log, waits for offers, answers them, and takes part.
+    pub(super) async fn live(self: Arc<Self>, record: Record) {
+        // Whatever it takes part in ends with it.
+        let mut parts = JoinSet::new();
+        let (mut known, mut leases) = (HashSet::<String>::new(), Vec::<String>::new());
+        if let Err(error) = self.arrive(&record).await {
+            record.failed("worker's start", &error);
+        }
+        loop {
+            let decided: Vec<String> = known.iter().cloned().collect();
+            let began = Instant::now();
+            let seen: Staged<()> = match self.gateway.next_offer(WAIT, &decided, &leases).await {
+                Ok(Offer::Nothing) => {
+                    let late = began.elapsed().saturating_sub(WAIT);
+                    record.waited("NextOffer without an offer, beyond the wait asked for", late);
+                    Ok(())
+                }
+                Ok(Offer::Proposal { manifest, dataset }) => {
+                    known.insert(manifest.digest());
+                    self.answer(&record, &manifest, dataset).await
+                }
+                Ok(Offer::Work(work)) => {
+                    leases.push(work.lease.clone());
+                    parts.spawn(part::run(Arc::clone(&self), work, record.clone()));
+                    Ok(())
+                }
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = seen {
+                record.failed("an offer", &error);
+                tokio::time::sleep(AGAIN).await;
+            }
+            while parts.try_join_next().is_some() {}
+        }
+    }
+
+    /// What a daemon asks before anything is offered to it.
+    async fn arrive(&self, record: &Record) -> Staged<()> {
+        answered(record, "Receipts", || self.gateway.receipts(0)).await?;
+        self.prove(record).await
+    }
+
+    /// Considers a proposal by policy and ledger, and tells what was decided.
+    async fn answer(&self, record: &Record, manifest: &Signed, dataset: DatasetId) -> Staged<()> {
+        block_in_place(|| daemon::consider(&self.site, manifest, dataset))?;
+        for (decided, signed) in block_in_place(|| daemon::untold(&self.site))? {
+            answered(record, "Decide", || self.gateway.decide(&signed)).await?;
+            block_in_place(|| daemon::told(&self.site, &decided))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the countersignatures that came with the answer to a submission, then asks for proofs, as the daemon does.
+    ///
+    /// # Errors
+    /// When the server contradicts itself or the disk fails.
+    pub(super) async fn attest(&self, record: &Record, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
+        let (store, key) = (self.site.store(), &self.config.server_key);
+        if let Some(contradiction) = block_in_place(|| submitted(store, key, receipts, said, now()))? {
+            return Err(contradiction.into());
+        }
+        self.prove(record).await
+    }
+
+    /// Asks until every receipt that the server has is proved.
+    async fn prove(&self, record: &Record) -> Staged<()> {
+        let (store, key) = (self.site.store(), &self.config.server_key);
+        loop {
+            let asked = block_in_place(|| question(store))?;
+            let (head, numbers) = (asked.known.as_ref(), asked.numbers());
+            let answer = answered(record, "Witness", || self.gateway.witness(head, &numbers)).await?;
+            match block_in_place(|| judge(store, key, &asked, &answer, now()))? {
+                Judged::Holds(proved) if proved < MOST_RECEIPTS => return Ok(()),
+                Judged::Holds(_) => {}
+                Judged::Contradicts(contradiction) => return Err(contradiction.into()),
+            }
+        }
+    }
+}
+
+/// The time at a site.
+pub(super) fn now() -> OffsetDateTime {
+    clock::system()()
+}
+
+/// Makes a call until it is answered for good; every attempt is a request.
+///
+/// # Errors
+/// The first error that another attempt cannot mend.
+pub(super) async fn answered<T, F: Future<Output = Result<T, GatewayError>>>(
+    record: &Record,
+    kind: &'static str,
+    call: impl Fn() -> F,
+) -> Result<T, GatewayError> {
+    loop {
+        match record.request(kind, call()).await {
+            Err(error) if error.is_transient() => tokio::time::sleep(AGAIN).await,
+            answer => return answer,
+        }
+    }
+}
+
+/// A description is all that a site's own rooms read of a dataset.
+fn describe(at: &Path, name: &str) -> Staged<()> {
+    fs::create_dir_all(at)?;
+    let counts = SplitCounts { utterances: UTTERANCES, speakers: 48, frames: UTTERANCES as u64, users: 0 };
+    let meta = Meta {
+        format: VERSION,
+        name: name.to_owned(),
+        inputs: job::INPUTS as usize,
+        classes: job::CLASSES as usize,
+        utterances: UTTERANCES,
+        speakers: 48,
+        frames: UTTERANCES as u64,
+        train: counts,
+        test: SplitCounts::default(),
+        sample_rate: 16_000,
+        features: String::new(),
+        treatment: None,
+        labels: String::new(),
+        unit_column: None,
+        units: usual_units(),
+        created: String::new(),
+        digest: String::new(),
+    };
+    Ok(fs::write(at.join("meta.json"), serde_json::to_string(&meta)?)?)
+}

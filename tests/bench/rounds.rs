@@ -1,0 +1,144 @@
+//! What a round costs beside computing: a vector of 8 MB from each of 3 and of 20 participants, averaged and brought back to all;
+//! beside Flower's round of the same vector, and beside the bare copy of the same bytes over loopback, in one run.
+//!
+//! Overhead is a round's wall time less its slowest participant's computing and less the copy. Computing is nothing here: every
+//! participant has its vector when the round begins.
+
+mod copy;
+mod participant;
+mod peer;
+mod scene;
+
+use serde_json::{Value, json};
+use support::stage::Staged;
+
+use self::participant::Steps;
+use self::scene::{Played, Scene};
+use crate::report::{Outcome, Report};
+
+/// The paper's model, whose vector has 8 MB: 13 coefficients, 200 units, 9,096 classes.
+const INPUTS: usize = 13;
+const HIDDEN: usize = 200;
+const CLASSES: usize = 9096;
+/// Numbers in a vector: 1,999,496.
+const NUMBERS: usize = 4 * HIDDEN * (INPUTS + HIDDEN + 1) + CLASSES * (HIDDEN + 1);
+/// Bytes of a vector as it is in memory, and as the copy and Flower carry it.
+const BYTES: usize = NUMBERS * size_of::<f32>();
+/// How many take part.
+const PARTICIPANTS: [usize; 2] = [3, 20];
+/// Rounds that count. One goes before them, which finds nothing prepared.
+const ROUNDS: usize = 7;
+
+pub(crate) fn run(report: &mut Report) -> Outcome {
+    let peer = peer::Peer::find();
+    if let Err(reason) = &peer {
+        report.line(json!({ "peer": "left out", "because": reason.to_string() }))?;
+    }
+    report.line(json!({
+        "vector": {
+            "model": format!("{INPUTS}-{HIDDEN}-{CLASSES}"), "numbers": NUMBERS, "bytes": BYTES, "precision": "f32",
+            "computing_seconds": 0,
+        },
+        "rounds": ROUNDS, "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
+        "versions": peer.as_ref().ok().map(|peer| peer.versions.clone()),
+        "ours_in": "the server's program on SQLite with its objects in a folder, without TLS; for each participant the worker's own \
+            rooms as its daemon calls them: whether the round is closed, policy, ledger and signed receipt (on disk), packing, the \
+            vector on disk, sending with receipts, the note that it arrived, the server's log, the mean",
+        "ours_out": "training and noise; the job's log; renewing leases, which has a clock of its own; the price of a release, \
+            because the data are open and their vectors exact (`make bench NAME=ledger` has it); processes of their own, because \
+            all participants are threads of one program",
+        "flower_in": "FedAvg over gRPC without TLS by start_server and start_client, whose streams stay open; each client a process \
+            of its own; from the beginning of configure_fit to the end of aggregate_fit; nothing is kept on a disk",
+    }))?;
+    for participants in PARTICIPANTS {
+        beside(report, peer.as_ref().ok(), participants)?;
+    }
+    Ok(())
+}
+
+/// A round's seconds, and those that its slowest participant computed.
+struct Round {
+    wall: f64,
+    computing: f64,
+}
+
+/// All three with so many participants.
+fn beside(report: &mut Report, peer: Option<&peer::Peer>, participants: usize) -> Outcome {
+    let mut copies = copy::seconds(participants, BYTES, ROUNDS)?;
+    let ours = ours(report, participants)?;
+    let theirs = peer.map(|peer| peer.measure(participants, NUMBERS, ROUNDS)).transpose()?;
+    // Once more, so that a busy moment of the machine is not the measure of all.
+    copies.extend(copy::seconds(participants, BYTES, ROUNDS)?);
+    let copy = median(copies.iter().copied());
+    report.line(json!({
+        "what": "the bare copy over loopback, both ways", "participants": participants, "bytes": 2 * participants * BYTES,
+        "seconds": figures(copies.iter().copied()),
+    }))?;
+    let ours = tell(report, "undertone", participants, copy, &ours)?;
+    let Some(theirs) = theirs else { return Ok(()) };
+    let theirs = tell(report, "flower", participants, copy, &theirs)?;
+    report.line(json!({
+        "what": "overhead of a round, ours over Flower's", "participants": participants,
+        "median": ours.median / theirs.median, "best": ours.best / theirs.best,
+    }))
+}
+
+/// Our rounds; tells what a participant's time went into.
+fn ours(report: &mut Report, participants: usize) -> Result<Vec<Round>, Box<dyn std::error::Error>> {
+    let measured = played(participants).map_err(|error| -> Box<dyn std::error::Error> { error })?;
+    let part = |of: fn(&Steps) -> f64| 1e3 * median(measured.iter().map(|round| of(&round.steps)));
+    report.line(json!({
+        "what": "undertone: what a participant's time goes into, mean of all, median of the rounds", "participants": participants,
+        "milliseconds": {
+            "ask whether it is closed": part(|steps| steps.ask), "ledger and receipt": part(|steps| steps.pay),
+            "pack and keep": part(|steps| steps.keep), "send": part(|steps| steps.send),
+            "note, and the server's log": part(|steps| steps.note), "wait for the others and fetch the mean": part(|steps| steps.fetch),
+        },
+        "sent_bytes": measured.first().map(|round| round.sent_bytes),
+    }))?;
+    // Nothing is computed: the vectors are there when a round begins.
+    Ok(measured.into_iter().map(|round| Round { wall: round.seconds, computing: 0.0 }).collect())
+}
+
+fn played(participants: usize) -> Staged<Vec<Played>> {
+    let mut scene = Scene::set(participants, ROUNDS + 1)?;
+    scene.round(1)?;
+    (2..).take(ROUNDS).map(|number| scene.round(number)).collect()
+}
+
+/// Seconds of several rounds.
+struct Overhead {
+    median: f64,
+    best: f64,
+}
+
+fn tell(
+    report: &mut Report,
+    whose: &str,
+    participants: usize,
+    copy: f64,
+    rounds: &[Round],
+) -> Result<Overhead, Box<dyn std::error::Error>> {
+    let overheads = || rounds.iter().map(move |round| round.wall - round.computing - copy);
+    report.line(json!({
+        "what": format!("{whose}: rounds"), "participants": participants, "rounds": rounds.len(),
+        "wall_seconds": figures(rounds.iter().map(|round| round.wall)),
+        "computing_seconds": median(rounds.iter().map(|round| round.computing)),
+        "copy_seconds": copy, "overhead_seconds": figures(overheads()),
+    }))?;
+    Ok(Overhead { median: median(overheads()), best: best(overheads()) })
+}
+
+fn figures(seconds: impl Iterator<Item = f64> + Clone) -> Value {
+    json!({ "median": median(seconds.clone()), "best": best(seconds) })
+}
+
+fn best(seconds: impl Iterator<Item = f64>) -> f64 {
+    seconds.fold(f64::INFINITY, f64::min)
+}
+
+fn median(seconds: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = seconds.collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,220 @@
+//! One participant of a round: the worker's own rooms on a real site's disk and its gateway to the server, called in the order in
+//! which the worker's daemon calls them. What a run computes is left out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use support::stage::{self, Staged};
+use tokio::runtime::Handle;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::Signed;
+use undertone_worker::config::Config;
+use undertone_worker::daemon::{self, Errand, Look, Site};
+use undertone_worker::dp::release::Outgoing;
+use undertone_worker::gateway::{Download, Gateway, Offer, Work};
+use undertone_worker::run::{Average, Past};
+use undertone_worker::site::clock::{self, Clock};
+use undertone_worker::site::datasets::note_registered;
+use undertone_worker::site::folder::Folder;
+use undertone_worker::site::keys::SiteKey;
+use undertone_worker::site::policy::declare;
+use undertone_worker::site::witness::{self, Judged};
+use undertone_worker::speech::dataset::layout::VERSION;
+use undertone_worker::speech::dataset::{Meta, SplitCounts};
+
+use super::{CLASSES, INPUTS};
+
+/// The series of exact vectors.
+const SERIES: &str = "open";
+/// How long the server is asked to wait, as the daemon asks.
+const WAIT: Duration = Duration::from_secs(20);
+/// After so long without an answer something else has gone wrong.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// An open site with one dataset.
+pub(super) struct Opened {
+    site: Site,
+    gateway: Gateway,
+    config: Config,
+    clock: Clock,
+    /// Its dataset, as the server knows it.
+    pub(super) dataset: DatasetId,
+}
+
+/// A site at work.
+pub(super) struct Participant {
+    opened: Opened,
+    errand: Errand,
+    lease: String,
+}
+
+/// Seconds of a participant's round.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Steps {
+    pub(super) ask: f64,
+    pub(super) pay: f64,
+    pub(super) keep: f64,
+    pub(super) send: f64,
+    pub(super) note: f64,
+    pub(super) fetch: f64,
+}
+
+/// A participant's round.
+pub(super) struct Done {
+    pub(super) steps: Steps,
+    pub(super) average: Average,
+    pub(super) sent_bytes: usize,
+}
+
+impl Opened {
+    /// Opens an enrolled site, and registers a dataset that it describes; a description is all that anybody reads of it here.
+    pub(super) async fn open(enrolled: &stage::Site, name: &str, visibility: Visibility) -> Staged<Self> {
+        let folder = Folder::new(enrolled.folder());
+        let at = folder.dataset(name)?;
+        std::fs::create_dir_all(&at)?;
+        std::fs::write(at.join("meta.json"), serde_json::to_string(&description(name))?)?;
+        declare(&folder.policy(), name, visibility)?;
+        let config = Config::load(&folder)?;
+        let gateway = Gateway::of(&config, &folder, SiteKey::load(&folder.key())?)?;
+        let clock = clock::system();
+        let site = Site::open(folder, &config, Arc::clone(&clock))?;
+        let local = site.find_datasets()?.into_iter().next().ok_or("the site does not see its dataset")?;
+        let dataset = gateway.register(&local.registration()).await?;
+        note_registered(site.store(), local.lineage, dataset)?;
+        // Now with its id.
+        site.find_datasets()?;
+        Ok(Self { site, gateway, config, clock, dataset })
+    }
+
+    /// Waits for the site's part in the job, and takes it up.
+    pub(super) async fn take_up(self, job: JobId) -> Staged<Participant> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut decided = Vec::new();
+        while Instant::now() < deadline {
+            match self.gateway.next_offer(WAIT, &decided, &[]).await? {
+                Offer::Nothing => {}
+                Offer::Proposal { manifest, dataset } => {
+                    daemon::consider(&self.site, &manifest, dataset)?;
+                    decided.push(manifest.digest());
+                    for (decided, signed) in daemon::untold(&self.site)? {
+                        self.gateway.decide(&signed).await?;
+                        daemon::told(&self.site, &decided)?;
+                    }
+                }
+                Offer::Work(work) => return self.begin(job, work),
+            }
+        }
+        Err("the server offers no work".into())
+    }
+
+    fn begin(self, job: JobId, work: Work) -> Staged<Participant> {
+        let examined = match daemon::look(&self.site, &work, job)? {
+            Look::Go(examined) => examined,
+            Look::Refused(reason) | Look::Alien(reason) => return Err(reason.into()),
+            Look::Ended(_) | Look::Waits(_) => return Err("the work cannot begin".into()),
+        };
+        if let Some(outcome) = daemon::take_up(&self.site, &work, &examined, &work.lease)? {
+            return Err(format!("the site does not take the work up: {outcome:?}").into());
+        }
+        let errand = Errand::new(&self.site, *examined)?;
+        Ok(Participant { opened: self, errand, lease: work.lease })
+    }
+}
+
+impl Participant {
+    /// Keeps its lease.
+    pub(super) async fn renew(&self) -> Staged<()> {
+        if self.opened.gateway.renew(&self.lease).await?.go_on { Ok(()) } else { Err("the job does not go on".into()) }
+    }
+
+    /// One round, on a thread of its own as a run is.
+    pub(super) fn round(&mut self, handle: &Handle, round: u32, vector: Vec<f32>) -> Staged<Done> {
+        let Self { opened, errand, lease } = self;
+        let Opened { site, gateway, .. } = &*opened;
+        let mut watch = Watch(Instant::now());
+        if errand.past(site, SERIES, round)? != Past::Untouched {
+            return Err(format!("round {round} was played before").into());
+        }
+        let precision = errand.precision(SERIES);
+        let download = Download::default();
+        let closed = gateway.average(lease, SERIES, round, precision, Duration::ZERO, &download);
+        if handle.block_on(closed)?.is_some() {
+            return Err(format!("round {round} is closed already").into());
+        }
+        let ask = watch.lap();
+        let clearance = errand.clear(site, SERIES, round)?;
+        let pay = watch.lap();
+        errand.keep(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
+        let keep = watch.lap();
+        let letter = errand.letter(site, SERIES, round)?;
+        let submitted = handle.block_on(gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts))?;
+        let send = watch.lap();
+        errand.arrived(site, SERIES, round, &letter)?;
+        opened.hold_to_its_log(handle, &letter.receipts, &submitted.countersignatures)?;
+        let note = watch.lap();
+        let deadline = Instant::now() + PATIENCE;
+        let average = loop {
+            let asked = gateway.average(lease, SERIES, round, precision, WAIT, &download);
+            if let Some(average) = handle.block_on(asked)? {
+                break average;
+            }
+            if Instant::now() > deadline {
+                return Err(format!("round {round} is not closed").into());
+            }
+        };
+        let steps = Steps { ask, pay, keep, send, note, fetch: watch.lap() };
+        Ok(Done { steps, average, sent_bytes: letter.parcel.bytes.len() })
+    }
+}
+
+impl Opened {
+    /// Keeps the server's countersignatures, and has it prove that the receipts are in its log.
+    fn hold_to_its_log(&self, handle: &Handle, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
+        let (store, key, now) = (self.site.store(), &self.config.server_key, || (self.clock)());
+        if let Some(wrong) = witness::submitted(store, key, receipts, said, now())? {
+            return Err(wrong.into());
+        }
+        let question = witness::question(store)?;
+        let answer = handle.block_on(self.gateway.witness(question.known.as_ref(), &question.numbers()))?;
+        match witness::judge(store, key, &question, &answer, now())? {
+            Judged::Holds(_) => Ok(()),
+            Judged::Contradicts(wrong) => Err(wrong.into()),
+        }
+    }
+}
+
+/// Tells the seconds since it was last asked.
+struct Watch(Instant);
+
+impl Watch {
+    fn lap(&mut self) -> f64 {
+        let now = Instant::now();
+        let seconds = (now - self.0).as_secs_f64();
+        self.0 = now;
+        seconds
+    }
+}
+
+fn description(name: &str) -> Meta {
+    let counts = SplitCounts { utterances: 1000, speakers: 50, frames: 200_000, users: 0 };
+    Meta {
+        format: VERSION,
+        name: name.to_owned(),
+        inputs: INPUTS,
+        classes: CLASSES,
+        utterances: counts.utterances,
+        speakers: counts.speakers,
+        frames: counts.frames,
+        train: counts,
+        test: SplitCounts::default(),
+        sample_rate: 16_000,
+        features: String::new(),
+        treatment: None,
+        labels: String::new(),
+        unit_column: None,
+        units: undertone_api::dataset::usual_units(),
+        created: String::new(),
+        digest: String::new(),
+    }
+}

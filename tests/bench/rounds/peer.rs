@@ -1,0 +1,62 @@
+//! Flower, in a Python of its own (`.ci/peer.sh rounds`).
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+use support::port;
+use tempfile::TempDir;
+
+use super::Round;
+
+const SCRIPT: &str = include_str!("peer.py");
+
+pub(super) struct Peer {
+    python: PathBuf,
+    /// Where the script lies: its server starts it again for every client.
+    folder: TempDir,
+    /// Of its parts, by name.
+    pub(super) versions: Value,
+}
+
+impl Peer {
+    pub(super) fn find() -> Result<Self, Box<dyn Error>> {
+        let python = std::env::var_os("UNDERTONE_PEER")
+            .ok_or("UNDERTONE_PEER names no Python with flwr: run `make bench NAME=rounds`")?;
+        let mut peer = Self { python: python.into(), folder: TempDir::new()?, versions: Value::Null };
+        std::fs::write(peer.script(), SCRIPT)?;
+        peer.versions = peer.ask(&["versions".to_owned()])?;
+        Ok(peer)
+    }
+
+    /// Plays so many rounds of so many clients, and one before them that does not count.
+    pub(super) fn measure(&self, clients: usize, numbers: usize, rounds: usize) -> Result<Vec<Round>, Box<dyn Error>> {
+        let settings = [usize::from(port::free()?), clients, numbers, rounds + 1].map(|number| number.to_string());
+        let answer = self.ask(&[&["serve".to_owned()], settings.as_slice()].concat())?;
+        let played = answer["rounds"].as_array().ok_or_else(|| format!("the peer said {answer}"))?;
+        if played.len() != rounds + 1 {
+            return Err(format!("Flower played {} rounds instead of {}", played.len(), rounds + 1).into());
+        }
+        let number = |round: &Value, key: &str| round[key].as_f64().ok_or_else(|| format!("the peer said {answer}"));
+        played
+            .iter()
+            .skip(1)
+            .map(|round| -> Result<Round, Box<dyn Error>> {
+                Ok(Round { wall: number(round, "seconds")?, computing: number(round, "computing")? })
+            })
+            .collect()
+    }
+
+    fn script(&self) -> PathBuf {
+        self.folder.path().join("peer.py")
+    }
+
+    fn ask(&self, arguments: &[String]) -> Result<Value, Box<dyn Error>> {
+        let output = Command::new(&self.python).arg(self.script()).args(arguments).output()?;
+        if !output.status.success() {
+            return Err(format!("the peer failed: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}

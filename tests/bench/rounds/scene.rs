@@ -1,0 +1,144 @@
+//! A consortium whose sites are all at work on one job: one that leads, of public data, and others of open data, whose exact vectors
+//! are recorded in their ledgers.
+
+use std::thread;
+use std::time::Instant;
+
+use support::stage::{Database, Plan, Rounds, Stage, Staged};
+use tokio::runtime::Runtime;
+use undertone_api::dataset::Visibility;
+use undertone_privacy::PrivacyUnit;
+
+use super::participant::{Done, Opened, Participant, Steps};
+use super::{HIDDEN, NUMBERS};
+
+/// Longest that a round waits for all: longer than any of them lasts.
+const DEADLINE_SECONDS: u32 = 3600;
+
+/// The server, the sites, and what they send.
+pub(super) struct Scene {
+    participants: Vec<Participant>,
+    vector: Vec<f32>,
+    // Dropped after the participants, whose folders and server they are.
+    _stage: Stage,
+    runtime: Runtime,
+}
+
+/// A round, measured.
+pub(super) struct Played {
+    /// From its beginning until everybody has the mean.
+    pub(super) seconds: f64,
+    /// The mean of all participants.
+    pub(super) steps: Steps,
+    /// What one of them sent, receipts apart.
+    pub(super) sent_bytes: usize,
+}
+
+impl Scene {
+    /// So many participants at work on a job of so many rounds and one more, which stays open, or the job would be over.
+    ///
+    /// # Errors
+    /// Whatever does not work as documented.
+    pub(super) fn set(participants: usize, rounds: usize) -> Staged<Self> {
+        let runtime = Runtime::new()?;
+        let names: Vec<String> = (1..=participants).map(|number| format!("Site {number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (stage, participants) = runtime.block_on(async {
+            let stage = Stage::set(Database::Sqlite, &names).await?;
+            let participants = at_work(&stage, u32::try_from(rounds)? + 1).await?;
+            Staged::Ok((stage, participants))
+        })?;
+        Ok(Self { participants, vector: noise(NUMBERS), _stage: stage, runtime })
+    }
+
+    /// Plays one round.
+    ///
+    /// # Errors
+    /// When a participant cannot play it, or the mean is not that of what was sent.
+    pub(super) fn round(&mut self, number: u32) -> Staged<Played> {
+        self.runtime.block_on(async {
+            for participant in &self.participants {
+                participant.renew().await?;
+            }
+            Staged::Ok(())
+        })?;
+        let vectors = vec![self.vector.clone(); self.participants.len()];
+        let handle = self.runtime.handle();
+        let began = Instant::now();
+        let done = thread::scope(|scope| {
+            let runs: Vec<_> = self
+                .participants
+                .iter_mut()
+                .zip(vectors)
+                .map(|(participant, vector)| scope.spawn(move || participant.round(handle, number, vector)))
+                .collect();
+            let ended = runs.into_iter().map(|run| -> Staged<Done> { run.join().map_err(|_| "a participant died")? });
+            ended.collect::<Staged<Vec<_>>>()
+        })?;
+        let seconds = began.elapsed().as_secs_f64();
+        for one in &done {
+            self.check(one, done.len())?;
+        }
+        let mean = |of: fn(&Steps) -> f64| done.iter().map(|one| of(&one.steps)).sum::<f64>() / done.len() as f64;
+        let steps = Steps {
+            ask: mean(|steps| steps.ask),
+            pay: mean(|steps| steps.pay),
+            keep: mean(|steps| steps.keep),
+            send: mean(|steps| steps.send),
+            note: mean(|steps| steps.note),
+            fetch: mean(|steps| steps.fetch),
+        };
+        let sent_bytes = done.first().map_or(0, |one| one.sent_bytes);
+        Ok(Played { seconds, steps, sent_bytes })
+    }
+
+    /// All have sent the same, so the mean is that.
+    fn check(&self, done: &Done, participants: usize) -> Staged<()> {
+        let (mean, contributors) = (&done.average.mean, done.average.contributors);
+        let near = |(mean, sent): (&f32, &f32)| (mean - sent).abs() <= 1e-5;
+        if contributors as usize != participants || mean.len() != NUMBERS || !mean.iter().zip(&self.vector).all(near) {
+            return Err(format!("the mean of {contributors} is not that of what {participants} sent").into());
+        }
+        Ok(())
+    }
+}
+
+/// Opens every site, proposes the job, has it approved, and takes it up everywhere.
+async fn at_work(stage: &Stage, rounds: u32) -> Staged<Vec<Participant>> {
+    let mut opened = Vec::new();
+    for (number, site) in stage.sites.iter().enumerate() {
+        let (name, visibility) = match number {
+            0 => ("lead".to_owned(), Visibility::Public),
+            _ => (format!("open-{number}"), Visibility::Open),
+        };
+        opened.push(Opened::open(site, &name, visibility).await?);
+    }
+    let lead = stage.dataset("lead").await?;
+    let mut plan = Plan::new("Rounds", PrivacyUnit::Record, u32::try_from(HIDDEN)?, &lead, 1)?.test("lead", lead.id);
+    for site in opened.iter().skip(1) {
+        plan = plan.public_party(site.dataset, 0.1)?;
+    }
+    let quorum = u32::try_from(opened.len())?;
+    let rounds = Rounds { rounds, learning_rate: 1e-3, evaluate_every: 1, deadline_seconds: DEADLINE_SECONDS, quorum };
+    let job = stage.operator.propose(stage.consortium, &plan.open(rounds).job()).await?.summary.id;
+    for (site, opened) in stage.sites.iter().zip(&opened).skip(1) {
+        site.client.approve(job, opened.dataset).await?;
+    }
+    let mut participants = Vec::new();
+    for site in opened {
+        participants.push(site.take_up(job).await?);
+    }
+    Ok(participants)
+}
+
+/// What a release looks like: noise. A sum of twelve uniform numbers by SplitMix64.
+fn noise(length: usize) -> Vec<f32> {
+    let mut state = 7_u64;
+    let mut uniform = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 40) as f64 / f64::from(1 << 24) - 0.5
+    };
+    (0..length).map(|_| ((0..12).map(|_| uniform()).sum::<f64>() * 0.01) as f32).collect()
+}

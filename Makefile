@@ -1,6 +1,6 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test devices cluster demo bench bundle package setup
+.PHONY: help test devices cluster demo bench fuzz bundle package setup
 
 help:
 	@echo 'make test                        everything a change must pass'
@@ -8,6 +8,7 @@ help:
 	@echo 'make cluster                     that queries are counted the same on a cluster as in the worker'
 	@echo 'make demo [DATA=folder] [EXIT=1] a consortium with its workers on this machine'
 	@echo 'make bench NAME=name             one measurement, a JSON object a line'
+	@echo 'make fuzz [SECONDS=60] [NAME=x]  hostile inputs at every door, a JSON object a target'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
 	@echo 'make package                     Debian packages of the worker and the server'
 	@echo 'make setup                       what the above install, and nothing else'
@@ -26,6 +27,9 @@ demo:
 
 bench:
 	@.ci/bench.sh '$(NAME)'
+
+fuzz:
+	@.ci/fuzz.sh '$(or $(SECONDS),60)' '$(NAME)'
 
 bundle: setup
 	@.ci/bundle.sh

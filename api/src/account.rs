@@ -59,6 +59,8 @@ pub struct Factor {
     pub recovery_codes_left: u32,
     /// Whether this server asks everybody for one.
     pub required: bool,
+    /// Whether switching it off takes the password too. Who signs in by a provider only has none, and gives a code alone.
+    pub password: bool,
 }
 
 /// A secret for an authenticator: shown once, in force only when a code of it was given.
@@ -91,11 +93,12 @@ pub struct RecoveryCodes {
     pub codes: Vec<String>,
 }
 
-/// What weakening an account asks for: the password and a code.
+/// What weakening an account asks for: the password, of whom there is one, and a code.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FactorProof {
-    /// The member's password.
+    /// The member's password; left out by who signs in by a provider only and has none.
+    #[serde(default)]
     pub password: String,
     /// Six digits of the authenticator, or a recovery code.
     pub code: String,

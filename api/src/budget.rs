@@ -13,10 +13,10 @@ pub struct Account {
     /// Id.
     pub id: AccountId,
     /// Who is protected.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// Against which change.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "add_remove"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// The lifetime limit ε.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 8.0))]
@@ -44,7 +44,7 @@ pub struct Account {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewBudget {
     /// Who is protected.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// ε for life: greater than 0, at most 10,000.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 8.0))]
@@ -63,7 +63,7 @@ pub struct Refusal {
     /// Its name.
     pub dataset_name: String,
     /// Who is protected.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The limit ε at δ.
     pub limit: f64,

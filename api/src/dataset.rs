@@ -134,7 +134,7 @@ pub struct Dataset {
     /// The units that its data keep apart, ascending: what a job may protect. Features that were normalized by speaker do
     /// not keep records apart.
     #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::units))]
     pub units: Vec<PrivacyUnit>,
     /// Its privacy accounts: one for each unit that has a budget.
     pub accounts: Vec<Account>,

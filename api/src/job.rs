@@ -54,10 +54,10 @@ pub enum Purpose {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Charge {
     /// Who is protected.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// Against which change.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// One release.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]

@@ -35,10 +35,10 @@ pub struct AccountHistory {
     /// The account.
     pub account: AccountId,
     /// Who is protected.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// Against which change.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "add_remove"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// How it stood after what happened, oldest first. Of many payments in a row only some are told, the last always.
     pub points: Vec<HistoryPoint>,

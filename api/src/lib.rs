@@ -11,6 +11,8 @@ pub mod consortium;
 pub mod dataset;
 pub mod event;
 pub mod freeze;
+#[cfg(test)]
+mod fuzz;
 pub mod id;
 pub mod job;
 pub mod ledger;

@@ -122,7 +122,7 @@ pub struct PartyCost {
     /// Its owner's name.
     pub organization_name: String,
     /// What the job protected, by which change.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// One release.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]

@@ -1,7 +1,8 @@
 //! Schemas of what the contract takes from `undertone-privacy`, which knows no schema library. Only the server asks for them.
 
 use serde_json::{Value, json};
-use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 
 /// One word of a list.
 fn word(description: &str, words: &[&str]) -> Schema {
@@ -14,6 +15,13 @@ pub fn unit() -> Schema {
     word(
         "Who is protected: one recording, everything that one speaker said, or everything that one user asked.",
         &["record", "speaker", "user"],
+    )
+}
+
+/// Several [`undertone_privacy::PrivacyUnit`]s.
+pub fn units() -> Schema {
+    Schema::Array(
+        ArrayBuilder::new().items(RefOr::T(unit())).description(Some("The units that the data keep apart.")).build(),
     )
 }
 
@@ -57,4 +65,27 @@ pub fn overlap() -> Schema {
         )
         .examples([json!("disjoint"), json!({ "overlapping": { "at_most": null } })])
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use serde_json::{Value, json};
+    use undertone_privacy::{Adjacency, PrivacyUnit};
+
+    use super::{adjacency, unit, units};
+
+    fn words(all: &[impl Serialize]) -> Value {
+        json!(all)
+    }
+
+    #[test]
+    fn the_words_are_those_of_the_contract() {
+        let of = |schema| serde_json::to_value(schema).expect("a schema has a JSON form");
+        let every_unit = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User];
+        assert_eq!(of(unit())["enum"], words(&every_unit));
+        assert_eq!(of(units())["items"]["enum"], words(&every_unit));
+        let every_adjacency = [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne];
+        assert_eq!(of(adjacency())["enum"], words(&every_adjacency));
+    }
 }

@@ -31,6 +31,27 @@ pub struct Worker {
     /// What is wrong with it, as far as the server can tell, and what can be done about it.
     #[serde(default)]
     pub diagnoses: Vec<Diagnosis>,
+    /// The changes of the site's key, oldest first; none when it has the key with which it enrolled.
+    #[serde(default)]
+    pub key_changes: Vec<KeyChanged>,
+}
+
+/// A change of a site's key. Both keys have signed it, so nobody but the site can have made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeyChanged {
+    /// Which change it is at this site, from 1.
+    pub number: u32,
+    /// The Ed25519 public key until then, hex.
+    pub old: String,
+    /// The Ed25519 public key from then on, hex.
+    pub new: String,
+    /// How many receipts the keys before it have signed.
+    pub receipts: u64,
+    /// When, by the site's clock: it is part of what both keys have signed.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
 }
 
 /// The answer to asking for an enrolment token. The token is shown once: `undertone-worker enroll <token>`.

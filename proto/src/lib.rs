@@ -4,6 +4,9 @@
 
 mod convert;
 pub mod document;
+#[cfg(test)]
+mod fuzz;
+mod later;
 mod log;
 pub mod question;
 pub mod vector;
@@ -24,3 +27,4 @@ pub const CHUNK: usize = 256 * 1024;
 pub const PROBLEM_METADATA: &str = "undertone-problem-bin";
 
 pub use convert::{problem_of, status_of};
+pub use later::{RETRY_METADATA, later, status_later};

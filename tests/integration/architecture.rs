@@ -12,18 +12,27 @@ use serde_json::Value;
 use sources::Source;
 
 /// Our crates and which of ours each may name. A crate that is not here does not belong to the plan.
-const MAY_NAME: [(&str, &[&str]); 10] = [
+const MAY_NAME: [(&str, &[&str]); 11] = [
     ("undertone-privacy", &[]),
     ("undertone-bits", &["undertone-privacy"]),
-    ("undertone-api", &["undertone-privacy"]),
-    ("undertone-proto", &["undertone-api"]),
+    // Mutated documents: of the tests of whoever has a door.
+    ("undertone-fuzz", &[]),
+    ("undertone-api", &["undertone-privacy", "undertone-fuzz"]),
+    ("undertone-proto", &["undertone-api", "undertone-fuzz"]),
     ("undertone-migrations", &[]),
     ("undertone-app", &["undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
-    ("undertone-worker", &["undertone-proto", "undertone-api", "undertone-privacy"]),
+    ("undertone-worker", &["undertone-proto", "undertone-api", "undertone-privacy", "undertone-fuzz"]),
     (
         "undertone-server",
-        &["undertone-app", "undertone-proto", "undertone-migrations", "undertone-api", "undertone-privacy"],
+        &[
+            "undertone-app",
+            "undertone-proto",
+            "undertone-migrations",
+            "undertone-api",
+            "undertone-privacy",
+            "undertone-fuzz",
+        ],
     ),
     (
         "undertone-tests",

@@ -17,6 +17,8 @@ use crate::site::folder::{Folder, FolderError, write_durably};
 use queries::Queries;
 
 pub mod check;
+#[cfg(test)]
+mod fuzz;
 pub mod queries;
 
 /// What every enrolment token begins with.

@@ -49,7 +49,7 @@ pub const CLASSIFIER: &str = "classifier";
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ActiveLearningSpec))]
 pub struct Spec {
     /// Who is protected: records (rows of a log) or users.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "user"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The participants, 1 to 100; the first leads and must be public.
     pub participants: Vec<Party>,

@@ -135,7 +135,7 @@ pub struct Audit {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdSpec))]
 pub struct Spec {
     /// Who is protected: records (utterances), speakers, or users, where the datasets' owners have a column of these.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The model.
     pub model: Model,

@@ -218,9 +218,21 @@ impl LogEvent {
                 format!("closed round {round}, {series}, with {contributors} of {of} vectors")
             }
             Self::Leased { times: 1 } => "took its part up".to_owned(),
-            Self::Leased { times } => format!("took its part up, for the {times}th time"),
+            Self::Leased { times } => format!("took its part up, for the {} time", ordinal(*times)),
         }
     }
+}
+
+/// A number as a place in an order: 1st, 2nd, 3rd, 4th, 11th, 21st.
+pub fn ordinal(number: u32) -> String {
+    let teen = (11..=13).contains(&(number % 100));
+    let ending = match number % 10 {
+        1 if !teen => "st",
+        2 if !teen => "nd",
+        3 if !teen => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
 }
 
 /// The series of a job by name, in the order in which the log numbers them: those that are averaged, then that of the pools.
@@ -276,7 +288,7 @@ pub struct LogQuery {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Level, LogEvent, Phase, SiteEvent};
+    use super::{Fault, Level, LogEvent, Phase, SiteEvent, ordinal};
 
     #[test]
     fn what_a_site_says_has_no_text_in_it() {
@@ -295,6 +307,28 @@ mod tests {
             }
             assert!(!LogEvent::Site { said: event }.said("private").is_empty());
         }
+    }
+
+    /// Of English ordinals: the last digit gives the ending, and the teens do not.
+    #[test]
+    fn an_ordinal_ends_as_it_is_spoken() {
+        for number in 0..=10_000 {
+            let said = ordinal(number);
+            let ending = said.strip_prefix(&number.to_string()).expect("the number stands first");
+            let teen = number / 10 % 10 == 1;
+            let spoken =
+                [("st", 1), ("nd", 2), ("rd", 3)].into_iter().find(|(_, digit)| !teen && number % 10 == *digit);
+            assert_eq!(ending, spoken.map_or("th", |(ending, _)| ending), "{said}");
+        }
+        assert_eq!(
+            [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal).join(" "),
+            "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 111th"
+        );
+        let taken = |times| LogEvent::Leased { times }.said("");
+        assert_eq!(
+            (taken(1), taken(2)),
+            ("took its part up".to_owned(), "took its part up, for the 2nd time".to_owned())
+        );
     }
 
     #[test]

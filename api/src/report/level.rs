@@ -33,7 +33,7 @@ pub enum How {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PrivacyLevel))]
 pub struct Level {
     /// The level: records, or speakers (users).
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// How the figure came about.
     #[serde(flatten)]

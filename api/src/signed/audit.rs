@@ -26,10 +26,10 @@ pub struct AuditStatement {
     /// The series they were made in: `private`.
     pub series: String,
     /// Who is protected; a canary is one of these.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "speaker"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// Against which change.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "add_remove"))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// One release, with exact parameters.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]

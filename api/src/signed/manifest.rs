@@ -77,14 +77,16 @@ pub struct Limits {
 impl Limits {
     /// What `spec` with `participants` comes to when it was proposed at `issued_at`: 30 days, and as long as its rounds may
     /// take, until it is over.
+    ///
+    /// Worked out of specs that nobody has checked, too: what cannot be counted is the most that can.
     pub fn of(spec: &Spec, participants: &[ManifestParticipant], issued_at: OffsetDateTime) -> Self {
         let series = spec.series(&[]);
         let charges = participants.iter().filter_map(|party| party.charge.as_ref());
-        let longest = |series: &Series| i64::from(series.rounds) * i64::from(series.deadline_seconds);
+        let longest = |series: &Series| i64::from(series.rounds).saturating_mul(series.deadline_seconds.into());
         // Before the first round of questions the pools are waited for, as long as for one round.
         let questions = spec.questions().map_or((0, 0), |asked| (asked.rounds, asked.deadline_seconds));
-        let asking = if questions.0 == 0 { 0 } else { (i64::from(questions.0) + 1) * i64::from(questions.1) };
-        let time = Duration::seconds(series.iter().map(longest).sum::<i64>() + asking);
+        let asking = if questions.0 == 0 { 0 } else { (i64::from(questions.0) + 1).saturating_mul(questions.1.into()) };
+        let time = Duration::seconds(series.iter().map(longest).fold(asking, i64::saturating_add));
         Self {
             releases: charges.map(|charge| charge.releases).max().unwrap_or_default(),
             rounds: series.iter().map(|series| u64::from(series.rounds)).sum::<u64>() + u64::from(questions.0),
@@ -129,4 +131,30 @@ pub struct Decision {
 
 impl Document for Decision {
     const DOMAIN: &'static str = "undertone/decision/1";
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::Limits;
+    use crate::job::Spec;
+
+    /// A server that lies may sign any number; a site works the limits out before it believes one.
+    #[test]
+    fn limits_of_rounds_without_end_are_the_most_that_can_be_counted() {
+        let page = include_str!("../job/dp_sgd/spec.md");
+        let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+        let mut spec: serde_json::Value = serde_json::from_str(example).expect("JSON");
+        for arm in ["open", "private"] {
+            spec[arm] = spec["private"].clone();
+            for field in ["rounds", "deadline_seconds"] {
+                spec[arm][field] = u32::MAX.into();
+            }
+        }
+        let spec: Spec = serde_json::from_value(serde_json::json!({ "kind": "dp_sgd", "spec": spec })).expect("a spec");
+        let limits = Limits::of(&spec, &[], OffsetDateTime::UNIX_EPOCH);
+        assert!(limits.not_after > OffsetDateTime::UNIX_EPOCH && limits.round_seconds == u32::MAX);
+        assert_eq!(limits.rounds, 2 * u64::from(u32::MAX));
+    }
 }

@@ -20,7 +20,7 @@ pub struct PoolResult {
     /// k.
     pub threshold: u32,
     /// Who is protected.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// ε of the release for one unit; absent for public data.
     #[serde(default)]

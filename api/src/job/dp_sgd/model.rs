@@ -74,33 +74,36 @@ impl Model {
         context.into_iter().chain(layers).chain(normalize).chain([Part::Output]).collect()
     }
 
-    /// Parameters of one of its parts, for data of `inputs` coefficients and `classes` classes; 0 of a part it has not.
+    /// Parameters of one of its parts, for data of `inputs` coefficients and `classes` classes; 0 of a part it has not. Of a
+    /// model that nobody has checked, what cannot be counted is the most that can.
     pub fn part_parameters(&self, part: Part, inputs: u32, classes: u32) -> u64 {
         let (inputs, hidden, classes) = (u64::from(inputs), u64::from(self.hidden), u64::from(classes));
         let directions = if self.bidirectional { 2 } else { 1 };
-        let width = directions * hidden;
+        let width = hidden.saturating_mul(directions);
         if !self.parts().contains(part) {
             return 0;
         }
         let layer = |fed: u64| {
-            directions
-                * match self.cell {
-                    Cell::Lstm => 4 * hidden * (fed + hidden + 1),
-                    Cell::Gru => 3 * hidden * (fed + hidden + 1),
-                }
+            let gates = match self.cell {
+                Cell::Lstm => 4,
+                Cell::Gru => 3,
+            };
+            (fed + hidden + 1).saturating_mul(hidden).saturating_mul(gates * directions)
         };
         match part {
-            Part::Context => hidden * (inputs * u64::from(self.context.unwrap_or(0)) + 1),
+            Part::Context => {
+                inputs.saturating_mul(self.context.unwrap_or(0).into()).saturating_add(1).saturating_mul(hidden)
+            }
             Part::Layer1 => layer(if self.context.is_some() { hidden } else { inputs }),
             Part::Layer2 | Part::Layer3 | Part::Layer4 => layer(width),
             Part::Normalize => 2 * width,
-            Part::Output => classes * (width + 1),
+            Part::Output => (width + 1).saturating_mul(classes),
         }
     }
 
     /// Parameters of some of its parts together.
     pub fn parameters(&self, parts: Parts, inputs: u32, classes: u32) -> u64 {
-        parts.iter().map(|part| self.part_parameters(part, inputs, classes)).sum()
+        parts.iter().map(|part| self.part_parameters(part, inputs, classes)).fold(0, u64::saturating_add)
     }
 }
 
@@ -224,6 +227,12 @@ mod tests {
         let gru = |fed: u64| 2 * 3 * 7 * (fed + 7 + 1);
         assert_eq!(sizes, [7 * 3 * 5 + 7, gru(7), gru(14), 0, 0, 28, 11 * 15]);
         assert_eq!(model.parameters(model.parts(), 3, 11), sizes.iter().sum::<u64>());
+    }
+
+    #[test]
+    fn a_model_that_nobody_has_checked_has_as_many_parameters_as_can_be_counted() {
+        let most = Model { context: Some(u32::MAX), bidirectional: true, layers: 4, ..Model::lstm(u32::MAX, None) };
+        assert_eq!(most.parameters(most.parts(), u32::MAX, u32::MAX), u64::MAX);
     }
 
     #[test]

@@ -39,6 +39,8 @@ enum Record {
     },
     /// A row that does not end.
     Endless,
+    /// A row that has more fields than there are columns, read so far: so many bytes.
+    Wide(usize),
     End,
 }
 
@@ -63,6 +65,9 @@ impl Csv {
         };
         csv.places = find(path, &header, &reading.columns)?;
         csv.width = header.len();
+        // A row of one field too many need not be read to its end: where every line leaves a quote open, that would be as many
+        // lines, for every line.
+        csv.ends = vec![0; csv.width + 1];
         if place != Place::default() {
             csv.file.seek(SeekFrom::Start(place.at)).map_err(&io)?;
             csv.next = place;
@@ -77,6 +82,7 @@ impl Csv {
         match self.record().map_err(|source| LogError::refused(&self.path, source))? {
             Record::End => Err(broken("it is empty")),
             Record::Endless => Err(broken("its first line does not end in 1 MiB: is it another format?")),
+            Record::Wide(_) => Err(broken("its first line has more than 4,096 fields: is it another format?")),
             Record::Row { fields, .. } => {
                 let names =
                     (0..fields).map(|at| std::str::from_utf8(self.field(at)).map(|name| name.trim().to_owned()));
@@ -108,9 +114,13 @@ impl Csv {
             fields += ended;
             match result {
                 ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
+                ReadRecordResult::OutputFull => {
                     self.next.line += lines;
                     return Ok(Record::Endless);
+                }
+                ReadRecordResult::OutputEndsFull => {
+                    self.next.line += lines;
+                    return Ok(Record::Wide(bytes));
                 }
                 ReadRecordResult::Record => {
                     self.next.line += lines;
@@ -172,6 +182,11 @@ impl Source for Csv {
                 let beginning = excerpt(&self.output);
                 self.skip_line(start).map_err(|source| LogError::refused(&self.path, source))?;
                 return Ok(Next::Bad(Reason::Row, beginning));
+            }
+            Record::Wide(bytes) => {
+                let beginning = excerpt(&self.output[..bytes]);
+                self.skip_line(start).map_err(|source| LogError::refused(&self.path, source))?;
+                return Ok(Next::Bad(Reason::Fields, beginning));
             }
             Record::Row { bytes, fields, lines } => (bytes, fields, lines),
         };

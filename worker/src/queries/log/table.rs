@@ -9,7 +9,8 @@ use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::parquet::arrow::ProjectionMask;
 use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::{Columns, FIELDS, Field, LogError, Next, Place, Raw, Reason, Source, find};
+use super::{Columns, FIELDS, Field, LONGEST_ROW, LogError, Next, Place, Raw, Reason, Source, find};
+use crate::contained::contained;
 
 /// Rows decoded at once.
 const BATCH: usize = 4096;
@@ -41,6 +42,10 @@ enum Column {
 impl Table {
     /// Opens the file at `place`.
     pub(super) fn open(path: &Path, columns: &Columns, place: Place) -> Result<Self, LogError> {
+        contained(|| Self::opened(path, columns, place)).unwrap_or_else(|| Err(damaged(path)))
+    }
+
+    fn opened(path: &Path, columns: &Columns, place: Place) -> Result<Self, LogError> {
         let broken = |reason: String| LogError::Broken { path: path.to_path_buf(), what: "Parquet", reason };
         let file = File::open(path).map_err(LogError::io(path))?;
         let bytes = file.metadata().map_err(LogError::io(path))?.len();
@@ -68,6 +73,9 @@ impl Table {
         let mask = ProjectionMask::roots(builder.parquet_schema(), taken);
         let groups: Vec<u64> =
             builder.metadata().row_groups().iter().map(|group| group.num_rows().try_into().unwrap_or(0)).collect();
+        // What the file states of itself; nobody has counted.
+        let rows = groups.iter().try_fold(0_u64, |rows, group| rows.checked_add(*group));
+        let rows = rows.ok_or_else(|| broken("it states more rows than can be counted".to_owned()))?;
         let (mut first, mut before) = (0, 0);
         while first < groups.len() && before + groups[first] <= place.at {
             before += groups[first];
@@ -81,7 +89,6 @@ impl Table {
             .with_offset(skipped)
             .build()
             .map_err(|error| broken(error.to_string()))?;
-        let rows = groups.iter().sum();
         Ok(Self { path: path.to_path_buf(), reader, places, batch: None, rows, bytes, next: place })
     }
 
@@ -94,6 +101,12 @@ impl Table {
         }
         Ok(Batch { rows: batch.num_rows(), columns: sound })
     }
+}
+
+/// What is said of a file over which its decoder panicked.
+fn damaged(path: &Path) -> LogError {
+    let reason = "it is damaged: what it states of itself cannot be".to_owned();
+    LogError::Broken { path: path.to_path_buf(), what: "Parquet", reason }
 }
 
 impl Column {
@@ -125,9 +138,12 @@ impl Source for Table {
                 Some((batch, at)) if at < batch.rows => break (batch, at),
                 _ => {}
             }
-            match self.reader.next() {
+            match contained(|| self.reader.next()).ok_or_else(|| damaged(&self.path))? {
                 None => return Ok(Next::End),
-                Some(Ok(batch)) => self.batch = Some((self.batch(&batch)?, 0)),
+                Some(Ok(batch)) => {
+                    let batch = contained(|| self.batch(&batch)).ok_or_else(|| damaged(&self.path))??;
+                    self.batch = Some((batch, 0));
+                }
                 Some(Err(error)) => {
                     let (path, reason) = (self.path.clone(), error.to_string());
                     return Err(LogError::Broken { path, what: "Parquet", reason });
@@ -136,6 +152,17 @@ impl Source for Table {
         };
         raw.clear();
         let mut fault = None;
+        let texts = batch.columns.iter().flatten().filter_map(|column| match column {
+            Column::Text(texts) if texts.is_valid(at) => Some(texts.value(at)),
+            _ => None,
+        });
+        if texts.clone().map(str::len).sum::<usize>() > LONGEST_ROW {
+            let beginning = texts.map(|text| super::excerpt(text.as_bytes())).next().unwrap_or_default();
+            self.batch = Some((batch, at + 1));
+            self.next.at += 1;
+            self.next.line += 1;
+            return Ok(Next::Bad(Reason::Row, beginning));
+        }
         for (place, column) in batch.columns.iter().enumerate() {
             match column {
                 Some(Column::Text(texts)) if texts.is_valid(at) => raw.room(place).push_str(texts.value(at)),

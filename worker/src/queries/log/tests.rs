@@ -139,6 +139,36 @@ fn a_bad_row_of_csv_costs_that_row_and_its_line_is_told() {
     assert!(rows[1..].iter().all(|(_, told)| *told == Ok(row(["t", "1", "1", "x"]))));
 }
 
+/// Each line ends in a quote that the next one closes and opens anew: read to the limits of a row, every line would be read
+/// as often as there are lines before the limit.
+#[test]
+fn a_row_of_too_many_fields_is_not_read_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = format!("q,who,n,what\n{}", "a\",\"x\n".repeat(20_000));
+    let rows = told(&file(&dir, "a.csv", log), &Reading::new(columns()));
+    let all_but_the_last = &rows[..19_990];
+    assert!(all_but_the_last.iter().all(|(_, told)| *told == Err(Reason::Fields)), "none is taken for endless");
+    assert_eq!(all_but_the_last.last().map(|(line, _)| *line), Some(19_991), "each line by itself");
+}
+
+#[test]
+fn a_row_of_parquet_is_no_longer_than_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    let long = "z".repeat(LONGEST_ROW);
+    let batch = RecordBatch::try_from_iter([
+        ("q", Arc::new(StringArray::from(vec!["a", long.as_str(), "b"])) as ArrayRef),
+        ("who", Arc::new(StringArray::from(vec!["u", "v", "w"])) as ArrayRef),
+    ])
+    .unwrap();
+    let mut writer = ArrowWriter::try_new(std::fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let columns = Columns { user: Some("who".to_owned()), ..Columns::text("q") };
+    let good = |text: &str, user: &str| Ok(vec![Some(text.to_owned()), Some(user.to_owned()), None, None]);
+    assert_eq!(told(&path, &Reading::new(columns)), [(1, good("a", "u")), (2, Err(Reason::Row)), (3, good("b", "w"))]);
+}
+
 #[test]
 fn a_bad_line_of_json_costs_that_line() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,205 @@
+//! Signed documents: no change of one is believed, and what can be read is written in one form.
+
+use ed25519_dalek::SigningKey;
+use serde_json::json;
+use time::OffsetDateTime;
+use undertone_fuzz::Target;
+use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit};
+use uuid::Uuid;
+
+use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use crate::job::{Charge, NewJob, Purpose};
+use crate::signed::{
+    AuditStatement, Certificate, CertificateFile, Countersignature, Decision, Document, Head, KeyChange, Limits,
+    Manifest, ManifestParticipant, Pinned, Pins, Presence, Receipt, Rotation, Signed, SiteHold, SiteKeys, key_id,
+};
+
+fn key(seed: u8) -> SigningKey {
+    SigningKey::from_bytes(&[seed; 32])
+}
+
+const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+const ID: Uuid = Uuid::from_u128(1);
+
+fn charge() -> Charge {
+    let noise_multiplier = NoiseMultiplier::new(1.5).expect("a positive number");
+    let event = Event::Gaussian { noise_multiplier };
+    Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::AddRemove, event, releases: 34 }
+}
+
+fn manifests() -> Vec<Manifest> {
+    let manifest = |example: String| {
+        let spec = serde_json::from_str::<NewJob>(&example).expect("a job").spec;
+        let participants = vec![ManifestParticipant {
+            dataset: DatasetId(ID),
+            dataset_name: "ours".to_owned(),
+            lineage: LineageId(ID),
+            organization: OrganizationId(ID),
+            organization_name: "an organization".to_owned(),
+            worker: WorkerId(ID),
+            purpose: Purpose::Participate,
+            units: 20,
+            charge: Some(charge()),
+        }];
+        let limits = Some(Limits::of(&spec, &participants, AT));
+        let (job, consortium) = (JobId(ID), ConsortiumId(ID));
+        let (title, proposed_by, model) = ("a job".to_owned(), "Ada".to_owned(), spec.model(13));
+        Manifest { job, consortium, title, proposed_by, spec, participants, model, limits, issued_at: AT }
+    };
+    super::spec::examples().into_iter().map(manifest).collect()
+}
+
+fn receipt() -> Receipt {
+    Receipt {
+        sequence: 1,
+        previous: "ab".repeat(32),
+        worker: WorkerId(ID),
+        dataset: DatasetId(ID),
+        lineage: LineageId(ID),
+        job: JobId(ID),
+        manifest: "cd".repeat(32),
+        series: "private".to_owned(),
+        round: 1,
+        attempt: 1,
+        unit: PrivacyUnit::Speaker,
+        adjacency: Adjacency::AddRemove,
+        event: charge().event,
+        evaluator: "rdp-1".to_owned(),
+        at: AT,
+    }
+}
+
+fn change(number: u32, old: u8, new: u8) -> KeyChange {
+    let hex_of = |seed| hex::encode(key(seed).verifying_key().to_bytes());
+    let (old, new, last) = (hex_of(old), hex_of(new), "ef".repeat(32));
+    KeyChange { worker: WorkerId(ID), number, old, new, receipts: 7, last, at: AT }
+}
+
+/// Changes the signed document, and the payload by itself: it opens only unchanged, and whatever the payload is read as is
+/// written in one form from then on.
+fn try_document<D: Document>(name: &'static str, inputs: u32, documents: &[D]) {
+    let signer = key(1);
+    let originals: Vec<Signed> =
+        documents.iter().map(|document| Signed::new(document, &signer).expect("JSON")).collect();
+    let whole = originals.iter().map(|signed| serde_json::to_vec(signed).expect("JSON"));
+    let payloads = originals.iter().map(|signed| signed.payload.clone());
+    Target::new(name, inputs).seeds(whole).seeds(payloads).run(|bytes| {
+        if let Ok(signed) = serde_json::from_slice::<Signed>(bytes)
+            && signed.open::<D>(&signer.verifying_key()).is_ok()
+        {
+            let held = originals.iter().any(|original| {
+                original.payload == signed.payload && original.signature.eq_ignore_ascii_case(&signed.signature)
+            });
+            assert!(held, "nobody signed this: {signed:?}");
+        }
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        for original in &originals {
+            let forged = Signed { payload: text.to_owned(), signature: original.signature.clone() };
+            assert!(text == original.payload || forged.open::<D>(&signer.verifying_key()).is_err());
+        }
+        if let Ok(document) = serde_json::from_str::<D>(text) {
+            let written = serde_json::to_string(&document).expect("what was read can be written");
+            let again: D = serde_json::from_str(&written).expect("what was written can be read");
+            assert_eq!(serde_json::to_string(&again).expect("JSON"), written);
+        }
+    });
+}
+
+#[test]
+fn no_change_of_a_manifest_is_believed() {
+    try_document("api.manifest", 900, &manifests());
+}
+
+/// What a server that lies may sign: everything that a site works out of a manifest before it believes it.
+#[test]
+fn whatever_a_manifest_says_its_limits_can_be_worked_out() {
+    let datasets = super::spec::datasets();
+    let seeds = manifests().into_iter().map(|manifest| serde_json::to_vec(&manifest).expect("JSON"));
+    Target::new("api.manifest_limits", 1_200).seeds(seeds).run(|bytes| {
+        let Ok(manifest) = serde_json::from_slice::<Manifest>(bytes) else { return };
+        let limits = Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at);
+        assert!(limits.not_after >= manifest.issued_at && limits.agree_with(&limits));
+        super::spec::asked(&manifest.spec, &datasets);
+    });
+}
+
+#[test]
+fn no_change_of_a_receipt_or_a_decision_is_believed() {
+    try_document("api.receipt", 1_000, &[receipt()]);
+    let (manifest, job, dataset) = ("ab".repeat(32), JobId(ID), DatasetId(ID));
+    let reason = "not now".to_owned();
+    let hold = SiteHold { manifest: manifest.clone(), job, dataset, hold: true, reason: reason.clone(), at: AT };
+    try_document("api.hold", 600, &[hold]);
+    try_document("api.decision", 600, &[Decision { manifest, job, dataset, approve: false, reason, at: AT }]);
+    try_document("api.presence", 600, &[Presence { worker: WorkerId(ID), challenge: "00ff".to_owned() }]);
+}
+
+#[test]
+fn no_change_of_what_the_server_answers_for_is_believed() {
+    let server = key_id(&key(1).verifying_key());
+    let head = Head { size: 7, root: "ab".repeat(32), at: AT, server: server.clone() };
+    try_document("api.head", 800, &[head]);
+    let (worker, receipt) = (WorkerId(ID), "cd".repeat(32));
+    let taken = Countersignature { worker, sequence: 1, receipt, position: 4, at: AT, server };
+    try_document("api.countersignature", 800, &[taken]);
+    let pinned = Pinned { sha256: "ab".repeat(32), until: Some(AT) };
+    try_document("api.pins", 800, &[Pins { challenge: "00".repeat(32), certificates: vec![pinned; 2], at: AT }]);
+}
+
+#[test]
+fn no_change_of_a_certificate_is_believed() {
+    let head = json!({ "payload": "{}", "signature": "ab".repeat(64) });
+    let certificate = json!({
+        "issued_at": "2026-11-20T12:00:00Z",
+        "issuer": { "address": "https://hub.example", "public_key": "ab", "program": "0.1.0", "evaluator": "rdp-1" },
+        "consortium": { "id": ID, "name": "Speech in care" },
+        "job": { "id": ID, "title": "a job", "kind": "dp_sgd", "state": "finished", "proposed_by": "Ada", "rounds_done": 30,
+            "rounds": 30, "manifest": "cd", "started_at": null, "finished_at": "2026-11-20T12:00:00Z" },
+        "parties": [],
+        "overlap": { "overlap": "disjoint", "statement": "regions of their own", "attested_by": "Ada",
+            "attested_at": "2026-11-20T12:00:00Z" },
+        "together": [],
+        "artifacts": [{ "name": "model.safetensors", "size": 7_445_184, "digest": "ef" }],
+        "head": head,
+    });
+    let certificate: Certificate = serde_json::from_value(certificate).expect("a certificate");
+    try_document("api.certificate", 1_000, &[certificate]);
+}
+
+/// Statements and files of certificates are read from whoever shows them.
+#[test]
+fn nothing_that_is_shown_as_evidence_breaks_its_reader() {
+    let finding =
+        json!({ "trials": [{ "family": "direction", "canaries": 100, "guesses": 20, "correct": 12 }], "attacks": [] });
+    Target::new("api.evidence", 3_000).seed(finding.to_string()).run(|bytes| {
+        let _ = serde_json::from_slice::<AuditStatement>(bytes);
+        let _ = serde_json::from_slice::<CertificateFile>(bytes);
+        let _ = serde_json::from_slice::<crate::job::audit::Finding>(bytes);
+    });
+}
+
+/// A site's keys lead only where every key on the way has signed.
+#[test]
+fn no_change_of_a_rotation_leads_to_another_key() {
+    let rotation = |number, old, new| {
+        let change = change(number, old, new);
+        let by = |seed| Signed::new(&change, &key(seed)).expect("JSON");
+        Rotation { by_old: by(old), by_new: by(new) }
+    };
+    let chain = vec![rotation(1, 1, 2), rotation(2, 2, 3)];
+    let first = key(1).verifying_key();
+    Target::new("api.rotation", 1_500).seed(serde_json::to_vec(&chain).expect("JSON")).run(|bytes| {
+        let Ok(rotations) = serde_json::from_slice::<Vec<Rotation>>(bytes) else { return };
+        let mut keys = SiteKeys::one(first);
+        for rotation in &rotations {
+            let (before, changes) = (*keys.newest(), keys.changes());
+            match keys.follow(rotation) {
+                Ok(change) => {
+                    assert!([2, 3].map(key).iter().any(|key| key.verifying_key() == *keys.newest()), "{change:?}");
+                }
+                Err(_) => assert!(*keys.newest() == before && keys.changes() == changes, "nothing has changed"),
+            }
+        }
+        let _ = SiteKeys::leading_to(first, &rotations);
+    });
+}

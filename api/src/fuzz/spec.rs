@@ -1,0 +1,122 @@
+//! Specs of both kinds: whatever passes the check has a price that is a number, and is written as it was read.
+
+use undertone_fuzz::Target;
+use undertone_privacy::curve::OrderGrid;
+use undertone_privacy::mechanism;
+use uuid::Uuid;
+
+use crate::dataset::{Content, Dataset, SizeClass, Visibility, usual_units};
+use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::{NewDraft, NewJob, Spec};
+
+/// The examples of the documentation: the first of each page.
+pub(super) fn examples() -> Vec<String> {
+    let pages = [
+        ("dp_sgd", include_str!("../job/dp_sgd/spec.md")),
+        ("active_learning", include_str!("../job/active_learning/spec.md")),
+    ];
+    pages
+        .map(|(kind, page)| {
+            let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+            let spec: serde_json::Value = serde_json::from_str(example).expect("JSON");
+            serde_json::json!({ "title": "a job", "kind": kind, "spec": spec }).to_string()
+        })
+        .to_vec()
+}
+
+/// Somebody's datasets, under the ids of the examples.
+pub(super) fn datasets() -> Vec<Dataset> {
+    let dataset = |id: u128, content, public: bool| Dataset {
+        id: DatasetId(Uuid::from_u128(id)),
+        lineage: LineageId(Uuid::from_u128(100 + id)),
+        organization: OrganizationId(Uuid::from_u128(200 + id)),
+        organization_name: "an organization".to_owned(),
+        worker: WorkerId(Uuid::from_u128(300 + id)),
+        name: format!("set-{id}"),
+        visibility: if public { Visibility::Public } else { Visibility::Private },
+        content,
+        inputs: if content == Content::Speech { 13 } else { 0 },
+        classes: if content == Content::Speech || public { 3 } else { 0 },
+        records: SizeClass(10_000),
+        speakers: SizeClass(200),
+        test_records: 500,
+        users: (!public).then_some(SizeClass(1000)),
+        units: usual_units(),
+        accounts: Vec::new(),
+        created_at: time::OffsetDateTime::UNIX_EPOCH,
+    };
+    let named = |content| [dataset(1, content, true), dataset(2, content, false)];
+    let queries = named(Content::Queries).map(|dataset| Dataset {
+        units: vec![undertone_privacy::PrivacyUnit::Record, undertone_privacy::PrivacyUnit::User],
+        ..dataset
+    });
+    named(Content::Speech).into_iter().chain(queries).collect()
+}
+
+/// The two datasets of one content: the examples of both kinds name the same ids.
+fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
+    let content = match spec {
+        Spec::DpSgd(_) => Content::Speech,
+        Spec::ActiveLearning(_) => Content::Queries,
+    };
+    datasets.iter().filter(|dataset| dataset.content == content).cloned().collect()
+}
+
+/// Everything that anybody asks of a spec, before it was checked and after.
+pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
+    let datasets = of(spec, all);
+    let violations = spec.check(&datasets);
+    let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.measured());
+    for known in [&datasets[..], &[]] {
+        let _ = spec.series(known);
+    }
+    for dataset in &datasets {
+        let _ = (spec.units(dataset), spec.audited(dataset), spec.clip(dataset.id), spec.release(dataset, "private"));
+    }
+    if !violations.is_empty() {
+        return;
+    }
+    let settled = spec.clone().settled(&datasets);
+    assert_eq!(settled.check(&datasets), [], "what is settled is as good as it was");
+    for dataset in &datasets {
+        let Some(charge) = settled.cost(dataset) else { continue };
+        // An event may be refused a price, never given one that is no number.
+        if let Ok(curve) = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::standard()) {
+            let whole = curve.times(charge.releases);
+            assert!(whole.losses().all(|(_, loss)| loss.to_f64_up() > 0.0), "nothing is free: {charge:?}");
+        }
+    }
+}
+
+#[test]
+fn a_spec_that_passes_has_a_price_and_is_written_as_it_was_read() {
+    let datasets = datasets();
+    Target::new("api.spec", 1_200).seeds(examples()).run(|bytes| {
+        let Ok(job) = serde_json::from_slice::<NewJob>(bytes) else { return };
+        let written = serde_json::to_string(&job).expect("what was read can be written");
+        assert_eq!(serde_json::from_str::<NewJob>(&written).ok().as_ref(), Some(&job));
+        asked(&job.spec, &datasets);
+    });
+}
+
+#[test]
+fn the_examples_pass_so_that_what_is_behind_the_check_is_reached() {
+    for example in examples() {
+        let job: NewJob = serde_json::from_str(&example).expect("a job");
+        assert_eq!(job.spec.check(&of(&job.spec, &datasets())), []);
+    }
+}
+
+#[test]
+fn a_draft_says_what_is_wrong_with_it_whatever_stands_there() {
+    let datasets = datasets();
+    Target::new("api.draft", 1_200).seeds(examples()).seed("{\"kind\":\"dp_sgd\",\"spec\":{}}").run(|bytes| {
+        let Ok(draft) = serde_json::from_slice::<NewDraft>(bytes) else { return };
+        let wrong = draft.check();
+        match draft.parsed() {
+            Ok(spec) => asked(&spec, &datasets),
+            Err(violation) => assert_eq!(violation.field, "spec"),
+        }
+        assert!(wrong.iter().all(|violation| ["title", "kind", "spec"].contains(&violation.field.as_str())));
+    });
+}

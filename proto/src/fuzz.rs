@@ -1,0 +1,230 @@
+//! Hostile bytes at the wire: every message, what is made of messages, vectors of every precision, pools and answers.
+
+use std::io::Read as _;
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use serde_json::{Value, json};
+use undertone_api::job::dp_sgd::Precision;
+use undertone_api::job::log::SiteEvent;
+use undertone_api::log::witness::Answer;
+use undertone_api::problem::{Code, Problem};
+use undertone_fuzz::Target;
+
+use crate::question::{self, Posed};
+use crate::vector::{self, Form, Reader, SLICE};
+use crate::{PROBLEM_METADATA, document, problem_of, status_of, v1};
+
+/// Reads the bytes as a message; what could be read is written, and read again, as the same.
+fn read<M: Message + Default>(bytes: &[u8]) -> Option<M> {
+    let message = M::decode(bytes).ok()?;
+    let written = message.encode_to_vec();
+    let again = M::decode(written.as_slice()).expect("what was written can be read");
+    assert_eq!(again.encode_to_vec(), written);
+    Some(message)
+}
+
+macro_rules! messages {
+    ($($name:ident)*) => {
+        const MESSAGES: &[&str] = &[$(stringify!($name)),*];
+
+        fn every_message(bytes: &[u8]) {
+            $(read::<v1::$name>(bytes);)*
+        }
+    };
+}
+
+messages! { Account AnswersChunk AnswersHeader AnswersRequest ApproveJobRequest Artifact AskChunk AskHeader AskReply AskedChunk AskedHeader AskedRequest AverageChunk AverageHeader AverageRequest CancelJobRequest ChallengeReply ChallengeRequest ChooseReply ChooseRequest Chosen CloneJobRequest Consortium CreateDraftRequest Dataset DecideReply DecideRequest DeleteDraftReply DeleteDraftRequest Done DownloadArtifactChunk DownloadArtifactRequest Draft EnrollReply EnrollRequest Entry ExportQuestionsChunk ExportQuestionsRequest FinishReply FinishRequest GaveUp GetArtifactChunk GetArtifactHeader GetArtifactRequest GetCertificateReply GetCertificateRequest GetConsortiumRequest GetDatasetRequest GetDraftRequest GetJobRequest GetReportReply GetReportRequest ImportAnswersReply ImportAnswersRequest Job ListArtifactsReply ListArtifactsRequest ListConsortiaReply ListConsortiaRequest ListDatasetsReply ListDatasetsRequest ListDraftsReply ListDraftsRequest ListEntriesReply ListEntriesRequest ListJobsReply ListJobsRequest ListOrganizationsReply ListOrganizationsRequest LogEvent LogReply LogRequest LogRound MeasureReply MeasureRequest NextOfferReply NextOfferRequest Nothing Organization PageRequest PauseJobRequest PinsReply PinsRequest PlanJobReply PlanJobRequest Pool Progress Proposal ProposeDraftRequest ProposeJobAgainRequest ProposeJobRequest PutArtifactChunk PutArtifactHeader PutArtifactReply ReceiptProof ReceiptsReply ReceiptsRequest ReceivedReply ReceivedRequest RefuseJobRequest RegisterDatasetReply RegisterDatasetRequest RenewReply RenewRequest ResumeJobRequest RetryJobRequest RotateKeyReply RotateKeyRequest SetBudgetRequest SignInReply SignInRequest Signed SubmitChunk SubmitHeader SubmitReply UpdateDraftRequest WatchJobRequest WhoAmIReply WhoAmIRequest WitnessReply WitnessRequest Work }
+
+#[test]
+fn every_message_of_the_wire_is_among_those_that_are_tried() {
+    let set = FileDescriptorSet::decode(crate::DESCRIPTOR).expect("a description");
+    let ours = set.file.iter().filter(|file| file.package() == "undertone.v1");
+    let described: Vec<&str> =
+        ours.flat_map(|file| &file.message_type).map(prost_types::DescriptorProto::name).collect();
+    let untried: Vec<&&str> = described.iter().filter(|name| !MESSAGES.contains(name)).collect();
+    assert!(untried.is_empty() && described.len() == MESSAGES.len(), "add to the list: {untried:?}");
+}
+
+/// What turns up everywhere, with something in it.
+fn signed(payload: &str) -> v1::Signed {
+    v1::Signed { payload: payload.to_owned(), signature: "ab".repeat(64) }
+}
+
+fn hash(byte: u8) -> Vec<u8> {
+    vec![byte; 32]
+}
+
+/// Messages as a site and a server send them.
+fn sent() -> Vec<Vec<u8>> {
+    let submit = v1::SubmitHeader {
+        lease: "lease".to_owned(),
+        series: "private".to_owned(),
+        round: 3,
+        receipts: vec![signed("{\"sequence\":1}"), signed("{\"sequence\":2}")],
+        length: 1_861_296,
+        digest: "cd".repeat(32),
+        size: 7_445_184,
+        offset: 4096,
+    };
+    let round = |round| v1::LogRound { series: 0, round, repeated: round == 2 };
+    let said = [v1::log_event::Event::Phase(3), v1::log_event::Event::Sent(round(2)), v1::log_event::Event::Fault(5)];
+    let events = (1..).zip(said).map(|(sequence, event)| v1::LogEvent { sequence, at_unix: 7, event: Some(event) });
+    let log = v1::LogRequest { lease: "lease".to_owned(), sent_at_unix: 1_763_640_000, events: events.collect() };
+    let pool = v1::Pool { dataset_id: "id".to_owned(), questions: 3, size: 90, digest: "ef".repeat(32) };
+    let asked = v1::AskedHeader { ready: true, pools: vec![pool.clone(), pool], missing: vec!["id".to_owned()] };
+    let chosen = v1::Chosen { question: "id".to_owned(), uncertainty: 0.69 };
+    let choose = v1::ChooseRequest { lease: "lease".to_owned(), round: 1, chosen: vec![chosen; 3] };
+    let part = v1::submit_chunk::Part::Data(vec![1, 2, 3, 4]);
+    let plan = v1::PlanJobRequest { consortium: "id".to_owned(), job: document::of(&job()) };
+    vec![
+        v1::SubmitChunk { part: Some(v1::submit_chunk::Part::Header(submit)) }.encode_to_vec(),
+        v1::SubmitChunk { part: Some(part) }.encode_to_vec(),
+        witnessed().encode_to_vec(),
+        log.encode_to_vec(),
+        v1::AskedChunk { part: Some(v1::asked_chunk::Part::Header(asked)) }.encode_to_vec(),
+        choose.encode_to_vec(),
+        plan.encode_to_vec(),
+        v1::RotateKeyRequest { by_old: Some(signed("{}")), by_new: Some(signed("{}")) }.encode_to_vec(),
+    ]
+}
+
+fn witnessed() -> v1::WitnessReply {
+    let proof = v1::ReceiptProof {
+        sequence: 1,
+        countersignature: Some(signed("{\"sequence\":1}")),
+        position: 4,
+        leaf: "{\"previous\":\"\"}".to_owned(),
+        inclusion: vec![hash(1), hash(2)],
+    };
+    v1::WitnessReply { head: Some(signed("{\"size\":7}")), consistency: vec![hash(3)], receipts: vec![proof] }
+}
+
+fn job() -> Value {
+    json!({ "title": "ε", "kind": "dp_sgd", "spec": { "unit": "speaker", "deep": [[[{ "a": [1, -2.5, null, true] }]]] } })
+}
+
+#[test]
+fn no_bytes_break_a_message() {
+    Target::new("proto.messages", 1_500).seeds(sent()).run(every_message);
+}
+
+/// An answer to a witness that can be read is the same when it is sent on; an event of a log too.
+#[test]
+fn what_messages_become_can_be_sent_again_as_it_was() {
+    Target::new("proto.convert", 6_000).seeds(sent()).run(|bytes| {
+        if let Some(answer) = read::<v1::WitnessReply>(bytes).and_then(|reply| Answer::try_from(reply).ok()) {
+            assert_eq!(Answer::try_from(v1::WitnessReply::from(answer.clone())), Ok(answer));
+        }
+        for event in read::<v1::LogRequest>(bytes).map(|log| log.events).unwrap_or_default() {
+            if let Ok(known) = SiteEvent::try_from(event) {
+                let again = v1::LogEvent { sequence: 1, at_unix: 2, event: Some(known.into()) };
+                assert_eq!(SiteEvent::try_from(again), Ok(known));
+            }
+        }
+    });
+}
+
+/// A document becomes JSON and from then on stays as it is, whatever numbers stand in it.
+#[test]
+fn a_document_settles_after_one_passage() {
+    let wire = document::of(&job()).expect("an object");
+    Target::new("proto.document", 4_000).seed(wire.encode_to_vec()).run(|bytes| {
+        let Some(wire) = read::<prost_types::Struct>(bytes) else { return };
+        let once = document::json(&wire);
+        let again = document::of(&once).expect("an object");
+        assert_eq!(document::json(&again), once);
+        assert_eq!(document::read::<Value>(&again).ok(), Some(once));
+    });
+}
+
+/// Whatever a peer puts into the metadata of a status, there is a problem to show.
+#[test]
+fn every_status_has_a_problem() {
+    let problem = Problem::new(Code::NotFound, "there is no such job");
+    let text = serde_json::to_vec(&problem).expect("JSON");
+    Target::new("proto.problem", 3_000).seed(text).run(|bytes| {
+        let mut status = tonic::Status::internal("what the status says");
+        let carried = tonic::metadata::MetadataValue::from_bytes(bytes);
+        status.metadata_mut().insert_bin(PROBLEM_METADATA, carried);
+        let problem = problem_of(&status);
+        assert_eq!(problem_of(&status_of(&problem)), problem);
+    });
+}
+
+/// SplitMix64: numbers about as noise is.
+fn noise(length: usize) -> Vec<f32> {
+    let mut state = 7_u64;
+    let mut draw = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        f64::from(((mixed ^ (mixed >> 27)) >> 32) as u32) / 4_294_967_296.0 - 0.5
+    };
+    (0..length).map(|_| ((0..4).map(|_| draw()).sum::<f64>() * 0.01) as f32).collect()
+}
+
+/// Packed, plain and broken vectors: as many finite numbers as the form says or a refusal, wherever the bytes are cut, and
+/// never more numbers than the form has on the way there.
+#[test]
+fn no_bytes_make_a_vector_of_another_form() {
+    const LENGTHS: [usize; 3] = [1, 300, 9_000];
+    for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
+        let name = match precision {
+            Precision::F32 => "proto.vector_f32",
+            Precision::Bf16 => "proto.vector_bf16",
+            Precision::Int8 => "proto.vector_int8",
+        };
+        let written = LENGTHS.map(|length| vector::write(&noise(length), precision, || 9).expect("finite"));
+        let mut bomb = zstd::stream::encode_all(std::io::repeat(0).take(1 << 26), 1).expect("packed");
+        bomb.truncate(64 << 10);
+        Target::new(name, 1_500).seeds(written).seed(bomb).run(|bytes| {
+            for length in LENGTHS {
+                let form = Form::new(precision, length as u64).expect("a length");
+                let whole = vector::read(bytes, form);
+                if let Ok(numbers) = &whole {
+                    assert!(numbers.len() == length && numbers.iter().all(|number| number.is_finite()));
+                }
+                let Ok(mut reader) = Reader::new(form, bytes.len() as u64) else { continue };
+                let mut numbers = Vec::new();
+                let cut = bytes.chunks(1 + bytes.len() / 3).try_for_each(|piece| reader.take(piece, &mut numbers));
+                assert!(numbers.len() <= length + SLICE, "{} numbers of {length}", numbers.len());
+                let cut = cut.and_then(|()| reader.finish()).map(|()| numbers);
+                assert_eq!(cut.ok(), whole.ok(), "read in pieces it is another");
+            }
+        });
+    }
+}
+
+/// A pool that can be read is written as one that reads the same; nothing of it is out of order or empty.
+#[test]
+fn no_bytes_make_a_pool_that_could_not_be_sent() {
+    let posed = |text: &str, count| Posed { text: text.to_owned(), count };
+    let pool =
+        question::write(vec![posed("where is my card", Some(12)), posed("how do I renew", None)]).expect("a pool");
+    let answers = question::write_answers(&[]).expect("answers");
+    let lines = b"{\"text\":\"a\"}\n{\"text\":\"b\",\"count\":3}\n";
+    let bomb = zstd::stream::encode_all(std::io::repeat(b'\n').take(1 << 26), 1).expect("packed");
+    let plain = |bytes: &[u8]| zstd::stream::encode_all(bytes, 1).expect("packed");
+    // Half of the inputs are changed before they are packed: few changes of packed bytes leave a frame.
+    let check = |bytes: &[u8]| {
+        if let Ok(found) = question::read(bytes) {
+            let mut sound = true;
+            let questions: Vec<Posed> = found.map_while(|question| question.map_err(|_| sound = false).ok()).collect();
+            if sound {
+                let again = question::write(questions.clone()).expect("what was read can be sent");
+                let read: Result<Vec<Posed>, _> = question::read(&again).expect("not too long").collect();
+                assert_eq!(read, Ok(questions));
+            }
+        }
+        if let Ok(answers) = question::read_answers(bytes) {
+            let again = question::write_answers(&answers).expect("what was read can be sent");
+            assert_eq!(question::read_answers(&again), Ok(answers));
+        }
+    };
+    Target::new("proto.pool", 2_000).seeds([pool, answers, bomb]).seed(*lines).words(&["\"count\":", "\"text\":"]).run(
+        |bytes| {
+            check(bytes);
+            check(&plain(bytes));
+        },
+    );
+}

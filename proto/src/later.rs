@@ -1,0 +1,61 @@
+//! When to come again: a server that has more to do than it takes says so in the metadata, in the form that gRPC's own clients
+//! understand (gRFC A6, "pushback").
+
+use std::time::Duration;
+
+use tonic::Status;
+use tonic::metadata::MetadataValue;
+use undertone_api::problem::Problem;
+
+use crate::status_of;
+
+/// Metadata key of the milliseconds after which to try again.
+pub const RETRY_METADATA: &str = "grpc-retry-pushback-ms";
+
+/// The gRPC status of a problem that passes after `wait`, rounded up to a whole millisecond.
+pub fn status_later(problem: &Problem, wait: Duration) -> Status {
+    let mut status = status_of(problem);
+    let whole = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    status.metadata_mut().insert(RETRY_METADATA, MetadataValue::from(whole));
+    status
+}
+
+/// After which time the server wants to be asked again, if it says so. What is no number of milliseconds says nothing.
+pub fn later(status: &Status) -> Option<Duration> {
+    let said = status.metadata().get(RETRY_METADATA)?.to_str().ok()?;
+    said.parse().ok().map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tonic::Status;
+    use undertone_api::problem::{Code, Problem};
+
+    use super::{RETRY_METADATA, later, status_later};
+    use crate::{problem_of, status_of};
+
+    #[test]
+    fn when_to_come_again_survives_the_wire_and_is_never_rounded_down() {
+        let problem = Problem::new(Code::RateLimited, "more calls came than are answered");
+        for (wait, told) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2), (1_500_000_000, 1500)] {
+            let status = status_later(&problem, Duration::from_nanos(wait));
+            let read = Status::from_header_map(status.into_http::<()>().headers()).expect("it is a status");
+            assert_eq!(read.code(), tonic::Code::ResourceExhausted);
+            assert_eq!(later(&read), Some(Duration::from_millis(told)), "{wait} ns");
+            assert_eq!(problem_of(&read), problem);
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_says_nothing() {
+        let mut status = status_of(&Problem::new(Code::RateLimited, "why"));
+        assert_eq!(later(&status), None);
+        // A negative number says in gRPC: do not try again. A worker tries again by its own patience.
+        for odd in ["-1", "soon", "99999999999999999999999"] {
+            status.metadata_mut().insert(RETRY_METADATA, odd.parse().expect("visible characters"));
+            assert_eq!(later(&status), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Hostile bodies at every address of REST that takes one, from every kind of caller, at a whole server: whatever comes, the
+//! answer is not a failure of the server's own, and what is refused is refused with a problem document.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tower::ServiceExt as _;
+use undertone_fuzz::Target;
+
+use super::caller::Caller;
+use super::request::Requests;
+use super::scene::Scene;
+use crate::config::RateConfig;
+use crate::matrix::Row;
+use crate::matrix::rest::REST;
+use crate::testing::TestApp;
+
+/// The addresses that take a body.
+fn rows() -> Vec<&'static Row> {
+    let takes = |row: &&Row| ["POST ", "PUT ", "PATCH "].iter().any(|method| row.name.starts_with(method));
+    REST.iter().filter(takes).collect()
+}
+
+/// Who sends what where: the caller's and the address' numbers, and the body. Bytes that are no JSON are a body themselves.
+fn sent(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(Value::Object(fields)) if fields.contains_key("body") => {
+            let number = |name: &str| fields.get(name).and_then(Value::as_u64).unwrap_or_default() as usize;
+            let body = match &fields["body"] {
+                // What is no JSON by itself: lines of it, a table.
+                Value::String(text) => text.clone().into_bytes(),
+                other => other.to_string().into_bytes(),
+            };
+            (number("caller"), number("row"), body)
+        }
+        _ => (bytes.len(), bytes.len() / 7, bytes.to_vec()),
+    }
+}
+
+/// Every body that the description asks for, from every caller in turn.
+async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for (number, row) in rows().into_iter().enumerate() {
+        let body = to_bytes(requests.of(row, scene, None).into_body(), 1 << 20).await.expect("it is in memory");
+        let text = String::from_utf8_lossy(&body);
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| Value::String(text.into_owned()));
+        for caller in [number % callers, callers - 3] {
+            seeds.push(json!({ "caller": caller, "row": number, "body": body }).to_string().into_bytes());
+        }
+    }
+    seeds
+}
+
+async fn knock(app: &TestApp, requests: &Requests, scene: &Mutex<Scene>, callers: &[Caller], bytes: &[u8]) {
+    let rows = rows();
+    let (caller, row, body) = sent(bytes);
+    let (caller, row) = (&callers[caller % callers.len()], rows[row % rows.len()]);
+    let token = caller.token(&app.ctx).await;
+    let mut scene = scene.lock().await;
+    scene.renew(app).await;
+    let (parts, _) = requests.of(row, &scene, token.as_deref()).into_parts();
+    let response = app.router.clone().oneshot(Request::from_parts(parts, Body::from(body))).await;
+    let response = response.expect("a router answers");
+    let status = response.status();
+    if status.is_success() || status == StatusCode::NOT_MODIFIED {
+        return;
+    }
+    let answer = to_bytes(response.into_body(), 1 << 24).await.expect("an answer ends");
+    let said = String::from_utf8_lossy(&answer);
+    let short: String = said.chars().take(300).collect();
+    assert!(status.is_client_error(), "{} from {}: {status}: {short}", row.name, caller.name);
+    let problem: Option<Value> = serde_json::from_slice(&answer).ok();
+    assert!(problem.is_some_and(|problem| problem["code"].is_string()), "{} from {}: {short}", row.name, caller.name);
+}
+
+#[test]
+fn no_body_makes_the_server_fail() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let (app, requests) = runtime.block_on(async {
+        let app =
+            TestApp::sqlite_with(|config| config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0 })
+                .await;
+        (app, Requests::new())
+    });
+    let (seeds, callers, scene) = runtime.block_on(async {
+        let mut scene = Scene::set(&app).await;
+        let callers = std::mem::take(&mut scene.callers);
+        (seeds(&requests, &scene, callers.len()).await, callers, Mutex::new(scene))
+    });
+    Target::new("server.rest", 200)
+        .seeds(seeds)
+        .run(|bytes| runtime.block_on(knock(&app, &requests, &scene, &callers, bytes)));
+    drop(scene);
+    runtime.block_on(app.close());
+}

@@ -1,0 +1,181 @@
+//! Hostile inputs: real documents, changed at random, knock at a door until it breaks or the time is over.
+//!
+//! A target is a test in a room called `fuzz` beside the code that it knocks at:
+//!
+//! ```text
+//! Target::new("worker.textgrid", 2_000).seed(include_bytes!("a.TextGrid")).run(|bytes| { let _ = parse(bytes); });
+//! ```
+//!
+//! In an ordinary run of the tests it takes its stated number of inputs, the same ones each time. `make fuzz SECONDS=60`
+//! (`.ci/fuzz.sh`) runs every target in a process of its own for so long, with other inputs each time, and prints one JSON
+//! object for each: inputs, seconds, the slowest input, the memory that the process took at most. A door fails by a panic, by
+//! an input that takes longer than [`SLOWEST`], by one that does not end within [`HANGING`], and, in its own process, by
+//! taking more than [`MOST_MEMORY`].
+//!
+//! Inputs are drawn and made smaller by proptest, so a failure shows the least input that still fails. What is drawn is not
+//! led by coverage: that takes other compiler flags for the whole workspace, and another compiler.
+//!
+//! This room knows no door. To add a target: a test as above; [`mutation`] is where a new kind of change would go.
+
+pub mod mutation;
+mod watch;
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use proptest::arbitrary::any;
+use proptest::collection::vec;
+use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
+
+use mutation::{Edit, Mutation};
+use watch::Watch;
+
+/// An input that takes longer fails, with debug assertions and on a busy machine.
+pub const SLOWEST: Duration = Duration::from_secs(20);
+/// An input that takes longer ends the process, after it was printed.
+pub const HANGING: Duration = Duration::from_mins(2);
+/// Most memory, in MiB, that a target's process may ever have taken, where it has a process of its own.
+pub const MOST_MEMORY: u64 = 1536;
+/// Most changes to one document.
+const MOST_EDITS: usize = 6;
+/// How often the smaller inputs of a failure are tried.
+const MOST_SHRINKING: u32 = 2_000;
+/// Inputs between two looks at the clock.
+const BATCH: u32 = 64;
+
+/// A door, and what is thrown at it.
+#[derive(Debug)]
+pub struct Target {
+    name: &'static str,
+    inputs: u32,
+    mutation: Mutation,
+}
+
+impl Target {
+    /// A target by its name, `crate.door`, and how many inputs it takes in an ordinary run.
+    pub fn new(name: &'static str, inputs: u32) -> Self {
+        Self { name, inputs, mutation: Mutation::default() }
+    }
+
+    /// Adds a document as it should be: it is tried as it is, and changed.
+    #[must_use]
+    pub fn seed(mut self, document: impl Into<Vec<u8>>) -> Self {
+        self.mutation.seeds.push(document.into());
+        self
+    }
+
+    /// Adds several.
+    #[must_use]
+    pub fn seeds<D: Into<Vec<u8>>>(mut self, documents: impl IntoIterator<Item = D>) -> Self {
+        self.mutation.seeds.extend(documents.into_iter().map(Into::into));
+        self
+    }
+
+    /// Words of the format, which are put in here and there.
+    #[must_use]
+    pub fn words(mut self, words: &[&str]) -> Self {
+        self.mutation.words.extend(words.iter().map(|word| word.as_bytes().to_vec()));
+        self
+    }
+
+    /// Throws everything at the door.
+    ///
+    /// # Panics
+    /// When the door breaks: with the least input that breaks it.
+    pub fn run(self, door: impl Fn(&[u8])) {
+        let long = Long::asked();
+        let (started, watch) = (Instant::now(), Watch::over(self.name));
+        let (taken, slowest) = (Cell::new(0_u64), RefCell::new((Duration::ZERO, 0_usize)));
+        let knock = |input: &[u8]| {
+            watch.begin(input);
+            let knocked = Instant::now();
+            door(input);
+            let took = knocked.elapsed();
+            watch.end();
+            taken.set(taken.get() + 1);
+            if took > slowest.borrow().0 {
+                *slowest.borrow_mut() = (took, input.len());
+            }
+            assert!(took <= SLOWEST, "{}: an input took {took:?}", self.name);
+        };
+        for seed in &self.mutation.seeds {
+            knock(seed);
+        }
+        let mut drawn = 0;
+        let mut round = long.as_ref().map_or(1, |long| long.seed);
+        loop {
+            let batch = match &long {
+                Some(long) if started.elapsed() >= long.time => break,
+                Some(_) => BATCH,
+                None => self.inputs - drawn,
+            };
+            if batch == 0 {
+                break;
+            }
+            self.batch(round, batch, &knock);
+            (drawn, round) = (drawn.saturating_add(batch), round.wrapping_add(1));
+            if long.is_none() {
+                break;
+            }
+        }
+        let ((slowest, of), peak) = (*slowest.borrow(), watch::peak_memory());
+        println!(
+            "{{\"target\":\"{}\",\"inputs\":{},\"seconds\":{:.1},\"slowest_ms\":{:.1},\"slowest_bytes\":{of},\"peak_mib\":{peak}}}",
+            self.name,
+            taken.get(),
+            started.elapsed().as_secs_f64(),
+            slowest.as_secs_f64() * 1e3,
+        );
+        assert!(long.is_none() || peak <= MOST_MEMORY, "{}: took {peak} MiB, more than {MOST_MEMORY}", self.name);
+    }
+
+    /// So many inputs that follow from a seed.
+    fn batch(&self, seed: u64, inputs: u32, knock: &impl Fn(&[u8])) {
+        let config = Config {
+            cases: inputs,
+            max_shrink_iters: MOST_SHRINKING,
+            failure_persistence: None,
+            rng_seed: RngSeed::Fixed(seed),
+            ..Config::default()
+        };
+        let edit = (any::<u8>(), any::<u32>(), any::<u32>(), any::<u64>());
+        let drawn = (any::<u32>(), vec(edit, 1..=MOST_EDITS));
+        let outcome = TestRunner::new(config).run(&drawn, |(of, edits)| {
+            knock(&self.mutation.input(of, &made(edits)));
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Abort(reason)) => panic!("{} (seed {seed}): nothing could be drawn: {reason}", self.name),
+            Err(TestError::Fail(reason, (of, edits))) => {
+                let input = self.mutation.input(of, &made(edits));
+                eprintln!("{} (seed {seed}): {reason}\n{} bytes: {}", self.name, input.len(), watch::shown(&input));
+                // Once more where nothing catches it, so that the place is told.
+                knock(&input);
+                panic!("{} (seed {seed}): {reason}; not so the second time", self.name);
+            }
+        }
+    }
+}
+
+fn made(edits: Vec<(u8, u32, u32, u64)>) -> Vec<Edit> {
+    edits.into_iter().map(|(kind, at, amount, value)| Edit { kind, at, amount, value }).collect()
+}
+
+/// A run by time instead of by number.
+struct Long {
+    time: Duration,
+    seed: u64,
+}
+
+impl Long {
+    /// As `UNDERTONE_FUZZ_SECONDS` and `UNDERTONE_FUZZ_SEED` (1) ask.
+    fn asked() -> Option<Self> {
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+        let time = Duration::from_secs(number("UNDERTONE_FUZZ_SECONDS")?);
+        Some(Self { time, seed: number("UNDERTONE_FUZZ_SEED").unwrap_or(1) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

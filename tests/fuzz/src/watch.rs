@@ -1,0 +1,82 @@
+//! An eye on the input that is under way: one that never ends could not be told otherwise. And on the memory.
+
+use std::io::Write as _;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+
+use crate::HANGING;
+
+/// As much of an input as is printed, bytes.
+const SHOWN: usize = 4096;
+
+/// What the eye is told.
+enum Told {
+    Begins(Vec<u8>),
+    Ends,
+}
+
+/// Ends the process when an input does not end.
+pub(crate) struct Watch(Sender<Told>);
+
+impl Watch {
+    /// Watches a target by name, until it is dropped.
+    pub(crate) fn over(name: &'static str) -> Self {
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let mut under_way: Option<Vec<u8>> = None;
+            loop {
+                match told.recv_timeout(HANGING) {
+                    Ok(Told::Begins(input)) => under_way = Some(input),
+                    Ok(Told::Ends) => under_way = None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        if let Some(input) = &under_way {
+                            // Past what a test's output is caught by: it would be lost with the process.
+                            let _ = writeln!(std::io::stderr(), "{name} hangs: {}", shown(input));
+                            std::process::abort();
+                        }
+                    }
+                }
+            }
+        });
+        Self(tell)
+    }
+
+    pub(crate) fn begin(&self, input: &[u8]) {
+        let _ = self.0.send(Told::Begins(input.to_vec()));
+    }
+
+    pub(crate) fn end(&self) {
+        let _ = self.0.send(Told::Ends);
+    }
+}
+
+/// An input as it can be pasted into a test: a byte string, cut after its first 4 KiB.
+pub(crate) fn shown(input: &[u8]) -> String {
+    let head = &input[..input.len().min(SHOWN)];
+    let rest = if input.len() > SHOWN { "..." } else { "" };
+    format!("b\"{}\"{rest}", head.escape_ascii())
+}
+
+/// Most memory that this process has ever taken, MiB; 0 where the system does not tell.
+pub(crate) fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHOWN, peak_memory, shown};
+
+    #[test]
+    fn an_input_is_shown_as_it_can_be_pasted_and_not_without_end() {
+        assert_eq!(shown(b"a\"\0\xff"), r#"b"a\"\x00\xff""#);
+        assert_eq!(shown(&[b'a'; 2 * SHOWN]).len(), SHOWN + 6);
+    }
+
+    #[test]
+    fn the_memory_of_a_process_is_more_than_nothing() {
+        assert!(!cfg!(target_os = "linux") || peak_memory() > 0);
+    }
+}

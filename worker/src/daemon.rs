@@ -404,7 +404,7 @@ fn is_final(error: &GatewayError) -> bool {
         GatewayError::Address(_) | GatewayError::Signing(_) => true,
         // Unknown to the server, or its key is not believed.
         GatewayError::Problem(problem) => matches!(problem.code, Code::Forbidden | Code::BadSignature),
-        GatewayError::Unreachable(_) | GatewayError::Protocol(_) => false,
+        GatewayError::Unreachable(_) | GatewayError::Later { .. } | GatewayError::Protocol(_) => false,
     }
 }
 

@@ -24,6 +24,7 @@ use ed25519_dalek::VerifyingKey;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
+use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Response, Status};
 use undertone_api::dataset::Registration;
@@ -40,6 +41,7 @@ use crate::fault;
 use crate::site::folder::Folder;
 use crate::site::jobs::Outcome;
 use crate::site::keys::SiteKey;
+use crate::telemetry;
 
 pub use enrolment::{Enrolled, enroll, rotate_key};
 pub use error::GatewayError;
@@ -253,6 +255,11 @@ impl Gateway {
             let Some(session) = session else { continue };
             let mut request = Request::new(make());
             request.metadata_mut().insert("authorization", session.0.clone());
+            for (name, value) in telemetry::carried() {
+                if let (Ok(name), Ok(value)) = (name.parse::<AsciiMetadataKey>(), value.parse::<AsciiMetadataValue>()) {
+                    request.metadata_mut().insert(name, value);
+                }
+            }
             fault::point(fault::BEFORE_CALL);
             let answer = within(time, call(self.client.clone(), request)).await;
             fault::point(fault::AFTER_CALL);

@@ -7,6 +7,8 @@
 pub mod bench;
 pub mod count;
 pub mod dataset;
+#[cfg(test)]
+mod fuzz;
 pub mod log;
 pub mod normalize;
 pub mod prepare;

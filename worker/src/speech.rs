@@ -3,7 +3,8 @@
 //! The road is one way: [`audio`] decodes, [`mfcc`] turns samples into cepstra, [`features`] these into what a
 //! model sees, [`align`] reads the labels or has them made, [`prepare`]
 //! joins the two and writes what [`dataset`] then serves by memory map. [`synthesize`] makes a corpus where there is
-//! none. Nothing here opens a socket, and nothing here but the site's own report names a recording.
+//! none. Nothing of it opens a socket. [`transcribe`] is another road, of which one room sends what was paid for. Nothing here
+//! but the site's own report names a recording.
 
 pub mod align;
 pub mod audio;
@@ -14,6 +15,9 @@ pub mod model;
 pub mod prepare;
 pub mod progress;
 pub mod synthesize;
+pub mod transcribe;
 
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod fuzz;

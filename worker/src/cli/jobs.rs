@@ -1,6 +1,7 @@
 //! `jobs`, `approve`, `refuse`, `hold`, `release`: what the site's terminal says to jobs. Words are written to the site's
 //! database; the running worker obeys, signs and tells them. Nothing that is shown comes from the server but signed manifests.
 
+mod review;
 mod whole;
 
 use std::io::Write;
@@ -148,6 +149,12 @@ pub(super) fn decide(
     let seen = jobs::seen(&store)?;
     let job = find(seen.iter().map(|seen| seen.job), job)?;
     for part in seen.iter().filter(|seen| seen.job == job) {
+        let manifest = manifest(part)?;
+        let party = manifest.participants.iter().find(|party| party.dataset == part.dataset);
+        if let (Some(party), None) = (party, refusal) {
+            // What is agreed to, and not only that it is.
+            whole::review(folder, &store, &manifest, party, out)?;
+        }
         let decision = Decision {
             manifest: part.digest.clone(),
             job,
@@ -162,9 +169,7 @@ pub(super) fn decide(
             let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
             holds::say(&store, &word, Holder::Worker)?;
         }
-        let manifest = manifest(part)?;
-        let dataset = manifest.participants.iter().find(|party| party.dataset == part.dataset);
-        let dataset = dataset.map_or_else(String::new, |party| party.dataset_name.clone());
+        let dataset = party.map_or_else(String::new, |party| party.dataset_name.clone());
         let said = if refusal.is_none() { "approved" } else { "refused" };
         writeln!(out, "{said}: `{}` on dataset `{dataset}`, manifest {}", manifest.title, part.digest)?;
     }

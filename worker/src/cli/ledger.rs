@@ -1,6 +1,7 @@
 //! `ledger`: what was spent at this site, for its own eyes, and the proof of it.
 
 mod alarm;
+mod file;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -38,7 +39,7 @@ pub(super) enum Action {
     },
     /// Verify chains, signatures and sums, offline: every charge is admitted again, row by row, and all that the server
     /// has signed is checked again: heads of its log, countersignatures, proofs.
-    Verify,
+    Verify(Box<file::Verify>),
     /// Write receipts, countersignatures, heads and proofs to a file, for an auditor.
     Export {
         /// The file; it must not be there yet.
@@ -64,10 +65,15 @@ pub(super) enum Action {
 }
 
 pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+    if let Action::Verify(verify) = action
+        && let Some(path) = &verify.file
+    {
+        return file::check(path, &verify.known, out);
+    }
     Config::load(folder)?;
     match action {
         Action::Show { receipts } => show(folder, *receipts, out),
-        Action::Verify => check(folder, out),
+        Action::Verify(_) => check(folder, out),
         Action::Export { file } => export(folder, file, out),
         Action::Alarm(action) => alarm::run(folder, action, now, out),
         Action::Unfreeze { dataset, reason } => unfreeze(folder, dataset, reason, out),
@@ -235,7 +241,11 @@ fn export(folder: &Folder, file: &Path, out: &mut dyn Write) -> Result<(), Failu
     let text = Store::open(&folder.ledger())?.read(|db| evidence::export(db, &key.public_hex(), &config.server_key))?;
     let written = std::fs::File::create_new(file).and_then(|mut made| made.write_all(text.as_bytes()));
     written.map_err(|error| format!("{}: {error}: name a file that is not there yet", file.display()))?;
-    writeln!(out, "{} holds all receipts of this site, and all that the server has signed for them.", file.display())?;
+    writeln!(
+        out,
+        "{} holds all receipts of this site, the chain of its keys, and all that the server has signed for them. Anybody verifies it with `undertone-worker ledger verify --file`.",
+        file.display()
+    )?;
     Ok(())
 }
 

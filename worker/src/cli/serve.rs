@@ -4,13 +4,16 @@ use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use super::Failure;
 use crate::config::Config;
 use crate::daemon;
 use crate::dp::device::{Compute, Processor};
 use crate::site::folder::Folder;
+use crate::telemetry::Traces;
 
 /// Run the worker until it is interrupted.
 #[derive(Debug, Args)]
@@ -36,15 +39,20 @@ enum Format {
 
 pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&run.log)?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match run.log_format {
-        Format::Json => log.json().init(),
-        Format::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
-    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let traces = {
+        let _within = runtime.enter();
+        Traces::begin()?
+    };
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = match run.log_format {
+        Format::Json => log.json().boxed(),
+        Format::Text => log.with_ansi(std::io::stderr().is_terminal()).boxed(),
+    };
+    tracing_subscriber::registry().with(log.with_filter(filter)).with(traces.layer()).init();
     let configured = Config::load(folder)?.compute;
     let compute = Compute { device: run.device.unwrap_or(configured.device), ..configured };
     tracing::info!(compute = compute.choose()?, "computing is ready");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(async {
         let stop = CancellationToken::new();
         let interrupted = stop.clone();
@@ -55,6 +63,7 @@ pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
         });
         daemon::run(folder.root(), stop).await
     });
+    drop(traces);
     // A run that did not stop in time is as safe as after a crash.
     runtime.shutdown_background();
     Ok(ended?)

@@ -82,6 +82,10 @@ fn a_terminal_decides_about_exactly_the_manifest_it_was_shown() {
     assert!(shown.contains("senones") && shown.contains("not yet") && shown.contains("12 releases"), "{shown}");
     let approved = run(&folder, &["approve", &JOB.to_string()]).expect("it is there");
     assert!(approved.contains(&signed.digest()), "{approved}");
+    assert!(
+        approved.contains("With this job it would be epsilon ") && approved.contains("Who learns what"),
+        "{approved}"
+    );
     let decided = jobs::decision(&store, JOB, OURS, &signed.digest()).expect("it is open").expect("it was made");
     assert!(decided.decision.approve && decided.by == "terminal");
     run(&folder, &["refuse", &JOB.to_string(), "--reason", "not this month"]).expect("it is there");
@@ -104,6 +108,28 @@ fn a_terminal_sees_a_job_in_full_holds_it_and_lets_it_go_on() {
     {
         assert!(whole.contains(shown), "{shown} in {whole}");
     }
+    for line in [
+        "This job by itself: epsilon ",
+        "This site's own ledger has spent and reserved epsilon 0.0000 of ",
+        "With this job it would be epsilon ",
+        "Who learns what",
+        "BOUNDED BY",
+        "clipped and summed gradients with noise added at the site a round",
+        "the average with one other party's vector, which that party can subtract",
+        "the trained model and what was measured with it",
+        "Recordings and logs never leave the site.",
+    ] {
+        assert!(whole.contains(line), "{line} is missing: {whole}");
+    }
+    let row = |who: &str| {
+        let row = whole.lines().find(|line| line.starts_with(who)).unwrap_or_default();
+        row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let alone = whole.split("This job by itself: epsilon ").nth(1).and_then(|rest| rest.split(' ').next());
+    let bound = format!("epsilon {} in all", alone.unwrap_or_default());
+    assert_eq!(row("this server")[1..4], ["protected at the site", "10 times", bound.as_str()], "{whole}");
+    assert_eq!(row("whoever gets the model")[1..4], ["computed from what is protected", "once", bound.as_str()]);
+    assert_eq!(row("every member who may see jobs")[1..4], ["facts, no records", "once", "-"]);
     assert!(run(&folder, &["hold", &job, "--reason", " "]).is_err(), "a reason is needed");
     assert!(run(&folder, &["release", &job]).is_err(), "nobody holds it");
     run(&folder, &["hold", &job, "--reason", "a fire drill"]).expect("it is there");
@@ -174,4 +200,11 @@ fn an_export_is_written_once_to_a_file_of_its_own() {
     let export: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     assert_eq!(export["site_key"], SiteKey::load(&folder.key()).expect("it is there").public_hex());
     assert!(run(&folder, &["ledger", "export", &name]).is_err(), "nothing is overwritten");
+    // It is verified where there is no site.
+    let elsewhere = Folder::new(dir.path().join("none"));
+    let server = hex::encode(server_key().verifying_key().as_bytes());
+    let said = run(&elsewhere, &["ledger", "verify", "--file", &name, "--server-key", &server]).expect("it holds");
+    assert!(said.contains("0 receipts") && said.contains(&format!("{server}, as it was given")), "{said}");
+    let refused = run(&elsewhere, &["ledger", "verify", "--file", &name, "--site-key", &server]);
+    assert!(matches!(refused, Err((3, _))), "it is another site's: {refused:?}");
 }

@@ -204,6 +204,22 @@ pub(super) fn refuse(
     }
 }
 
+/// Whether this refusal is what somebody said at the terminal, and not what the policy says.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub(super) fn refused_at_terminal(
+    site: &Site,
+    signed: &Signed,
+    job: JobId,
+    dataset: DatasetId,
+    reason: &str,
+) -> Result<bool, StoreError> {
+    let said = jobs::decision(&site.store, job, dataset, &signed.digest())?;
+    Ok(said
+        .is_some_and(|said| said.by == By::Terminal.word() && !said.decision.approve && said.decision.reason == reason))
+}
+
 /// The decisions that the server does not know, oldest first, signed.
 ///
 /// # Errors

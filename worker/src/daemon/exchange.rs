@@ -2,11 +2,13 @@
 
 mod questions;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tracing::{Instrument as _, Span};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{Audited, Finding};
@@ -30,6 +32,7 @@ use crate::run::{Answered, Average, Exchange, Past, RunError};
 use crate::site::admission::Examined;
 use crate::site::clearance::{Clearance, Published};
 use crate::site::gate;
+use crate::telemetry;
 
 /// How long the server is asked to wait for a round or a file.
 const WAIT: Duration = Duration::from_secs(20);
@@ -44,6 +47,8 @@ pub(super) struct SiteExchange {
     fetched: Option<(String, u32, Average)>,
     handed: Handed,
     log: PartLog,
+    /// The round that is under way, for traces: its calls belong together.
+    round: RefCell<Option<(String, u32, Span)>>,
 }
 
 /// What a run handed in for its end.
@@ -85,7 +90,8 @@ impl SiteExchange {
     ) -> Result<Self, RunError> {
         let errand = Errand::new(&site, examined)?;
         let log = PartLog::silent();
-        Ok(Self { handle, site, lease, errand, fetched: None, handed: Handed::default(), log })
+        let round = RefCell::default();
+        Ok(Self { handle, site, lease, errand, fetched: None, handed: Handed::default(), log, round })
     }
 
     /// Says in this log what it does.
@@ -104,7 +110,8 @@ impl SiteExchange {
         what: &str,
         call: impl Fn(String) -> F,
     ) -> Result<T, Unanswered> {
-        self.handle.block_on(async {
+        let span = self.round.borrow().as_ref().map_or_else(Span::none, |(.., span)| span.clone());
+        let asked = async {
             loop {
                 let token = self.lease.token();
                 let answer = Patience::default().keep_trying(what, &self.lease.stop, || call(token.clone())).await;
@@ -119,7 +126,17 @@ impl SiteExchange {
                     None => return Err(Unanswered::Stop(RunError::Stopped(self.lease.reason()))),
                 }
             }
-        })
+        };
+        self.handle.block_on(asked.instrument(span))
+    }
+
+    /// What is asked from now on is asked for this round.
+    fn enter(&self, series: &str, round: u32) {
+        let under_way = self.round.borrow().as_ref().is_some_and(|now| (now.0.as_str(), now.1) == (series, round));
+        if !under_way {
+            let span = telemetry::round(self.errand.examined().manifest.job, series, round);
+            self.round.replace(Some((series.to_owned(), round, span)));
+        }
     }
 
     /// Figures and files may come from public data only: of private data they would be releases that nobody paid.
@@ -139,6 +156,7 @@ impl SiteExchange {
 
     /// Sends what the outbox holds for a round.
     fn deliver(&self, series: &str, round: u32) -> Result<(), RunError> {
+        self.enter(series, round);
         self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         let letter = self.errand.letter(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
@@ -202,6 +220,7 @@ impl Exchange for SiteExchange {
     }
 
     fn closed(&mut self, series: &str, round: u32) -> Result<bool, RunError> {
+        self.enter(series, round);
         let gateway = &self.site.gateway;
         let (precision, download) = (self.errand.precision(series), &Download::default());
         let answer = self.until_answered("average", |token| async move {
@@ -212,6 +231,7 @@ impl Exchange for SiteExchange {
     }
 
     fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError> {
+        self.enter(series, round);
         if self.stopped() {
             return Err(RunError::Stopped(self.lease.reason()));
         }
@@ -228,6 +248,7 @@ impl Exchange for SiteExchange {
     }
 
     fn average(&mut self, series: &str, round: u32) -> Result<Average, RunError> {
+        self.enter(series, round);
         if let Some((.., average)) =
             self.fetched.take().filter(|fetched| (fetched.0.as_str(), fetched.1) == (series, round))
         {

@@ -111,7 +111,8 @@ async fn whole(
             return Ok(None);
         }
         Some(Look::Refused(reason)) => {
-            log.fault(Fault::RefusedByPolicy);
+            let terminal = desk::refused_at_terminal(site, &work.manifest, job, work.dataset, &reason)?;
+            log.fault(if terminal { Fault::RefusedAtTerminal } else { Fault::RefusedByPolicy });
             let outcome = refuse(site, work, job, &lease.token(), reason)?;
             desk::tell(site).await;
             return Ok(Some(outcome));

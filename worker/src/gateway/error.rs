@@ -1,8 +1,10 @@
 //! Why calls fail, and whether trying again can help.
 
+use std::time::Duration;
+
 use tonic::{Code as GrpcCode, Status};
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::{PROBLEM_METADATA, problem_of};
+use undertone_proto::{PROBLEM_METADATA, later, problem_of};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +15,14 @@ pub enum GatewayError {
     /// The server says no.
     #[error("the server says: {} ({})", .0.detail, .0.code.slug())]
     Problem(Box<Problem>),
+    /// The server says: later.
+    #[error("the server says: {} ({})", .problem.detail, .problem.code.slug())]
+    Later {
+        /// Why not now.
+        problem: Box<Problem>,
+        /// After which time it wants to be asked again.
+        wait: Duration,
+    },
     /// The answer makes no sense.
     #[error("the server's answer cannot be used: {0}")]
     Protocol(String),
@@ -28,7 +38,7 @@ impl GatewayError {
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable(_) => true,
+            Self::Unreachable(_) | Self::Later { .. } => true,
             Self::Problem(problem) => {
                 matches!(
                     problem.code,
@@ -42,7 +52,15 @@ impl GatewayError {
     /// The server's code, when it answered.
     pub fn code(&self) -> Option<Code> {
         match self {
-            Self::Problem(problem) => Some(problem.code),
+            Self::Problem(problem) | Self::Later { problem, .. } => Some(problem.code),
+            _ => None,
+        }
+    }
+
+    /// After which time the server wants to be asked again, if it says so.
+    pub const fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Later { wait, .. } => Some(*wait),
             _ => None,
         }
     }
@@ -69,15 +87,21 @@ impl From<Status> for GatewayError {
             }
             return Self::Unreachable(said);
         }
-        Self::Problem(Box::new(problem_of(&status)))
+        let problem = Box::new(problem_of(&status));
+        match later(&status).filter(|_| problem.code == Code::RateLimited) {
+            Some(wait) => Self::Later { problem, wait },
+            None => Self::Problem(problem),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tonic::{Code as GrpcCode, Status};
     use undertone_api::problem::{Code, Problem};
-    use undertone_proto::status_of;
+    use undertone_proto::{status_later, status_of};
 
     use super::GatewayError;
 
@@ -97,5 +121,17 @@ mod tests {
             let error = GatewayError::from(status_of(&Problem::new(code, "why")));
             assert_eq!((error.is_transient(), error.code()), (transient, Some(code)));
         }
+    }
+
+    #[test]
+    fn a_server_that_has_too_much_to_do_says_when_to_come_again() {
+        let (busy, wait) =
+            (Problem::new(Code::RateLimited, "more calls came than are answered"), Duration::from_secs(2));
+        let error = GatewayError::from(status_later(&busy, wait));
+        assert_eq!((error.is_transient(), error.code(), error.wait()), (true, Some(Code::RateLimited), Some(wait)));
+        // What it says beside another answer changes nothing of it.
+        let lost = GatewayError::from(status_later(&Problem::new(Code::LeaseLost, "another has begun"), wait));
+        assert_eq!((lost.is_transient(), lost.wait()), (false, None));
+        assert_eq!(GatewayError::from(status_of(&busy)).wait(), None);
     }
 }

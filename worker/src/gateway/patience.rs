@@ -1,4 +1,5 @@
-//! Trying again: exponential backoff with jitter, until it works, it cannot work, or nobody wants it any more.
+//! Trying again: exponential backoff with jitter, until it works, it cannot work, or nobody wants it any more. A server that says when to
+//! come again is taken at its word, up to the longest pause: a lease holds a minute without a word.
 
 use std::time::Duration;
 
@@ -40,6 +41,12 @@ impl Patience {
         whole.mul_f64(1.0 - random / 2.0)
     }
 
+    /// The pause after an error: the next one, or what the server asks for, if that is longer.
+    fn pause_after(&mut self, error: &GatewayError) -> Duration {
+        let asked = error.wait().unwrap_or_default().min(self.longest);
+        self.pause().max(asked)
+    }
+
     /// Makes a call until it is answered for good, or `stop` is cancelled (`None`).
     ///
     /// # Errors
@@ -68,7 +75,7 @@ impl Patience {
                     return Some(Err(error));
                 }
             }
-            let pause = self.pause();
+            let pause = self.pause_after(&error);
             tracing::warn!(call = what, pause_ms = pause.as_millis() as u64, error = %error, "trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -84,6 +91,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio_util::sync::CancellationToken;
+    use undertone_api::problem::{Code, Problem};
 
     use super::Patience;
     use crate::gateway::GatewayError;
@@ -99,6 +107,23 @@ mod tests {
         assert!(pauses[0] <= Duration::from_millis(200));
         assert!(pauses.iter().all(|pause| *pause <= Duration::from_secs(30)));
         assert!(pauses[19] >= Duration::from_secs(15));
+    }
+
+    #[test]
+    fn a_server_that_says_when_to_come_again_is_taken_at_its_word_and_not_beyond_half_a_minute() {
+        let busy = |wait: Duration| GatewayError::Later {
+            problem: Box::new(Problem::new(Code::RateLimited, "more calls came than are answered")),
+            wait,
+        };
+        let mut patience = Patience::default();
+        assert_eq!(patience.pause_after(&busy(Duration::from_secs(20))), Duration::from_secs(20));
+        assert_eq!(patience.pause_after(&busy(Duration::from_secs(30))), Duration::from_secs(30));
+        assert_eq!(patience.pause_after(&busy(Duration::from_secs(31))), Duration::from_secs(30));
+        // Less than its own patience changes nothing: pauses have grown meanwhile.
+        for _ in 0..10 {
+            patience.pause();
+        }
+        assert!(patience.pause_after(&busy(Duration::from_millis(1))) >= Duration::from_secs(15));
     }
 
     #[tokio::test]

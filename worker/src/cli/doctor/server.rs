@@ -54,6 +54,7 @@ fn unreachable(address: &str, error: &GatewayError, found: &mut Findings) {
         GatewayError::Problem(problem) if problem.code == Code::Unauthenticated => {
             "the server does not believe this site's key: was the site restored from before `rotate-key`, or the worker removed?"
         }
+        GatewayError::Later { .. } => "the server has more to do than it takes: try again in a moment",
         GatewayError::Problem(_) => "the server says no: ask its operator",
         GatewayError::Protocol(_) => {
             "another program, or another version, answers at this address: ask the server's operator"

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use undertone_api::signed::Manifest;
+use undertone_api::signed::{Manifest, ManifestParticipant};
 
 use super::super::Failure;
 use super::super::table::table;
@@ -70,34 +70,8 @@ fn head(manifest: &Manifest, digest: &str, out: &mut dyn Write) -> Result<(), Fa
 fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
+    review(folder, store, manifest, party, out)?;
     let rules = Policy::load(&folder.policy())?.rules(&party.dataset_name);
-    match &party.charge {
-        None => writeln!(out, "It charges nothing: nothing of it that is not public leaves.")?,
-        Some(charge) => {
-            let unit = format!("{:?}", charge.unit).to_lowercase();
-            writeln!(
-                out,
-                "It charges {} releases for each {unit}: {}",
-                charge.releases,
-                serde_json::to_string(&charge.event)?
-            )?;
-            let books: Books = store.read(Books::read)?;
-            let book = books.accounts.iter().find(|(key, _)| {
-                (key.lineage, key.unit, key.adjacency) == (party.lineage, charge.unit, charge.adjacency)
-            });
-            let summary = book.map(|(_, book)| book.account.balance().summary());
-            let committed = summary.map_or(0.0, |summary| summary.committed_epsilon);
-            match rules.limits.of(charge.unit) {
-                Some(limit) => writeln!(
-                    out,
-                    "This site's own ledger has spent and reserved epsilon {committed:.4} of {} at delta {:e} for life.",
-                    limit.epsilon.get(),
-                    limit.delta.get()
-                )?,
-                None => writeln!(out, "This site's policy sets no limit for each {unit}: it will refuse the job.")?,
-            }
-        }
-    }
     match rules.judge(&manifest.spec, party.charge.as_ref()) {
         Ok(()) => writeln!(out, "This site's policy allows it.")?,
         Err(refusal) => writeln!(out, "This site's policy refuses it: {refusal}")?,
@@ -108,4 +82,36 @@ fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &m
         None => writeln!(out, "Run: {}", ended(part))?,
     }
     Ok(())
+}
+
+/// What an owner reads before answering: what it costs, and who learns what.
+pub(super) fn review(
+    folder: &Folder,
+    store: &Store,
+    manifest: &Manifest,
+    party: &ManifestParticipant,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let rules = Policy::load(&folder.policy())?.rules(&party.dataset_name);
+    let mut epsilon = None;
+    match &party.charge {
+        None => writeln!(out, "It charges nothing: nothing of it that is not public leaves.")?,
+        Some(charge) => {
+            let unit = format!("{:?}", charge.unit).to_lowercase();
+            writeln!(
+                out,
+                "It charges {} releases for each {unit}: {}",
+                charge.releases,
+                serde_json::to_string(&charge.event)?
+            )?;
+            match rules.limits.of(charge.unit) {
+                Some(limit) => {
+                    let books: Books = store.read(Books::read)?;
+                    epsilon = super::review::cost(&books, manifest, party, charge, limit, out)?;
+                }
+                None => writeln!(out, "This site's policy sets no limit for each {unit}: it will refuse the job.")?,
+            }
+        }
+    }
+    super::review::learned(manifest, party, rules.visibility, epsilon, out)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use ed25519_dalek::SigningKey;
 use time::OffsetDateTime;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::log::{Fault, SiteEvent};
 use uuid::Uuid;
 
 use super::*;
@@ -307,6 +308,9 @@ async fn two_leases_of_one_job_are_one_run_under_the_later_one() {
     let state = server.state.lock().expect("nobody panicked");
     let leases: Vec<&str> = state.finished.iter().map(|finish| finish.lease.as_str()).collect();
     assert_eq!(leases, ["second"], "it ended once");
+    let said = state.logged.iter().map(|event| SiteEvent::try_from(*event).expect("it is known"));
+    let faults: Vec<SiteEvent> = said.filter(|said| matches!(said, SiteEvent::Fault { .. })).collect();
+    assert_eq!(faults, [SiteEvent::Fault { fault: Fault::RefusedAtTerminal }], "a person said no, and not the policy");
     drop(state);
     assert_eq!(entries(&place).0, 0);
 }

@@ -1,16 +1,20 @@
 //! Everything that the server has answered for, for whoever wants to check it without either party: verified again from the
-//! stored documents alone, and exported with the site's own receipts.
+//! stored documents alone, and exported with the site's own receipts and the chain of its keys. What was exported is verified by
+//! [`file`](mod@file), on any machine.
+
+pub mod file;
 
 use ed25519_dalek::VerifyingKey;
 use rusqlite::{Connection, params};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use undertone_api::log::proof::{verify_consistency, verify_inclusion};
 use undertone_api::log::witness::{Answer, charges, countersigned};
 use undertone_api::log::{Hash, Leaf, from_hex};
-use undertone_api::signed::{Head, Receipt, Signed, key_id};
+use undertone_api::signed::{Head, Receipt, Rotation, Signed, key_id};
 
 use super::{Question, alarm};
 use crate::site::books::receipts;
+use crate::site::rotation::rotations;
 use crate::site::store::{Store, StoreError, sql};
 
 /// What of the stored documents does not hold.
@@ -59,7 +63,7 @@ pub struct Attested {
 }
 
 /// A head as it is stored.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptHead {
     epoch: i64,
     #[serde(flatten)]
@@ -69,7 +73,7 @@ struct KeptHead {
 }
 
 /// A countersignature as it is stored.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptCountersignature {
     epoch: i64,
     receipt: u64,
@@ -78,7 +82,7 @@ struct KeptCountersignature {
 }
 
 /// A proof as it is stored.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptProof {
     epoch: i64,
     receipt: u64,
@@ -95,19 +99,30 @@ struct KeptProof {
 /// # Errors
 /// [`EvidenceError`] that names the first document which does not hold.
 pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceError> {
-    let all: Vec<(String, Receipt)> = receipts(db)?
+    let (epoch, _) = alarm::epoch(db)?;
+    examine(epoch, &receipts(db)?, &heads(db)?, &countersignatures(db)?, &proofs(db)?, key)
+}
+
+fn examine(
+    epoch: i64,
+    receipts: &[Signed],
+    heads: &[KeptHead],
+    countersignatures: &[KeptCountersignature],
+    proofs: &[KeptProof],
+    key: &VerifyingKey,
+) -> Result<Attested, EvidenceError> {
+    let all: Vec<(String, Receipt)> = receipts
         .iter()
         .map(|signed| Ok((signed.digest(), serde_json::from_str(&signed.payload).map_err(StoreError::row)?)))
         .collect::<Result<_, StoreError>>()?;
     let receipt = |number: u64| usize::try_from(number).ok().and_then(|number| all.get(number.checked_sub(1)?));
-    let heads = check_heads(&heads(db)?, key)?;
-    let (epoch, _) = alarm::epoch(db)?;
+    let heads = check_heads(heads, key)?;
     let mut attested = Attested {
         heads: heads.len() as u64,
         head: heads.iter().rev().find(|(of, _)| *of == epoch).map(|(_, head)| head.clone()),
         ..Attested::default()
     };
-    for kept in countersignatures(db)? {
+    for kept in countersignatures {
         let wrong =
             |problem: String| EvidenceError::Receipt { what: "countersignature", receipt: kept.receipt, problem };
         let (digest, document) =
@@ -116,7 +131,7 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceE
         attested.countersigned += u64::from(kept.epoch == epoch);
     }
     let mut proved = std::collections::BTreeSet::new();
-    for kept in proofs(db)? {
+    for kept in proofs {
         let wrong = |problem: &str| EvidenceError::Receipt {
             what: "proof",
             receipt: kept.receipt,
@@ -163,15 +178,24 @@ fn check_heads(kept: &[KeptHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>
     Ok(checked)
 }
 
+/// What this file is.
+const FORMAT: &str = "undertone/site-evidence/1";
+
 /// What can be shown to an auditor, or to a court.
-#[derive(Serialize)]
-struct Export<'a> {
-    /// What this file is.
-    format: &'static str,
+#[derive(Serialize, Deserialize)]
+struct Export {
+    /// [`FORMAT`].
+    format: String,
     /// The site's public key, hex.
-    site_key: &'a str,
+    site_key: String,
+    /// How the site's key came to be that one: the changes of its key, oldest first, each signed by the old key and the new.
+    #[serde(default)]
+    rotations: Vec<Rotation>,
     /// The server's public key, hex, as it was when the site enrolled.
     server_key: String,
+    /// Since how many cleared alarms the server's word counts.
+    #[serde(default)]
+    epoch: i64,
     /// Signed receipts, oldest first.
     receipts: Vec<Signed>,
     heads: Vec<KeptHead>,
@@ -180,7 +204,7 @@ struct Export<'a> {
     alarms: Vec<ExportedAlarm>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct ExportedAlarm {
     problem: String,
     at: String,
@@ -188,8 +212,8 @@ struct ExportedAlarm {
     cleared: Option<String>,
 }
 
-/// The site's receipts and all that the server has answered for, as one JSON document. Nothing in it is secret that the
-/// server does not know already.
+/// The site's receipts, the chain of its keys, and all that the server has answered for, as one JSON document. Nothing in it is
+/// secret that the server does not know already.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -200,8 +224,10 @@ pub fn export(db: &Connection, site_key: &str, server_key: &VerifyingKey) -> Res
         Ok(ExportedAlarm { problem: alarm.problem, at: alarm.at, evidence, cleared })
     });
     let export = Export {
-        format: "undertone/site-evidence/1",
-        site_key,
+        format: FORMAT.to_owned(),
+        site_key: site_key.to_owned(),
+        rotations: rotations(db)?,
+        epoch: alarm::epoch(db)?.0,
         server_key: hex::encode(server_key.as_bytes()),
         receipts: receipts(db)?,
         heads: heads(db)?,

@@ -404,6 +404,7 @@ fn an_export_holds_everything_and_no_more() {
     let export: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let count = |field: &str| export[field].as_array().map(Vec::len);
     assert_eq!(export["format"], "undertone/site-evidence/1");
+    assert_eq!(count("rotations"), Some(0), "it has had one key");
     for (field, many) in [("receipts", 2), ("heads", 1), ("countersignatures", 1), ("proofs", 1), ("alarms", 1)] {
         assert_eq!(count(field), Some(many), "{field}");
     }

@@ -1,0 +1,131 @@
+//! What an owner reads before answering, as the review page of the dashboard tells it, made at the site: the cost against
+//! the site's own ledger, and who learns what. It is made of the signed manifest and the site's policy; what others' data
+//! are like, the manifest tells by what each is charged.
+
+use std::io::Write;
+
+use time::OffsetDateTime;
+use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
+use undertone_api::job::{Charge, Disclosed, Disclosure, disclosures};
+use undertone_api::plan::epsilon_alone;
+use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_privacy::Event;
+use undertone_privacy::ledger::{Balance, LedgerError};
+
+use super::super::Failure;
+use super::super::table::{down, table, up};
+use crate::site::books::{AccountKey, Books};
+use crate::site::policy::Limit;
+
+/// What a charge costs under the site's own limit, by itself and with what was charged before. Gives ε of the charge by
+/// itself, where it has one.
+pub(super) fn cost(
+    books: &Books,
+    manifest: &Manifest,
+    party: &ManifestParticipant,
+    charge: &Charge,
+    limit: Limit,
+    out: &mut dyn Write,
+) -> Result<Option<f64>, Failure> {
+    let key = AccountKey { lineage: party.lineage, unit: charge.unit, adjacency: charge.adjacency };
+    let book = books.accounts.get(&key);
+    let mut balance = book.map_or_else(|| Balance::new(None), |book| book.account.balance().clone());
+    // An account that stands keeps the orders of its budget.
+    balance.set_budget(limit.budget(balance.budget().map(undertone_privacy::ledger::Budget::grid))?)?;
+    let (epsilon, delta) = (up(limit.epsilon.get()), limit.delta.get());
+    let alone = epsilon_alone(charge, limit.delta);
+    let own = alone.map_or_else(|| "without a finite epsilon".to_owned(), |own| format!("epsilon {}", up(own)));
+    writeln!(out, "This job by itself: {own} at delta {delta:e}.")?;
+    let before = balance.summary();
+    writeln!(
+        out,
+        "This site's own ledger has spent and reserved epsilon {} of {epsilon} at delta {delta:e} for life.",
+        up(before.committed_epsilon)
+    )?;
+    if book.is_some_and(|book| book.jobs.contains_key(&manifest.job)) {
+        writeln!(out, "This job has been reserved there: it is part of that.")?;
+        return Ok(alone);
+    }
+    let price = balance.price(&charge.event, charge.adjacency)?;
+    match balance.reserve(undertone_privacy::ledger::ReservationId(manifest.job.0.as_u128()), &price, charge.releases) {
+        Ok(_) => {
+            let after = balance.summary();
+            let (then, left) = (up(after.committed_epsilon), down(after.left_epsilon));
+            writeln!(out, "With this job it would be epsilon {then} of {epsilon}; {left} would be left.")?;
+        }
+        Err(LedgerError::Refused(_)) => writeln!(out, "This job does not fit: the site would refuse to run it.")?,
+        Err(error) => return Err(error.into()),
+    }
+    Ok(alone)
+}
+
+/// Who learns what of a dataset of this site, observer by observer.
+pub(super) fn learned(
+    manifest: &Manifest,
+    party: &ManifestParticipant,
+    visibility: Visibility,
+    epsilon: Option<f64>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let own = seen(party, visibility);
+    let others = manifest.participants.iter().filter(|other| other.dataset != party.dataset);
+    let mut all: Vec<Dataset> = others.map(|other| seen(other, told(other.charge.as_ref()))).collect();
+    all.push(own.clone());
+    let rows: Vec<_> = disclosures(&manifest.spec, &own, &all)
+        .into_iter()
+        .map(|row| {
+            let bound = bound(&row, epsilon);
+            let times = if row.times == 1 { "once".to_owned() } else { format!("{} times", row.times) };
+            vec![row.observer.label().to_owned(), row.form.label().to_owned(), times, bound, row.what]
+        })
+        .collect();
+    write!(out, "\nWho learns what\n{}", table(&["WHO", "IN WHICH FORM", "HOW OFTEN", "BOUNDED BY", "WHAT"], &rows))?;
+    writeln!(
+        out,
+        "One charge covers everything that is protected and whatever is computed from it: the epsilon of the rows is the \
+         same epsilon, not a sum. Recordings and logs never leave the site."
+    )?;
+    Ok(())
+}
+
+/// What bounds what is learned, in words.
+fn bound(row: &Disclosure, epsilon: Option<f64>) -> String {
+    match (row.form, epsilon) {
+        (Disclosed::Fact, _) => "-".to_owned(),
+        (Disclosed::Exact, _) => "none covers it".to_owned(),
+        (_, Some(epsilon)) => format!("epsilon {} in all", up(epsilon)),
+        (_, None) => "as charged".to_owned(),
+    }
+}
+
+/// What a manifest tells of others' data: what is not charged is public, what is charged as a release in the clear is open.
+fn told(charge: Option<&Charge>) -> Visibility {
+    match charge {
+        None => Visibility::Public,
+        Some(charge) if charge.event == Event::NonPrivate => Visibility::Open,
+        Some(_) => Visibility::Private,
+    }
+}
+
+/// A participant as far as the list of who learns what asks about it: who it is, and who may learn what of it.
+fn seen(party: &ManifestParticipant, visibility: Visibility) -> Dataset {
+    Dataset {
+        id: party.dataset,
+        lineage: party.lineage,
+        organization: party.organization,
+        organization_name: party.organization_name.clone(),
+        worker: party.worker,
+        name: party.dataset_name.clone(),
+        visibility,
+        content: Content::Speech,
+        inputs: 0,
+        classes: 0,
+        records: SizeClass(party.units),
+        speakers: SizeClass(party.units),
+        test_records: 0,
+        users: Some(SizeClass(party.units)),
+        units: undertone_api::dataset::usual_units(),
+        accounts: Vec::new(),
+        created_at: OffsetDateTime::UNIX_EPOCH,
+    }
+}

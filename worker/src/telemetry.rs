@@ -1,0 +1,143 @@
+//! Traces of a site's rounds, for the site's own operator: by OTLP (gRPC) to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names, and
+//! nowhere without it. A round is one span (its job, series and number); the calls that it makes bear the span to the server in
+//! `traceparent` (W3C Trace Context), whose own spans are then part of the same trace. Both hold nothing but ids and times.
+//!
+//! Only spans that are made here are sent, no log lines: those may name what is the site's alone. To trace one more thing: a function
+//! that makes its span.
+
+use std::collections::HashMap;
+
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use tracing::{Span, Subscriber};
+use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::registry::LookupSpan;
+use undertone_api::id::JobId;
+
+/// What the worker is called where traces of several programs come together, unless the environment says otherwise.
+const NAME: &str = "undertone-worker";
+/// The variables that name a collector.
+const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+/// The target of the spans that are sent, and of nothing else.
+const TARGET: &str = "undertone_worker::trace";
+
+/// Traces under way; what is still to be sent is sent when it is dropped.
+#[derive(Debug, Default)]
+#[must_use = "dropped, it ends the traces"]
+pub struct Traces(Option<SdkTracerProvider>);
+
+impl Traces {
+    /// Traces where the environment names a collector. Called within the runtime that sends them.
+    ///
+    /// # Errors
+    /// When the collector's address cannot be used.
+    pub fn begin() -> Result<Self, ExporterBuildError> {
+        if !wanted(|name| std::env::var(name).ok()) {
+            return Ok(Self::default());
+        }
+        let exporter = SpanExporter::builder().with_tonic().build()?;
+        let mut resource = Resource::builder();
+        if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
+            resource = resource.with_service_name(NAME);
+        }
+        let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build());
+        Ok(Self(Some(provider.build())))
+    }
+
+    /// What takes the spans; none without a collector.
+    pub fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        self.0.as_ref().map(layer::<S>)
+    }
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        if let Some(provider) = self.0.take()
+            && let Err(error) = provider.shutdown()
+        {
+            eprintln!("the last traces were not sent: {error}");
+        }
+    }
+}
+
+/// The span of a round.
+pub(crate) fn round(job: JobId, series: &str, round: u32) -> Span {
+    tracing::info_span!(target: TARGET, parent: None, "round", job.id = %job, series, round)
+}
+
+/// The headers that make what is called from here a part of the present span's trace; none where nothing is traced.
+pub(crate) fn carried() -> HashMap<String, String> {
+    let mut headers = HashMap::new();
+    TraceContextPropagator::new().inject_context(&Span::current().context(), &mut headers);
+    // Nobody's state is an empty header.
+    headers.retain(|_, value| !value.is_empty());
+    headers
+}
+
+/// Whether the environment names a collector.
+fn wanted(read: impl Fn(&str) -> Option<String>) -> bool {
+    let off = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    !off && COLLECTOR.into_iter().any(|name| read(name).is_some_and(|value| !value.is_empty()))
+}
+
+fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    let spans: OpenTelemetryLayer<S, SdkTracer> = tracing_opentelemetry::layer().with_tracer(provider.tracer(NAME));
+    spans.with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET))
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_sdk::trace::SdkTracerProvider;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::{carried, layer, round, wanted};
+    use crate::fixture::JOB;
+
+    #[test]
+    fn nothing_is_sent_unless_the_environment_names_a_collector() {
+        let environment = |pairs: &'static [(&str, &str)]| {
+            move |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        assert!(!wanted(environment(&[])));
+        assert!(!wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])));
+        assert!(wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")])));
+        let off = &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"), ("OTEL_SDK_DISABLED", "true")];
+        assert!(!wanted(environment(off)));
+    }
+
+    #[test]
+    fn calls_of_a_round_bear_its_trace_and_those_of_another_round_another() {
+        let provider = SdkTracerProvider::builder().build();
+        let subscriber = tracing_subscriber::registry().with(layer(&provider));
+        let (first, again, other, outside) = tracing::subscriber::with_default(subscriber, || {
+            let (one, two) = (round(JOB, "private", 1), round(JOB, "private", 2));
+            (one.in_scope(carried), one.in_scope(carried), two.in_scope(carried), carried())
+        });
+        let parent = &first["traceparent"];
+        let parts: Vec<&str> = parent.split('-').collect();
+        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [2, 32, 16, 2], "{parent}");
+        assert!(first.len() == 1 && parts[0] == "00", "{first:?}");
+        assert_eq!(first, again);
+        assert!(!other["traceparent"].contains(parts[1]), "each round has a trace of its own");
+        assert!(outside.is_empty(), "{outside:?}");
+    }
+
+    #[test]
+    fn without_a_collector_nothing_is_borne() {
+        let subscriber = tracing_subscriber::registry();
+        let borne = tracing::subscriber::with_default(subscriber, || round(JOB, "private", 1).in_scope(carried));
+        assert!(borne.is_empty(), "{borne:?}");
+    }
+}

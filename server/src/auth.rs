@@ -11,6 +11,8 @@ mod token;
 
 pub use actor::{Actor, Means};
 pub use origin::Origin;
+#[cfg(test)]
+pub(crate) use password::{AT_A_TIME, MEMORY_KIB};
 pub use password::{Passwords, guessed_early};
 pub use policy::{Operation, Place};
 pub use provider::Provider;

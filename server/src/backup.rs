@@ -6,12 +6,14 @@
 //! consistent state while the server runs, and before the objects, which are there before the rows that name them.
 //!
 //! A restored ledger is examined as `undertone-server verify` does, against heads that sites kept where they are given, before its
-//! keys are put in place. Whether it is the newest nobody here can know: every site does, and lets nothing out to a server that
+//! keys are put in place; so are the other secrets: that of second factors has to open every one that is stored. Whether it is the newest nobody here can know: every site does, and lets nothing out to a server that
 //! forgot what the site paid. To keep one more thing: a file in the data folder, or a step in [`write`](mod@write) and [`read`](mod@read).
 
 pub mod command;
 mod database;
 pub mod read;
+#[cfg(test)]
+mod tests;
 mod tree;
 pub mod write;
 

@@ -4,6 +4,8 @@
 //! `UNDERTONE_TLS__MODE=on`. To add a key: a field below with its default and a comment, which becomes its row in
 //! `OPERATION.md` (`undertone-server config --table`); a key that must not be shown, a line in [`keys::SECRET`] as well.
 
+#[cfg(test)]
+mod fuzz;
 pub mod keys;
 #[cfg(test)]
 mod tests;
@@ -52,6 +54,9 @@ pub struct Config {
     pub access_minutes: u32,
     /// Days for which a session holds without use: 1 to 90.
     pub session_days: u32,
+    /// Days within which every owner answers a proposed job, or it is refused: 1 to 28. Jobs that are proposed already keep
+    /// their day.
+    pub answer_days: u32,
     /// Whether everybody needs a second factor: who has none can set one up and do nothing else, and neither can their keys.
     pub require_two_factor: bool,
     /// Signing in at a provider by OpenID Connect, beside passwords.
@@ -119,19 +124,23 @@ pub struct StoreConfig {
     pub secret_access_key: Option<String>,
 }
 
-/// How many requests are answered; what is more gets 429 and is told when to come again. Counted by each replica for itself.
+/// How many requests and calls are answered; what is more gets 429, or `RESOURCE_EXHAUSTED`, and is told when to come again. Counted by
+/// each face of each replica for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateConfig {
-    /// Requests a minute for each session, key or, without one, address: 0 for as many as come, or 60 to 1000000.
+    /// Requests and calls a minute for each session, key or, without one, address: 0 for as many as come, or 60 to 1000000.
     pub by_caller: u32,
-    /// Requests a minute for each address, whoever they are from: 0 for as many as come, or 60 to 1000000.
+    /// Requests and calls a minute for each address, whoever they are from but workers that have signed in: 0 for as many as come, or
+    /// 60 to 1000000.
     pub by_address: u32,
+    /// Calls a minute for each worker that has signed in, whatever its address: 0 for as many as come, or 60 to 1000000.
+    pub by_worker: u32,
 }
 
 impl Default for RateConfig {
     fn default() -> Self {
-        Self { by_caller: 3_000, by_address: 12_000 }
+        Self { by_caller: 3_000, by_address: 12_000, by_worker: 60_000 }
     }
 }
 
@@ -213,6 +222,7 @@ impl Default for Config {
             tls: TlsConfig::default(),
             access_minutes: 15,
             session_days: 30,
+            answer_days: 14,
             require_two_factor: false,
             oidc: OidcConfig::default(),
             store: StoreConfig::default(),
@@ -302,6 +312,10 @@ impl Config {
         if !(1..=90).contains(&self.session_days) {
             return wrong("session_days", "use 1 to 90");
         }
+        // A manifest holds for 30 days and its rounds: an answer leaves time to run.
+        if !(1..=28).contains(&self.answer_days) {
+            return wrong("answer_days", "use 1 to 28");
+        }
         if let Some(issuer) = &self.oidc.issuer {
             if !(issuer.starts_with("https://") || issuer.starts_with("http://") && is_loopback(issuer)) {
                 return wrong("oidc.issuer", "begin with https://; http:// is for a provider on this machine only");
@@ -321,7 +335,10 @@ impl Config {
                 return wrong(key, "begin with https:// or http://");
             }
         }
-        for (key, rate) in [("rates.by_caller", self.rates.by_caller), ("rates.by_address", self.rates.by_address)] {
+        let RateConfig { by_caller, by_address, by_worker } = self.rates;
+        for (key, rate) in
+            [("rates.by_caller", by_caller), ("rates.by_address", by_address), ("rates.by_worker", by_worker)]
+        {
             if rate != 0 && !(60..=1_000_000).contains(&rate) {
                 return wrong(key, "use 60 to 1000000 requests a minute, or 0 for as many as come");
             }

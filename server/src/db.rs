@@ -31,9 +31,9 @@ use crate::metrics::Transactions;
 pub type Tx = DatabaseTransaction;
 
 /// Times that a transaction is tried when the database asks for it.
-const TRIES: u32 = 6;
+pub(crate) const TRIES: u32 = 6;
 /// How long a writer waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The advisory lock of the one writer on PostgreSQL: "underton" in ASCII. Locks are by database, so two servers on two
 /// databases do not meet.
 const WRITER_LOCK: i64 = 0x756E_6465_7274_6F6E;

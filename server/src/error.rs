@@ -58,6 +58,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::Problem(problem) => problem.code,
+            Self::Database(error) if holds_nul(error) => Code::Malformed,
             Self::Database(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) | DbErr::Conn(_)) => Code::Unavailable,
             Self::Database(_) | Self::Internal { .. } => Code::Internal,
         }
@@ -69,6 +70,9 @@ impl Error {
         let code = self.code();
         match self {
             Self::Problem(problem) => *problem,
+            Self::Database(error) if holds_nul(&error) => {
+                Problem::new(code, "a text holds the character U+0000, which cannot be kept: leave it out")
+            }
             failure => {
                 let chain = chain(&failure);
                 tracing::error!(error.chain = chain, error.code = code.slug(), "an operation failed on our side");
@@ -87,6 +91,13 @@ impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         Self::Problem(Box::new(problem))
     }
+}
+
+/// Whether PostgreSQL refused a text for a zero byte (22021, and 22P05 inside JSON): what a caller sent, and no failure of ours.
+fn holds_nul(error: &DbErr) -> bool {
+    let said = error.to_string();
+    said.contains("invalid byte sequence for encoding \"UTF8\": 0x00")
+        || said.contains("unsupported Unicode escape sequence")
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -3,6 +3,7 @@
 
 mod auth;
 mod control;
+mod rate;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use undertone_proto::v1::control_server::ControlServer;
 use undertone_proto::v1::worker_gateway_server::WorkerGatewayServer;
 
 use self::control::Control;
+use self::rate::RateLayer;
 use self::worker_gateway::Gateway;
 use crate::ctx::Ctx;
 use crate::fault;
@@ -30,9 +32,12 @@ use crate::metrics::CallLayer;
 use crate::tls;
 
 /// Most bytes of one message: a header with some thousands of receipts fits.
-const LARGEST_MESSAGE: usize = 16 << 20;
+pub(crate) const LARGEST_MESSAGE: usize = 16 << 20;
 /// How often a silent connection is asked whether it lives, and how long it may take to answer.
-const KEEPALIVE: Duration = Duration::from_secs(20);
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+pub(crate) use self::auth::SESSION;
 
 /// Serves workers and programs until `ctx.shutdown` is cancelled.
 ///
@@ -50,6 +55,7 @@ pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
     let mut server =
         Server::builder().http2_keepalive_interval(Some(KEEPALIVE)).http2_keepalive_timeout(Some(KEEPALIVE)).layer((
             CallLayer::new(ctx.metrics.clone(), methods()?),
+            RateLayer::new(ctx),
             MapRequestLayer::new(|request: http::Request<_>| {
                 fault::point(fault::RECEIVED);
                 request

@@ -50,6 +50,22 @@ pub fn factor_key(data_dir: &Path, random: &Random) -> io::Result<FactorKey> {
     Ok(FactorKey(read_or_make(&data_dir.join("factor.key"), random)?))
 }
 
+/// The key of the access tokens, when a folder has it; none is made.
+///
+/// # Errors
+/// As [`verifying_key`].
+pub(crate) fn kept_token_key(data_dir: &Path) -> io::Result<Option<TokenKey>> {
+    Ok(read(&data_dir.join("token.key"))?.map(TokenKey))
+}
+
+/// The key of second factors, when a folder has it; none is made.
+///
+/// # Errors
+/// As [`verifying_key`].
+pub(crate) fn kept_factor_key(data_dir: &Path) -> io::Result<Option<FactorKey>> {
+    Ok(read(&data_dir.join("factor.key"))?.map(FactorKey))
+}
+
 fn read_or_make(path: &Path, random: &Random) -> io::Result<[u8; 32]> {
     if let Some(key) = read(path)? {
         return Ok(key);

@@ -16,8 +16,11 @@ pub mod fault;
 pub mod grpc;
 pub mod keys;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod matrix;
 pub mod metrics;
+mod rate;
 pub mod rest;
 pub mod service;
 pub mod telemetry;

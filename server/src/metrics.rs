@@ -147,7 +147,7 @@ impl Metrics {
         );
         all.register(
             "requests_turned_away",
-            "Requests answered with 429 because their caller sends more than `rates` allows",
+            "Requests and calls turned away (429, `RESOURCE_EXHAUSTED`) because their caller sends more than `rates` allows",
             turned_away.clone(),
         );
         all.register_with_unit(

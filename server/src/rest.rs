@@ -168,5 +168,9 @@ pub fn router(ctx: &Ctx) -> Router {
 }
 
 #[cfg(test)]
+pub(crate) use question::LARGEST_IMPORT;
+#[cfg(test)]
 pub(crate) use tests::member_of;
 pub use wrap::outside;
+#[cfg(test)]
+pub(crate) use wrap::{LARGEST_BODY, LONGEST};

@@ -4,6 +4,7 @@
 //! `OTEL_EXPORTER_OTLP_ENDPOINT`, nowhere without it; the other variables of OpenTelemetry hold too (`OTEL_SERVICE_NAME`,
 //! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`). To trace one more thing: a span.
 
+mod parent;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::LogConfig;
+
+pub(crate) use parent::follow;
 
 /// What the server is called where traces of several programs come together, unless the environment says otherwise.
 const NAME: &str = "undertone-server";

@@ -28,6 +28,8 @@ use crate::config::Config;
 use crate::ctx::Ctx;
 
 pub use incoming::incoming;
+#[cfg(test)]
+pub(crate) use incoming::{HANDSHAKE, UNDER_WAY};
 
 /// How often the files are looked at.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);

@@ -11,11 +11,11 @@ use tokio::sync::Semaphore;
 use crate::error::Error;
 
 /// KiB of memory for one hash.
-const MEMORY_KIB: u32 = 19 * 1024;
+pub(crate) const MEMORY_KIB: u32 = 19 * 1024;
 /// Passes over it.
 const PASSES: u32 = 2;
 /// Hashes computed at a time.
-const AT_A_TIME: usize = 4;
+pub(crate) const AT_A_TIME: usize = 4;
 
 /// Hashes and checks passwords.
 #[derive(Clone)]

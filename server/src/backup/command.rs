@@ -88,3 +88,23 @@ pub async fn restore(config: &Config, options: &Restoring) -> Result<Report, Bac
     let passphrase = options.backup.passphrase()?;
     read::read(config, &options.backup.file, passphrase, &options.head).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+    use crate::backup::{BackupError, SHORTEST_PASSPHRASE};
+
+    #[test]
+    fn a_passphrase_has_twelve_characters_at_least_whatever_their_bytes() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let given = |text: String| {
+            let file = dir.path().join("secret");
+            std::fs::write(&file, text + "\nanother line, which is not read\n").expect("the folder is writable");
+            Options { file: "server.backup".into(), passphrase_file: Some(file), passphrase: None }.passphrase()
+        };
+        assert!(given("é".repeat(SHORTEST_PASSPHRASE)).is_ok());
+        assert!(matches!(given("é".repeat(SHORTEST_PASSPHRASE - 1)), Err(BackupError::Passphrase)));
+        let blanks = "x".repeat(SHORTEST_PASSPHRASE - 1) + "  ";
+        assert!(matches!(given(blanks), Err(BackupError::Passphrase)), "blanks at the end are not counted");
+    }
+}

@@ -20,7 +20,7 @@ use crate::ctx::Clock;
 use crate::db::Db;
 use crate::exchange::object::{self, Store};
 use crate::keys;
-use crate::service::bundle;
+use crate::service::{bundle, factor};
 use crate::verify::{Pins, Report, command};
 
 /// Bytes of an object that are read at a time.
@@ -74,6 +74,7 @@ async fn restored(
     let db = Db::connect(&address).await?;
     db.migrate().await?;
     let key = own_key(&staged.join("keys"), from)?;
+    own_secrets(&db, &staged.join("keys"), from).await?;
     let now = Clock::system().now();
     let examine = async |pins: Pins| bundle::examine(&db, &key, pins, now).await.map_err(BackupError::Read);
     let mut report = examine(Pins::default()).await?;
@@ -207,6 +208,24 @@ fn put(from: &mut impl Read, name: &str, store: &Store, handle: &Handle, file: &
 fn own_key(folder: &Path, from: &Path) -> Result<VerifyingKey, BackupError> {
     let key = keys::verifying_key(folder).map_err(at(folder))?;
     key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
+}
+
+/// The other secrets: each can be read, and that of second factors opens every one that is stored. With another one, everybody who
+/// has a second factor would be locked out.
+async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupError> {
+    let wrong = |why: String| BackupError::Contents { path: from.to_owned(), why };
+    let unreadable = |error: std::io::Error| wrong(error.to_string());
+    keys::kept_token_key(folder).map_err(unreadable)?.ok_or_else(|| wrong("it has no token.key".to_owned()))?;
+    let key = keys::kept_factor_key(folder).map_err(unreadable)?;
+    let (all, locked) = factor::locked_out(db, key.as_ref()).await.map_err(BackupError::Read)?;
+    if locked == 0 {
+        return Ok(());
+    }
+    let key =
+        if key.is_some() { "were sealed by another factor.key" } else { "cannot be opened: it has no factor.key" };
+    Err(wrong(format!(
+        "{locked} of {all} second factors {key}; put the right one into the data folder and make the backup again"
+    )))
 }
 
 /// Puts the files of the data folder in place; the signing key last, without which there is no server.

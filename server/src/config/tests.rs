@@ -116,9 +116,12 @@ fn values_outside_their_range_are_refused_by_name() {
     for (variable, value, key) in [
         ("UNDERTONE_RATES__BY_CALLER", "59", "rates.by_caller"),
         ("UNDERTONE_RATES__BY_ADDRESS", "1000001", "rates.by_address"),
+        ("UNDERTONE_RATES__BY_WORKER", "59", "rates.by_worker"),
         ("UNDERTONE_TLS__ROTATE_DAYS", "59", "tls.rotate_days"),
         ("UNDERTONE_ACCESS_MINUTES", "0", "access_minutes"),
         ("UNDERTONE_SESSION_DAYS", "91", "session_days"),
+        ("UNDERTONE_ANSWER_DAYS", "0", "answer_days"),
+        ("UNDERTONE_ANSWER_DAYS", "29", "answer_days"),
         ("UNDERTONE_OIDC__ISSUER", "http://login.example", "oidc.issuer"),
         ("UNDERTONE_OIDC__ISSUER", "https://login.example", "oidc.client_id"),
         ("UNDERTONE_STORE__URL", "gs://bucket", "store.url"),

@@ -22,7 +22,7 @@ use crate::fault;
 /// Bytes of a whole segment: what an attempt that breaks off can lose.
 pub const SEGMENT: usize = CHUNK;
 /// Segments beyond those that the vector needs, for attempts that broke off within one; with more than these it begins anew.
-const SPARE_SEGMENTS: u64 = 1024;
+pub(crate) const SPARE_SEGMENTS: u64 = 1024;
 /// How long a segment is kept that nobody goes on from.
 pub const EXPIRY: Duration = Duration::hours(24);
 

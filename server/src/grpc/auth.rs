@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
-use tonic::metadata::MetadataMap;
+use tonic::Request;
 use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Problem};
 use undertone_api::signed::{Document, Signed};
@@ -14,7 +14,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 
 /// How long a session holds.
-const SESSION: Duration = Duration::hours(12);
+pub(crate) const SESSION: Duration = Duration::hours(12);
 
 /// What a session says.
 #[derive(Serialize, Deserialize)]
@@ -42,16 +42,24 @@ pub(super) fn session(ctx: &Ctx, worker: WorkerId) -> Result<Token, Error> {
     Ok(Token { text: URL_SAFE_NO_PAD.encode(json), expires_at })
 }
 
+/// A worker whose session was looked at on the way in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recognized(pub(super) WorkerId);
+
 /// The worker whose session stands in `authorization: Bearer <session>`.
-pub(super) fn worker(ctx: &Ctx, metadata: &MetadataMap) -> Result<WorkerId, Problem> {
-    let refused = || Problem::new(Code::Unauthenticated, "sign in first: the session is missing, over or not ours");
-    let text = metadata.get("authorization").and_then(|value| value.to_str().ok()).ok_or_else(refused)?;
-    let token = text.strip_prefix("Bearer ").ok_or_else(refused)?;
-    let json = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
-    let signed: Signed = serde_json::from_slice(&json).map_err(|_| refused())?;
-    let session: Session = signed.open(&ctx.signer.verifying_key()).map_err(|_| refused())?;
-    if session.expires_at_unix <= ctx.now().unix_timestamp() {
-        return Err(refused());
+pub(super) fn worker<T>(ctx: &Ctx, request: &Request<T>) -> Result<WorkerId, Problem> {
+    if let Some(Recognized(worker)) = request.extensions().get() {
+        return Ok(*worker);
     }
-    Ok(session.worker)
+    let text = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+    let refused = || Problem::new(Code::Unauthenticated, "sign in first: the session is missing, over or not ours");
+    text.and_then(|text| recognize(ctx, text)).ok_or_else(refused)
+}
+
+/// The worker whose session this value of `authorization` is, if it holds.
+pub(super) fn recognize(ctx: &Ctx, authorization: &str) -> Option<WorkerId> {
+    let json = URL_SAFE_NO_PAD.decode(authorization.strip_prefix("Bearer ")?).ok()?;
+    let signed: Signed = serde_json::from_slice(&json).ok()?;
+    let session: Session = signed.open(&ctx.signer.verifying_key()).ok()?;
+    (session.expires_at_unix > ctx.now().unix_timestamp()).then_some(session.worker)
 }

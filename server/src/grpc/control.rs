@@ -12,7 +12,7 @@ mod watch;
 use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
-use undertone_api::job::{NewJob, Pause, Refuse};
+use undertone_api::job::{NewDraft, NewJob, Pause, Refuse};
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
 use undertone_api::question::ExportFormat;
@@ -30,7 +30,7 @@ use crate::error::Error;
 use crate::service::version::Expected;
 use crate::service::{
     approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, question,
-    session,
+    report, session,
 };
 
 /// The control service.
@@ -255,6 +255,89 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         once::job(&self.ctx, &actor, "RetryJob", &request, async |message| {
             job::retry(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
+        })
+        .await
+    }
+
+    async fn clone_job(&self, request: Request<v1::CloneJobRequest>) -> Result<Response<v1::Draft>, Status> {
+        let actor = self.caller(&request).await?;
+        once::made(&self.ctx, &actor, "CloneJob", &request, message::draft, async |message| {
+            job::clone_spec(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
+        })
+        .await
+    }
+
+    async fn list_drafts(
+        &self,
+        request: Request<v1::ListDraftsRequest>,
+    ) -> Result<Response<v1::ListDraftsReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::ListDraftsRequest { consortium, page } = request.into_inner();
+        let all = job::draft_list(&self.ctx, &actor, id(&consortium, "consortium")?).await.map_err(fail)?;
+        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let drafts = items.iter().map(message::draft).collect();
+        Ok(Response::new(v1::ListDraftsReply { drafts, next: next.unwrap_or_default() }))
+    }
+
+    async fn get_draft(&self, request: Request<v1::GetDraftRequest>) -> Result<Response<v1::Draft>, Status> {
+        let actor = self.caller(&request).await?;
+        let found = job::draft_get(&self.ctx, &actor, id(&request.get_ref().draft, "draft")?).await.map_err(fail)?;
+        Ok(Response::new(message::draft(&found)))
+    }
+
+    async fn create_draft(&self, request: Request<v1::CreateDraftRequest>) -> Result<Response<v1::Draft>, Status> {
+        let actor = self.caller(&request).await?;
+        once::made(&self.ctx, &actor, "CreateDraft", &request, message::draft, async |message| {
+            let consortium = id(&message.consortium, "consortium")?;
+            let new = struct_of::<NewDraft>(message.content.clone(), "content")?;
+            job::draft_create(&self.ctx, &actor, consortium, &new).await.map_err(fail)
+        })
+        .await
+    }
+
+    async fn update_draft(&self, request: Request<v1::UpdateDraftRequest>) -> Result<Response<v1::Draft>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::UpdateDraftRequest { draft, content, version } = request.into_inner();
+        let (draft, new) = (id(&draft, "draft")?, struct_of::<NewDraft>(content, "content")?);
+        let version = Some(version).filter(|version| *version != 0);
+        let written = job::draft_update(&self.ctx, &actor, draft, &new, version, &Expected::Anything).await;
+        Ok(Response::new(message::draft(&written.map_err(fail)?)))
+    }
+
+    async fn delete_draft(
+        &self,
+        request: Request<v1::DeleteDraftRequest>,
+    ) -> Result<Response<v1::DeleteDraftReply>, Status> {
+        let actor = self.caller(&request).await?;
+        job::draft_delete(&self.ctx, &actor, id(&request.get_ref().draft, "draft")?).await.map_err(fail)?;
+        Ok(Response::new(v1::DeleteDraftReply {}))
+    }
+
+    async fn propose_draft(&self, request: Request<v1::ProposeDraftRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        once::job(&self.ctx, &actor, "ProposeDraft", &request, async |message| {
+            job::draft_propose(&self.ctx, &actor, id(&message.draft, "draft")?).await.map_err(fail)
+        })
+        .await
+    }
+
+    async fn get_report(&self, request: Request<v1::GetReportRequest>) -> Result<Response<v1::GetReportReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let file = report::get(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        let file = serde_json::to_vec(&file).map_err(|error| fail(Error::internal("writing a report", error)))?;
+        Ok(Response::new(v1::GetReportReply { file }))
+    }
+
+    async fn propose_job_again(
+        &self,
+        request: Request<v1::ProposeJobAgainRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        once::job(&self.ctx, &actor, "ProposeJobAgain", &request, async |message| {
+            let consortium = id(&message.consortium, "consortium")?;
+            let file = serde_json::from_slice(&message.file);
+            let file = file.map_err(|error| message::wrong("file", format!("give the file of a report: {error}")))?;
+            report::again(&self.ctx, &actor, consortium, &file).await.map_err(fail)
         })
         .await
     }

@@ -1,7 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod limits;
 mod log;
 mod questions;
+mod rate;
 
 use sha2::{Digest as _, Sha256};
 use tokio_stream::StreamExt as _;

@@ -32,7 +32,7 @@ impl Gateway {
     }
 
     fn caller<T>(&self, request: &Request<T>) -> Result<WorkerId, Status> {
-        auth::worker(&self.ctx, request.metadata()).map_err(|problem| status_of(&problem))
+        auth::worker(&self.ctx, request).map_err(|problem| status_of(&problem))
     }
 }
 

@@ -22,6 +22,15 @@ pub(super) const GRPC: &[Row] = table! {
     "Control/ResumeJob": PauseJob @ Consortium, only "a researcher steers jobs of their own";
     "Control/CancelJob": CancelJob @ Consortium, only "a researcher ends jobs of their own";
     "Control/RetryJob": ProposeJob @ Consortium;
+    "Control/CloneJob": WriteDraft @ Consortium;
+    "Control/ListDrafts": WriteDraft @ Consortium;
+    "Control/GetDraft": WriteDraft @ Consortium;
+    "Control/CreateDraft": WriteDraft @ Consortium;
+    "Control/UpdateDraft": WriteDraft @ Consortium;
+    "Control/DeleteDraft": WriteDraft @ Consortium;
+    "Control/ProposeDraft": WriteDraft @ Consortium && ProposeJob @ Consortium;
+    "Control/GetReport": ReadJob @ Consortium;
+    "Control/ProposeJobAgain": ProposeJob @ Consortium;
     "Control/WatchJob": ReadJob @ Consortium;
     "Control/ListArtifacts": ReadJob @ Consortium;
     "Control/DownloadArtifact": TakeModel @ Consortium;

@@ -2,6 +2,7 @@
 //! it asked of the policy meanwhile is what the matrix lists. Requests are made from the OpenAPI document.
 
 mod caller;
+mod fuzz;
 mod request;
 mod scene;
 
@@ -108,7 +109,8 @@ async fn send(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_address_answers_every_caller_as_the_matrix_says() {
-    let app = TestApp::sqlite_with(|config| config.rates = RateConfig { by_caller: 0, by_address: 0 }).await;
+    let app =
+        TestApp::sqlite_with(|config| config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0 }).await;
     let mut scene = Scene::set(&app).await;
     let callers = std::mem::take(&mut scene.callers);
     let requests = Requests::new();

@@ -12,6 +12,7 @@ use tower::{Layer, Service};
 use tracing::Instrument as _;
 
 use super::{Called, Metrics};
+use crate::telemetry;
 
 /// Counts and times the calls that go through it.
 #[derive(Debug, Clone)]
@@ -59,6 +60,7 @@ where
         let path = request.uri().path();
         let method = if self.layer.methods.contains(path) { path.to_owned() } else { "none".to_owned() };
         let span = tracing::info_span!("call", rpc.method = method, rpc.code = tracing::field::Empty);
+        telemetry::follow(&span, request.headers());
         let (metrics, began, within) = (self.layer.metrics.clone(), Instant::now(), span.clone());
         let answer = self.inner.call(request);
         let counted = async move {

@@ -86,11 +86,15 @@ pub fn origin(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> Origin
 
 /// The peer's address; behind a proxy, the one that the proxy saw.
 pub fn address(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
+    seen(ctx, headers, || extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip()))
+}
+
+/// The address of a peer; behind a proxy, the one that the proxy saw.
+pub fn seen(ctx: &Ctx, headers: &HeaderMap, peer: impl FnOnce() -> Option<IpAddr>) -> IpAddr {
     let forwarded = || {
         let header = headers.get_all("x-forwarded-for").iter().next_back()?;
         header.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
     };
-    let peer = || extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let proxied = if ctx.config.behind_proxy { forwarded() } else { None };
     proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }

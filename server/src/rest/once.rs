@@ -1,6 +1,7 @@
 //! `Idempotency-Key`: a POST that bears one is done once, however often it is sent within 24 hours.
 //!
-//! Sessions and one-time links are left out: their answers are worth something once, and their requests come from nobody yet.
+//! Where an answer holds what is shown once (a token, a link, a key, codes) nothing of it is kept anywhere, so nothing could be answered
+//! again: a request there that bears a key is refused, rather than done twice.
 
 #[cfg(test)]
 mod tests;
@@ -30,13 +31,30 @@ const OWN: [HeaderName; 3] = [CONTENT_TYPE, ETAG, LOCATION];
 
 /// Whether requests to an address (below `/api/v1`) may bear a key.
 pub(super) fn concerns(method: &Method, path: &str) -> bool {
-    let nobody_yet = path.starts_with("/session") || (path.starts_with("/invitations/") && path.ends_with("/accept"));
-    method == Method::POST && !nobody_yet
+    method == Method::POST && !tells_a_secret(path)
+}
+
+/// Whether what is posted to an address (below `/api/v1`) is answered with what is shown once, or bears it: sessions, second factors,
+/// links that reset a password, API keys, invitations, tokens of enrolment.
+pub(super) fn tells_a_secret(path: &str) -> bool {
+    let mut parts = path.trim_matches('/').split('/');
+    matches!(
+        (parts.next(), parts.next(), parts.next(), parts.next()),
+        (Some("session" | "password-resets" | "keys"), ..)
+            | (Some("me"), Some("second-factor"), ..)
+            | (Some("invitations"), None, ..)
+            | (Some("invitations"), Some(_), Some("accept"), None)
+            | (Some("organizations"), Some(_), Some("workers"), None)
+    )
 }
 
 /// Does a request that bears a key once.
 pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
     let key = request.headers().get(KEY).cloned();
+    if key.is_some() && request.method() == Method::POST && tells_a_secret(request.uri().path()) {
+        let detail = "the answer is shown once and never kept, so it cannot be repeated: send the request without `Idempotency-Key`";
+        return Rejection::new(Code::Malformed, detail).into_response();
+    }
     let (Some(key), true) = (key, concerns(request.method(), request.uri().path())) else {
         return next.run(request).await;
     };

@@ -31,7 +31,7 @@ use crate::ctx::Ctx;
                        Programs send an API key, `Authorization: Bearer udk_...`, made under Settings. Failures are problem \
                        documents (RFC 9457) with the codes of the schema `Code`. Lists come in pages of 1 to 200: pass `next` as \
                        `cursor`. A POST may bear an `Idempotency-Key`: sent again within 24 hours it is not done again and \
-                       answers the same. What is read has an `ETag`: `If-None-Match` spares reading it again, `If-Match` \
+                       answers the same; where the answer is shown once, the key is refused with 400. What is read has an `ETag`: `If-None-Match` spares reading it again, `If-Match` \
                        refuses to write on what somebody else has changed.",
         license(name = "MIT OR Apache-2.0")
     ),

@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::service::question;
 
 /// Largest body of an import, in bytes: 16 MiB.
-pub(super) const LARGEST_IMPORT: usize = 16 << 20;
+pub(crate) const LARGEST_IMPORT: usize = 16 << 20;
 
 /// Which questions of a job are listed.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]

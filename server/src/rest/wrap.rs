@@ -16,15 +16,16 @@ use tracing::{Level, Span};
 use undertone_api::problem::Code;
 
 use super::problem::Rejection;
-use super::rate::{self, Rates};
-use super::{cookie, etag, once};
+use super::{cookie, etag, once, rate};
 use crate::ctx::Ctx;
 use crate::metrics;
+use crate::rate::Rates;
+use crate::telemetry;
 
 /// Largest body of a request, in bytes: 1 MiB.
-pub(super) const LARGEST_BODY: usize = 1 << 20;
+pub(crate) const LARGEST_BODY: usize = 1 << 20;
 /// How long a request may take until its answer begins.
-const LONGEST: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Around `/api/v1`: cookies are read, and whatever fails leaves as a problem document.
@@ -62,7 +63,7 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
                 guard(next.run(request).await, secure)
             }))
             .layer(from_fn_with_state(ctx.clone(), metrics::count))
-            .layer(from_fn_with_state(Rates::new(ctx), rate::limit))
+            .layer(from_fn_with_state((ctx.clone(), Rates::new(ctx.config.rates)), rate::limit))
             .layer(forged.with_rejection_response(|_: ProtectionError| {
                 Rejection::new(Code::Forbidden, "the request comes from another site").into_response()
             })),
@@ -73,7 +74,9 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
 fn span<B>(request: &axum::http::Request<B>) -> Span {
     let path = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
     let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("-");
-    tracing::info_span!("request", request.id = id, http.method = %request.method(), http.path = path)
+    let span = tracing::info_span!("request", request.id = id, http.method = %request.method(), http.path = path);
+    telemetry::follow(&span, request.headers());
+    span
 }
 
 /// A failure that a layer or axum itself made, as a problem document.

@@ -101,7 +101,8 @@ async fn answer(
             let by = actor.member.name.as_str();
             record(ctx, tx, &part, "steward", by, refusal, None).await?;
             let steward_approved = refusal.is_none();
-            apply(ctx, tx, row, participant::Model { steward_approved, ..part }, by, refusal).await
+            let part = participant::Model { steward_approved, ..part };
+            apply(ctx, tx, actor.into(), row, part, by, refusal).await
         })
         .await?;
     round::clear(ctx, JobId(row.id)).await;
@@ -138,7 +139,8 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             let refusal = (!decision.approve).then_some(decision.reason.as_str());
             log(ctx, tx, &row, &part, By::Worker(worker), refusal).await?;
             record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(signed)).await?;
-            apply(ctx, tx, row, participant::Model { site_answered: true, ..part }, SITE_POLICY, refusal).await?;
+            let part = participant::Model { site_answered: true, ..part };
+            apply(ctx, tx, By::Worker(worker), row, part, SITE_POLICY, refusal).await?;
             Ok(decision.job)
         })
         .await?;
@@ -150,6 +152,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
 async fn apply(
     ctx: &Ctx,
     tx: &Tx,
+    hand: By,
     row: job::Model,
     mut part: participant::Model,
     by: &str,
@@ -169,13 +172,13 @@ async fn apply(
     }
     part.into_active_model().reset_all().update(tx).await?;
     match (refusal, now) {
-        (None, State::Proposed) => state::admit(ctx, tx, row).await,
+        (None, State::Proposed) => state::admit(ctx, tx, hand, row).await,
         (Some(reason), State::Proposed) => {
-            state::step(ctx, tx, row, Step::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
+            state::step(ctx, tx, hand, row, Step::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
         }
         // A site that says no after all others said yes: it will not run, so nothing would come of the job.
         (Some(reason), State::Queued | State::Running | State::Paused) => {
-            state::step(ctx, tx, row, Step::Fail, Some(format!("{owner}, {by}: {reason}"))).await
+            state::step(ctx, tx, hand, row, Step::Fail, Some(format!("{owner}, {by}: {reason}"))).await
         }
         _ => Ok(row),
     }

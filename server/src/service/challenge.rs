@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::service::entity::{challenge, worker};
 
 /// How long a challenge may wait for its answer.
-const PATIENCE: Duration = Duration::minutes(1);
+pub(crate) const PATIENCE: Duration = Duration::minutes(1);
 
 /// Asks a worker something new. Whoever is no worker of ours is asked as well, and nothing waits for their answer.
 ///

@@ -12,7 +12,7 @@ use crate::service::notification;
 /// How often duties are done.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// Does all duties now and then, until the server stops.
+/// Does all duties every 15 seconds, until the server stops.
 pub async fn keep(ctx: Ctx) {
     loop {
         if let Err(error) = round(&ctx).await {

@@ -3,6 +3,7 @@
 //! A secret is offered once and is in force when a first code of it was given. A code is used up by being right: its step
 //! and every one before it are over, on every replica. Recovery codes have 80 random bits and are kept as hashes.
 
+mod kept;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,8 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{half_session, recovery_code, second_factor};
 use crate::service::{attempt, password};
+
+pub(crate) use kept::locked_out;
 
 /// How long an offered secret waits for its first code.
 pub const OFFER: Duration = Duration::minutes(15);
@@ -57,6 +60,7 @@ pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<Factor, Error> {
         offered: row.as_ref().is_some_and(waits),
         recovery_codes_left: left as u32,
         required: ctx.config.require_two_factor,
+        password: password::has(ctx, actor.id()).await?,
     })
 }
 
@@ -134,13 +138,16 @@ pub async fn renew_codes(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result
     Ok(RecoveryCodes { codes })
 }
 
-/// Switches the second factor off: takes the password and a code.
+/// Switches the second factor off: takes the password and a code. Who has come by a provider has no password to give: a
+/// code is what they prove beside their session.
 ///
 /// # Errors
 /// `wrong_state` while there is none, `wrong_credentials`, `wrong_code`, `rate_limited` after too many of those.
 pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
-    password::prove_own(ctx, actor, &proof.password).await?;
+    if password::has(ctx, actor.id()).await? {
+        password::prove_own(ctx, actor, &proof.password).await?;
+    }
     proven(ctx, actor, &proof.code, async |tx| {
         clear(tx, actor.id()).await?;
         audit_log::record(ctx, tx, act(actor, What::SecondFactorOff)).await

@@ -9,6 +9,7 @@ use undertone_api::signed::Signed;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::By;
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{job, participant};
 use crate::service::job::series::Planned;
@@ -75,7 +76,7 @@ pub async fn finish_audited(
                 Some(judged) => audit::accept(ctx, tx, &row, &part, judged).await?,
                 None => None,
             };
-            end(ctx, tx, row, part, outcome, disproved).await?;
+            end(ctx, tx, By::Worker(worker), row, part, outcome, disproved).await?;
             // Last, so that everything it paid for is counted before the rest is given back.
             ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
             Ok((held.job, countersigned))
@@ -90,6 +91,7 @@ pub async fn finish_audited(
 async fn end(
     ctx: &Ctx,
     tx: &Tx,
+    by: By,
     mut row: job::Model,
     part: participant::Model,
     outcome: &Outcome,
@@ -111,10 +113,10 @@ async fn end(
             match disproved {
                 Some(_) if over => {}
                 Some(reason) => {
-                    state::step(ctx, tx, row, Step::Fail, Some(reason)).await?;
+                    state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
                 }
                 None => {
-                    state::finish_if_done(ctx, tx, row).await?;
+                    state::finish_if_done(ctx, tx, by, row).await?;
                 }
             }
         }
@@ -127,11 +129,11 @@ async fn end(
             }
             // A job is not good without the audit it promises.
             if leads || owes || !can_go_on(tx, &row).await? {
-                state::step(ctx, tx, row, Step::Fail, Some(reason)).await?;
+                state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
             } else {
                 let reason = Some(row.reason.map_or(reason.clone(), |before| format!("{before}; {reason}")));
                 let row = job::Model { reason, ..row }.into_active_model().reset_all().update(tx).await?;
-                state::finish_if_done(ctx, tx, row).await?;
+                state::finish_if_done(ctx, tx, by, row).await?;
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Requests that bear a key are done once: whoever sends one again, because the answer was lost, gets the first answer.
 //!
-//! What is kept for 24 hours is in the database, so that all replicas agree. Answers may hold what is shown once (a link, a
-//! token): they are sealed under a key made of the server's own and the caller's, and whoever reads the tables reads nothing. A
-//! request that failed changed nothing and is forgotten; one whose answer never came stays and is not done again.
+//! What is kept for 24 hours is in the database, so that all replicas agree. Answers that hold what is shown once (a link, a token, a
+//! key) never come here: REST refuses a key there. The others are sealed under a key made of the server's own and the caller's, and
+//! whoever reads the tables reads nothing. A request that failed changed nothing and is forgotten; one whose answer never came stays and is not done again.
 
 #[cfg(test)]
 mod tests;

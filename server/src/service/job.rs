@@ -19,7 +19,6 @@ use undertone_api::job::{Job, JobSummary, Progress, Step};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, What, record};
 use crate::service::entity::job;
 use crate::service::{certificate, round};
 
@@ -60,16 +59,8 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
         .db
         .write("cancel job", async |tx| {
             let row = state::row(tx, id).await?;
-            let row = state::step(ctx, tx, row, Step::Cancel, Some(reason.clone())).await?;
-            let act = Act {
-                by: actor.into(),
-                what: What::JobCancelled,
-                place: Place::Consortium(ConsortiumId(row.consortium_id)),
-                subject: Some(("job", row.id.to_string())),
-                detail: serde_json::Value::Null,
-            };
-            record(ctx, tx, act).await?;
-            Ok(row)
+            // The entry in the audit log says by whom.
+            state::step(ctx, tx, actor.into(), row, Step::Cancel, Some(reason.clone())).await
         })
         .await?;
     round::clear(ctx, id).await;

@@ -13,6 +13,7 @@ use undertone_api::problem::Code;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::By;
 use crate::service::entity::{job, lease, participant};
 use crate::service::job::{hold, state};
 use crate::service::{job_log, ledger};
@@ -87,7 +88,7 @@ pub(crate) async fn grant(
     }
     // When the job is over, whoever had a lease gets another one: to come to its end, which no call but the last allows.
     let to_end = part.state == "running" && part.charge.is_some() && state::of(&row)?.is_over();
-    let row = if to_end { row } else { state::step(ctx, tx, row, Step::Start, None).await? };
+    let row = if to_end { row } else { state::step(ctx, tx, By::Worker(worker), row, Step::Start, None).await? };
     let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
     let token = ctx.random.secret();
     let next = lease::Model {

@@ -28,7 +28,7 @@ use crate::service::{audit, lease};
 pub use list::in_consortium;
 
 /// Longest time that a worker may ask to wait, in seconds.
-const LONGEST_WAIT: u32 = 60;
+pub(crate) const LONGEST_WAIT: u32 = 60;
 /// How often is looked again for what another replica has changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

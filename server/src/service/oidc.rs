@@ -58,12 +58,10 @@ pub async fn enter(
     who: &Identity,
     invitation: Option<&str>,
 ) -> Result<Result<Entered, Refusal>, Error> {
-    // Of a member who comes so, nobody knows a password, and nobody can guess this one.
-    let nobodys = ctx.passwords.hash(&ctx.random.secret(), ctx.random.bytes()).await?;
     let entered = ctx
         .db
         .write("sign in by a provider", async |tx| {
-            let member = match recognize(ctx, tx, who, invitation, &nobodys).await? {
+            let member = match recognize(ctx, tx, who, invitation).await? {
                 Ok(member) => member,
                 Err(refusal) => {
                     let detail = json!({ "by": "provider", "reason": refusal.word() });
@@ -128,7 +126,6 @@ async fn recognize(
     tx: &Tx,
     who: &Identity,
     invitation: Option<&str>,
-    password_hash: &str,
 ) -> Result<Result<member::Model, Refusal>, Error> {
     let known = identity::Entity::find()
         .filter(identity::Column::Issuer.eq(&who.issuer))
@@ -161,7 +158,8 @@ async fn recognize(
             id: ctx.id::<MemberId>().0,
             name: name(who, email),
             email: members::normal_email(email),
-            password_hash: password_hash.to_owned(),
+            // Who comes so has no password: none is right.
+            password_hash: String::new(),
             operator: false,
             created_at: ctx.now(),
         };

@@ -95,6 +95,15 @@ pub(super) async fn prove_own(ctx: &Ctx, actor: &Actor, password: &str) -> Resul
     ctx.db.write("forgive an attempt", async |tx| attempt::forgive(tx, &doors).await).await
 }
 
+/// Whether a member has a password. Who was made by a sign-in at a provider has none until they reset it by a link.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn has(ctx: &Ctx, id: MemberId) -> Result<bool, Error> {
+    let row = member::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    Ok(row.is_some_and(|row| !row.password_hash.is_empty()))
+}
+
 /// Sets a member's password.
 pub(super) async fn set(tx: &Tx, id: MemberId, hash: &str) -> Result<(), Error> {
     let row = member::Entity::find_by_id(id.0).one(tx).await?.ok_or_else(|| Error::not_found("member"))?;
@@ -106,7 +115,9 @@ pub(super) fn wrong() -> Error {
     Error::problem(Code::WrongCredentials, "check e-mail and password")
 }
 
-/// A password longer than any account's is wrong without being hashed.
+/// A password longer than any account's is wrong without being hashed. Where there is no account, or no password of it, none is
+/// right, after the same work.
 async fn verified(ctx: &Ctx, password: &str, row: Option<&member::Model>) -> Result<bool, Error> {
-    Ok(password.len() <= LONGEST && ctx.passwords.verify(password, row.map(|row| row.password_hash.as_str())).await?)
+    let stored = row.map(|row| row.password_hash.as_str()).filter(|hash| !hash.is_empty());
+    Ok(password.len() <= LONGEST && ctx.passwords.verify(password, stored).await?)
 }

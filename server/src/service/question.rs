@@ -37,9 +37,13 @@ pub use answer::{annotate, take_back};
 pub use choose::{Choice, choose};
 pub use close::{Answers, answers};
 pub use export::{Export, export};
+#[cfg(test)]
+pub(crate) use import::MOST as MOST_IMPORTED;
 pub use import::import;
 pub(crate) use list::standing;
 pub use list::{Wanted, asking, list};
+#[cfg(test)]
+pub(crate) use pools::LONGEST_WAIT;
 pub use pools::{Header, Incoming, Pool, Pools, asked, begin};
 pub use queue::next;
 

@@ -33,6 +33,8 @@ use crate::service::receipt;
 
 pub(crate) use clear::clear;
 pub use clear::clear_all;
+#[cfg(test)]
+pub(crate) use mean::LONGEST_WAIT;
 pub use mean::{Mean, average};
 
 /// What stands before a vector.

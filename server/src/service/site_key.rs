@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _,
@@ -12,6 +14,7 @@ use serde_json::json;
 use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Rotation, Signed, SiteKeys, public_key};
+use undertone_api::worker::KeyChanged;
 use uuid::Uuid;
 
 use crate::auth::Place;
@@ -111,11 +114,39 @@ pub(crate) async fn rotations(connection: &impl ConnectionTrait, worker: Uuid) -
         .order_by_asc(worker_key::Column::Number)
         .all(connection)
         .await?;
-    let rotation = |row: worker_key::Model| Rotation {
+    Ok(rows.into_iter().map(rotation).collect())
+}
+
+/// The changes of the keys of some workers as they are shown, oldest first.
+///
+/// # Errors
+/// When the database fails, or a change that is stored does not hold.
+pub(crate) async fn changes(
+    connection: &impl ConnectionTrait,
+    workers: Vec<Uuid>,
+) -> Result<HashMap<Uuid, Vec<KeyChanged>>, Error> {
+    let rows = worker_key::Entity::find()
+        .filter(worker_key::Column::WorkerId.is_in(workers))
+        .order_by_asc(worker_key::Column::Number)
+        .all(connection)
+        .await?;
+    let mut found: HashMap<Uuid, Vec<KeyChanged>> = HashMap::new();
+    for row in rows {
+        let worker = row.worker_id;
+        let change =
+            rotation(row).open().map_err(|error| Error::internal("reading the changes of a site's key", error))?;
+        let (number, receipts, at) = (change.number, change.receipts, change.at);
+        let shown = KeyChanged { number, old: change.old, new: change.new, receipts, at };
+        found.entry(worker).or_default().push(shown);
+    }
+    Ok(found)
+}
+
+fn rotation(row: worker_key::Model) -> Rotation {
+    Rotation {
         by_old: Signed { payload: row.payload.clone(), signature: row.by_old },
         by_new: Signed { payload: row.payload, signature: row.by_new },
-    };
-    Ok(rows.into_iter().map(rotation).collect())
+    }
 }
 
 fn bad(detail: impl Into<String>) -> Error {

@@ -16,7 +16,7 @@ use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::public_key;
-use undertone_api::worker::{Enrolment, EnrolmentToken, NewEnrolment, Worker};
+use undertone_api::worker::{Enrolment, EnrolmentToken, KeyChanged, NewEnrolment, Worker};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{enrolment, worker};
-use crate::service::stuck;
+use crate::service::{site_key, stuck};
 use crate::tls::Shown;
 
 /// How long an enrolment token holds.
@@ -139,7 +139,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
     if new {
         tracing::info!(worker.id = %row.id, organization.id = %row.organization_id, "a worker enrolled");
     }
-    shown(ctx, row)
+    shown(ctx, row, Vec::new())
 }
 
 /// The workers of an organization, by name.
@@ -159,15 +159,18 @@ pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<
         .order_by_asc(worker::Column::Id)
         .all(ctx.db.read())
         .await?;
+    let mut changes = site_key::changes(ctx.db.read(), rows.iter().map(|row| row.id).collect()).await?;
     let mut found: HashMap<Uuid, Vec<Worker>> = HashMap::new();
     for row in rows {
-        found.entry(row.organization_id).or_default().push(shown(ctx, row)?);
+        let changes = changes.remove(&row.id).unwrap_or_default();
+        found.entry(row.organization_id).or_default().push(shown(ctx, row, changes)?);
     }
     Ok(found)
 }
 
-fn shown(ctx: &Ctx, row: worker::Model) -> Result<Worker, Error> {
+fn shown(ctx: &Ctx, row: worker::Model, key_changes: Vec<KeyChanged>) -> Result<Worker, Error> {
     Ok(Worker {
+        key_changes,
         diagnoses: stuck::of_worker(ctx, &row),
         id: row.id.into(),
         organization: row.organization_id.into(),

@@ -14,7 +14,8 @@ use super::{NextIdentity, TlsError, fingerprint, read};
 use crate::config::Config;
 use crate::keys::write_secret;
 
-/// How long sites are told of the next certificate before it is shown: one that is not heard of for longer must enrol again.
+/// How long sites are told of the next certificate before it is shown. One that is not heard of for longer does not know it, asks
+/// whoever shows it for the server's signed word on its certificates, and goes on when that holds: nobody enrols again.
 pub(super) const NOTICE: Duration = Duration::days(30);
 
 /// The certificate in force and its key.

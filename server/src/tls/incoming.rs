@@ -15,9 +15,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 /// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Handshakes that may be under way: more connections wait at the listener.
-const UNDER_WAY: usize = 256;
+pub(crate) const UNDER_WAY: usize = 256;
 /// How long to wait when the system gives no connection: it is out of files.
 const BREATH: Duration = Duration::from_millis(100);
 

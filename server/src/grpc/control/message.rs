@@ -7,7 +7,7 @@ use tonic::Status;
 use undertone_api::budget::{Account, Entry};
 use undertone_api::consortium::Consortium;
 use undertone_api::dataset::Dataset;
-use undertone_api::job::{Job, JobSummary, Progress};
+use undertone_api::job::{Draft, Job, JobSummary, Progress};
 use undertone_api::model::Artifact;
 use undertone_api::organization::Organization;
 use undertone_api::page::{Page, PageQuery};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::service::version;
 
-fn wrong(name: &str, message: impl Into<String>) -> Status {
+pub(super) fn wrong(name: &str, message: impl Into<String>) -> Status {
     status_of(&Problem::validation(vec![Violation::new(name, message)]))
 }
 
@@ -134,6 +134,18 @@ pub(super) fn entry(entry: Entry) -> v1::Entry {
 }
 
 /// A job whose document is `document`.
+pub(super) fn draft(draft: &Draft) -> v1::Draft {
+    v1::Draft {
+        id: draft.id.to_string(),
+        consortium: draft.consortium.to_string(),
+        title: draft.content.title.clone(),
+        kind: draft.content.kind.clone(),
+        version: draft.version,
+        ready: draft.violations.is_empty(),
+        document: document::of(draft),
+    }
+}
+
 pub(super) fn job(summary: &JobSummary, document: Option<Struct>) -> v1::Job {
     v1::Job {
         id: summary.id.to_string(),

@@ -1,6 +1,8 @@
-//! `idempotency-key` in the metadata: a job is proposed once, however often the call is sent. The keys are those of REST.
+//! `idempotency-key` in the metadata: a job or a draft is made once, however often the call is sent. The keys are those of REST.
 
 use prost::Message;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tonic::{Request, Response, Status};
 use undertone_api::job::Job;
 use undertone_proto::v1;
@@ -27,23 +29,40 @@ where
     T: Message,
     F: AsyncFnOnce(&T) -> Result<Job, Status>,
 {
+    made(ctx, actor, method, request, whole_job, work).await
+}
+
+/// Makes something once; `shown` is what is answered of it.
+pub(super) async fn made<T, M, R, F>(
+    ctx: &Ctx,
+    actor: &Actor,
+    method: &str,
+    request: &Request<T>,
+    shown: fn(&M) -> R,
+    work: F,
+) -> Result<Response<R>, Status>
+where
+    T: Message,
+    M: Serialize + DeserializeOwned,
+    F: AsyncFnOnce(&T) -> Result<M, Status>,
+{
     let Some(key) = request.metadata().get(KEY) else {
-        return Ok(Response::new(whole_job(&work(request.get_ref()).await?)));
+        return Ok(Response::new(shown(&work(request.get_ref()).await?)));
     };
     let mut asked = format!("grpc {method}\n").into_bytes();
     asked.extend(request.get_ref().encode_to_vec());
     let key = key.to_str().unwrap_or_default();
     let begun = match idempotency::begin(ctx, actor, key, &asked).await.map_err(fail)? {
-        Seen::Before(kept) => return Ok(Response::new(whole_job(&read(&kept)?))),
+        Seen::Before(kept) => return Ok(Response::new(shown(&read(&kept)?))),
         Seen::Never(begun) => begun,
     };
     match work(request.get_ref()).await {
-        Ok(job) => {
+        Ok(made) => {
             let body =
-                serde_json::to_string(&job).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
+                serde_json::to_string(&made).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
             let kept = Kept { status: 200, headers: Vec::new(), body };
             idempotency::keep(ctx, &begun, &kept).await.map_err(fail)?;
-            Ok(Response::new(whole_job(&job)))
+            Ok(Response::new(shown(&made)))
         }
         Err(status) => {
             // What is refused changed nothing; what failed on our side may have.
@@ -55,6 +74,6 @@ where
     }
 }
 
-fn read(kept: &Kept) -> Result<Job, Status> {
+fn read<M: DeserializeOwned>(kept: &Kept) -> Result<M, Status> {
     serde_json::from_str(&kept.body).map_err(|error| fail(Error::internal("reading an answer that was kept", error)))
 }

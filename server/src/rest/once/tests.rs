@@ -93,21 +93,53 @@ on_both! {
         problem(&found(app, &bearer, "k1", "Speech").await, Code::AlreadyExists);
     }
 
-    async fn what_is_shown_once_is_kept_sealed(app: &TestApp) {
-        let world = app.founded().await;
-        let bearer = world.operator.bearer();
-        let invite = json!({ "purpose": "organization", "consortium": world.consortium, "label": "East" });
-        let made = post(&app.server, &bearer, "/api/v1/invitations", "k1", &invite).await;
-        made.assert_status(StatusCode::CREATED);
-        let link = made.json::<Value>()["link"].as_str().expect("a link").to_owned();
-        let secret = link.rsplit('/').next().expect("its last part");
+    async fn what_is_kept_is_sealed(app: &TestApp) {
+        let bearer = app.operator().await.bearer();
+        found(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
         let kept = idempotency::stored(&app.ctx).await;
         assert_eq!(kept.len(), 1);
-        for bytes in &kept {
-            let text = String::from_utf8_lossy(bytes);
-            assert!(!bytes.is_empty() && !text.contains(secret) && !text.contains("link"));
+        assert!(kept.iter().all(|bytes| !bytes.is_empty() && !String::from_utf8_lossy(bytes).contains("Speech")));
+    }
+
+    async fn what_is_shown_once_is_never_kept_and_a_key_is_refused_before_anything_is_done(app: &TestApp) {
+        let world = app.founded().await;
+        let bearer = world.operator.bearer();
+        let organization = world.north.0;
+        for path in [
+            "session",
+            "session/second-factor",
+            "session/refresh",
+            "invitations/abc/accept",
+            "me/second-factor",
+            "me/second-factor/off",
+            "me/second-factor/recovery-codes",
+            "password-resets",
+            "password-resets/abc",
+            &format!("organizations/{organization}/workers"),
+        ] {
+            let refused = post(&app.server, &bearer, &format!("/api/v1/{path}"), "k1", &json!({})).await;
+            refused.assert_status(StatusCode::BAD_REQUEST);
+            assert!(problem(&refused, Code::Malformed).detail.contains("without `Idempotency-Key`"), "{path}");
         }
-        let again = post(&app.server, &bearer, "/api/v1/invitations", "k1", &invite).await;
-        assert_eq!(again.json::<Value>()["link"], link.as_str());
+        let invite = json!({ "purpose": "organization", "consortium": world.consortium, "label": "East" });
+        let key = json!({ "name": "nightly", "scopes": ["read"], "days": 30 });
+        for (path, body, secret) in [("/api/v1/invitations", &invite, "link"), ("/api/v1/keys", &key, "secret")] {
+            let refused = post(&app.server, &bearer, path, "k1", body).await;
+            problem(&refused, Code::Malformed);
+            // The same without a key is made once for all that were refused, and nothing of it is kept.
+            let made = app.server.post(path).add_header(header::AUTHORIZATION, &bearer).json(body).await;
+            made.assert_status(StatusCode::CREATED);
+            assert!(made.json::<Value>()[secret].is_string(), "{path}");
+        }
+        let listed = app.server.get("/api/v1/keys").add_header(header::AUTHORIZATION, &bearer).await;
+        assert_eq!(listed.json::<Value>()["items"].as_array().map(Vec::len), Some(1), "what was refused was not done");
+        assert!(idempotency::stored(&app.ctx).await.is_empty());
+    }
+
+    async fn to_join_by_a_link_may_bear_a_key(app: &TestApp) {
+        // Its answer names the organization, and nothing that is shown once.
+        let bearer = app.operator().await.bearer();
+        let answer = post(&app.server, &bearer, "/api/v1/invitations/abc/join", "k1", &json!({})).await;
+        assert!(!answer.text().contains("Idempotency-Key"), "{}", answer.text());
     }
 }

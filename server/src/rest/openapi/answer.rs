@@ -42,6 +42,13 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         }));
     }
     let mut statuses = vec![429, 503];
+    if method == "post" && once::tells_a_secret(path) {
+        let told = operation["description"].as_str().map_or_else(String::new, |told| format!("{told}\n\n"));
+        operation["description"] = json!(format!(
+            "{told}Nothing of the answer is kept: a request with an `Idempotency-Key` is refused with 400."
+        ));
+        statuses.push(400);
+    }
     if known_caller {
         statuses.extend([401, 403]);
     }

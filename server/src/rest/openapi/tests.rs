@@ -74,6 +74,82 @@ fn every_name_leads_to_what_it_names() {
     assert_eq!(document["components"]["schemas"]["InvitationPurpose"]["oneOf"].as_array().map(Vec::len), Some(4));
 }
 
+/// Names of fields whose values are shown once.
+const SHOWN_ONCE: [&str; 7] = ["link", "token", "secret", "codes", "half_token", "access_token", "refresh_token"];
+
+/// The names of all fields in a schema and those that it names.
+fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(parts) => {
+            if let Some(to) = parts.get("$ref").and_then(Value::as_str)
+                && seen.insert(to.to_owned())
+            {
+                let named = document.pointer(to.trim_start_matches('#')).expect("it is there");
+                fields(document, named, seen, found);
+            }
+            let properties = parts.get("properties").and_then(Value::as_object);
+            found.extend(properties.into_iter().flatten().map(|(name, _)| name.clone()));
+            parts.values().for_each(|part| fields(document, part, seen, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| fields(document, item, seen, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
+    let (document, mut refused) = (described(), 0);
+    for (path, method, told) in operations(&document) {
+        if method != "post" {
+            continue;
+        }
+        let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+        for (status, response) in told["responses"].as_object().expect("responses") {
+            if status.starts_with('2') {
+                fields(&document, &response["content"], &mut seen, &mut found);
+            }
+        }
+        let secret = SHOWN_ONCE.into_iter().find(|name| found.contains(*name));
+        let mut parameters = told["parameters"].as_array().into_iter().flatten();
+        let bears_a_key = parameters.any(|parameter| parameter["name"] == "Idempotency-Key");
+        assert!(
+            secret.is_none() || !bears_a_key,
+            "{path} answers with `{}`, which would be kept",
+            secret.unwrap_or_default()
+        );
+        if crate::rest::once::tells_a_secret(&path) {
+            refused += 1;
+            assert!(!bears_a_key, "{path}");
+            assert!(told["description"].as_str().is_some_and(|said| said.contains("refused with 400")), "{path}");
+            assert!(told["responses"]["400"].is_object(), "{path}");
+        }
+    }
+    assert_eq!(refused, 12, "every address that tells a secret is described");
+}
+
+#[test]
+fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
+    fn look(value: &Value, found: &mut Vec<Value>) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
+                    let named = ["unit", "adjacency"].into_iter().filter_map(|name| properties.get(name));
+                    found.extend(named.cloned());
+                }
+                fields.values().for_each(|field| look(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| look(item, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    look(&described()["components"]["schemas"], &mut found);
+    assert!(found.len() > 12, "{}", found.len());
+    for schema in found {
+        assert_eq!(schema["enum"].as_array().map(Vec::len), Some(3), "{schema}");
+    }
+}
+
 #[test]
 fn every_body_has_an_example_that_fits_its_schema() {
     let document = described();

@@ -14,6 +14,7 @@ use super::{SITE_POLICY, record};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::By;
 use crate::service::code::{from_json, word};
 use crate::service::entity::{job, participant};
 use crate::service::job::state;
@@ -57,7 +58,7 @@ pub(crate) async fn changed(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(),
         if !same {
             let reason = format!("`{}` has changed since the job was proposed: propose it again", part.dataset_name);
             record(ctx, tx, &part, "void", "this server", Some(&reason), None).await?;
-            state::step(ctx, tx, row, Step::Refuse, Some(reason)).await?;
+            state::step(ctx, tx, By::System, row, Step::Refuse, Some(reason)).await?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-use sea_orm::EntityTrait as _;
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use time::Duration;
 use undertone_api::account::{FactorCode, FactorProof};
 use undertone_api::problem::Code;
@@ -6,7 +6,7 @@ use undertone_api::problem::Code;
 use super::{OFFER, confirm, drop, offer, renew_codes, state};
 use crate::auth::{Operation, Place, policy};
 use crate::config::Config;
-use crate::service::entity::{recovery_code, second_factor};
+use crate::service::entity::{member, recovery_code, second_factor};
 use crate::service::session;
 use crate::testing::{PASSWORD, code, on_both};
 
@@ -76,6 +76,25 @@ on_both! {
         assert_eq!((now.since, now.recovery_codes_left), (None, 0));
         let none = drop(&app.ctx, &actor, &proof(PASSWORD, device.code(app))).await;
         assert_eq!(none.expect_err("it is off").code(), Code::WrongState);
+    }
+
+    async fn who_has_come_by_a_provider_and_has_no_password_switches_it_off_by_a_code(app: &TestApp) {
+        let person = app.operator().await;
+        let actor = person.actor(app).await;
+        let device = app.two_factor(&person).await;
+        assert!(state(&app.ctx, &actor).await.expect("told").password, "this one signs in by a password");
+        app.ctx.db.write("test", async |tx| {
+            let row = member::Entity::find_by_id(actor.id().0).one(tx).await?.expect("the operator");
+            let row = member::Model { password_hash: String::new(), ..row };
+            Ok(row.into_active_model().reset_all().update(tx).await?)
+        }).await.expect("as a provider makes members");
+        assert!(!state(&app.ctx, &actor).await.expect("told").password);
+        app.clock.advance(Duration::minutes(1));
+        let proof = |code: String| FactorProof { password: String::new(), code };
+        let wrong = drop(&app.ctx, &actor, &proof("000000".to_owned())).await;
+        assert_eq!(wrong.expect_err("a session alone is not enough").code(), Code::WrongCode);
+        drop(&app.ctx, &actor, &proof(device.code(app))).await.expect("the code is right");
+        assert_eq!(state(&app.ctx, &actor).await.expect("told").since, None);
     }
 
     async fn new_recovery_codes_end_the_old_ones(app: &TestApp) {

@@ -258,7 +258,7 @@ async fn place(
     hold.into_active_model().insert(tx).await?;
     let what = if grip.holder == Holder::Job { What::JobPaused } else { What::JobHeld };
     log(ctx, tx, &row, grip, what).await?;
-    if now == State::Paused { Ok(row) } else { state::step(ctx, tx, row, Step::Pause, None).await }
+    if now == State::Paused { Ok(row) } else { state::step(ctx, tx, grip.by, row, Step::Pause, None).await }
 }
 
 async fn lift(
@@ -278,9 +278,9 @@ async fn lift(
         return Ok(row);
     }
     let begun = row.started_at.is_some();
-    let row = state::step(ctx, tx, row, Step::Resume { begun }, None).await?;
+    let row = state::step(ctx, tx, grip.by, row, Step::Resume { begun }, None).await?;
     // Its last participant may have come to its end meanwhile.
-    state::finish_if_done(ctx, tx, row).await
+    state::finish_if_done(ctx, tx, grip.by, row).await
 }
 
 async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &Grip<'_>, what: What) -> Result<(), Error> {

@@ -2,23 +2,23 @@
 //! this second finds nothing left to do, so every replica may.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _};
-use serde_json::json;
 use time::{Duration, OffsetDateTime};
-use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::id::JobId;
 use undertone_api::job::{State, Step};
 
 use super::state;
-use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, By, What, record};
+use crate::service::audit_log::{By, What};
 use crate::service::code::word;
 use crate::service::entity::job;
 use crate::service::{certificate, round};
 
-/// How long a proposed job waits for its owners' answers.
-pub(super) const ANSWER_WITHIN: Duration = Duration::days(14);
+/// When the time for answers to a job that is proposed now is over.
+pub(super) fn answer_by(ctx: &Ctx) -> OffsetDateTime {
+    ctx.now() + Duration::days(i64::from(ctx.config.answer_days))
+}
 
 /// Refuses proposed jobs whose time for answers is over, and fails those under way whose manifest has come to its end: no
 /// site would go on with them.
@@ -57,19 +57,18 @@ async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result
         let parts = state::participants(tx, JobId(row.id)).await?;
         let silent = parts.iter().filter(|part| part.approval == "pending");
         let names: Vec<_> = silent.map(|part| part.dataset_name.as_str()).collect();
-        format!("no answer for {} within {} days", names.join(", "), ANSWER_WITHIN.whole_days())
+        let days = row.answer_by.map_or(0, |by| (by - row.created_at).whole_days());
+        let days = if days == 1 { "a day".to_owned() } else { format!("{days} days") };
+        format!("no answer for {} within {days}", names.join(", "))
     } else {
         "the time that its manifest gives it is over: no site goes on with it".to_owned()
     };
     tracing::info!(job.id = %row.id, reason, "a job's time is over");
-    let act = Act {
-        by: By::System,
-        what: if step == Step::Refuse { What::JobExpired } else { What::JobFailed },
-        place: Place::Consortium(ConsortiumId(row.consortium_id)),
-        subject: Some(("job", row.id.to_string())),
-        detail: json!({ "reason": reason }),
-    };
-    record(ctx, tx, act).await?;
-    state::step(ctx, tx, row, step, Some(reason)).await?;
-    Ok(())
+    if step == Step::Fail {
+        state::step(ctx, tx, By::System, row, step, Some(reason)).await?;
+        return Ok(());
+    }
+    // Nobody refused it: the log says that its time was over.
+    let row = state::moved(ctx, tx, row, step, Some(reason.clone())).await?;
+    state::log(ctx, tx, By::System, &row, What::JobExpired, Some(reason)).await
 }

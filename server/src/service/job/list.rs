@@ -1,7 +1,7 @@
 //! Jobs in lists: newest first, a page at a time, narrowed by what is wanted of them.
 
-use sea_orm::sea_query::{LikeExpr, Query, SimpleExpr};
 use sea_orm::sea_query::extension::postgres::PgExpr as _;
+use sea_orm::sea_query::{LikeExpr, Query, SimpleExpr};
 use sea_orm::{
     ColumnTrait as _, Condition, DbBackend, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
     QuerySelect as _,
@@ -125,5 +125,7 @@ fn holds(text: &str, backend: DbBackend) -> SimpleExpr {
 
 /// A text in which nothing is a wildcard.
 fn literal(text: &str, escape: char) -> String {
-    text.chars().flat_map(|c| (matches!(c, '%' | '_') || c == escape).then_some(escape).into_iter().chain([c])).collect()
+    text.chars()
+        .flat_map(|c| (matches!(c, '%' | '_') || c == escape).then_some(escape).into_iter().chain([c]))
+        .collect()
 }

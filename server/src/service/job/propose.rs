@@ -10,7 +10,7 @@ use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed};
 
-use super::lapse::ANSWER_WITHIN;
+use super::lapse::answer_by;
 use super::series::Planned;
 use super::{refused, state, view};
 use crate::auth::{Actor, Operation, Place, policy};
@@ -74,7 +74,7 @@ pub(super) async fn submit(
             record(ctx, tx, act).await?;
             limit::apply(ctx, tx, &row).await?;
             notification::job::proposed(ctx, tx, &row).await?;
-            state::admit(ctx, tx, row).await
+            state::admit(ctx, tx, actor.into(), row).await
         })
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
@@ -142,7 +142,7 @@ fn rows(
         started_at: None,
         finished_at: None,
         asks: questions.is_some(),
-        answer_by: Some(ctx.now() + ANSWER_WITHIN),
+        answer_by: Some(answer_by(ctx)),
         not_after: manifest.limits.as_ref().map(|limits| limits.not_after),
         paused_at: None,
         paused_for: 0,

@@ -1,9 +1,11 @@
-//! How a job moves on: every change of state goes through here, with what it entails for leases and reservations.
+//! How a job moves on: every change of state goes through here, with what it entails for leases and reservations, and with
+//! its entry in the consortium's audit log where it is admitted or over. Whoever moves a job says who caused it.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _,
 };
+use serde_json::json;
 use time::Duration;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::log::LogEvent;
@@ -11,9 +13,11 @@ use undertone_api::job::{Charge, Purpose, State, Step};
 use uuid::Uuid;
 
 use super::refused;
+use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, Ask};
@@ -41,11 +45,66 @@ pub(crate) fn of(row: &job::Model) -> Result<State, Error> {
     from_word(&row.state)
 }
 
-/// Moves a job on; `reason` says why it ended badly.
+/// Moves a job on, as `by` caused it, and writes the audit log's entry about it; `reason` says why it ended badly.
 ///
 /// # Errors
 /// `wrong_state` when its present state does not have this step.
 pub(crate) async fn step(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    row: job::Model,
+    step: Step,
+    reason: Option<String>,
+) -> Result<job::Model, Error> {
+    let (before, told) = (of(&row)?, reason.clone());
+    let row = moved(ctx, tx, row, step, reason).await?;
+    if of(&row)? != before
+        && let Some(what) = logged(step)
+    {
+        log(ctx, tx, by, &row, what, told).await?;
+    }
+    Ok(row)
+}
+
+/// What the audit log calls a step; nothing for those whose own operation says more about them.
+const fn logged(step: Step) -> Option<What> {
+    match step {
+        Step::Reserve => Some(What::JobAdmitted),
+        Step::Refuse => Some(What::JobRefused),
+        Step::Finish => Some(What::JobFinished),
+        Step::Fail => Some(What::JobFailed),
+        Step::Cancel => Some(What::JobCancelled),
+        Step::Start | Step::Pause | Step::Resume { .. } => None,
+    }
+}
+
+/// Writes about a job into the audit log of its consortium. Why a site gave up is in the site's own words: the job tells
+/// them, the log, which nobody can change, does not.
+pub(super) async fn log(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    row: &job::Model,
+    what: What,
+    reason: Option<String>,
+) -> Result<(), Error> {
+    let reason = reason.filter(|_| !matches!(by, By::Worker(_)));
+    let act = Act {
+        by,
+        what,
+        place: Place::Consortium(ConsortiumId(row.consortium_id)),
+        subject: Some(("job", row.id.to_string())),
+        detail: json!({ "reason": reason, "rounds_done": row.rounds_done }),
+    };
+    audit_log::record(ctx, tx, act).await
+}
+
+/// Moves a job on without an entry in the audit log, for who writes one of another name.
+///
+/// # Errors
+/// As [`step`].
+pub(super) async fn moved(
     ctx: &Ctx,
     tx: &Tx,
     mut row: job::Model,
@@ -99,9 +158,9 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reserves everything and queues the job once nobody's answer is awaited; a budget's no refuses it. Does nothing while an
-/// answer is missing.
-pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Model, Error> {
+/// Reserves everything and queues the job once nobody's answer is awaited, as `by` caused it who gave the last one; a
+/// budget's no refuses it, which is the server's doing. Does nothing while an answer is missing.
+pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
     let participants = participants(tx, id).await?;
     if of(&row)? != State::Proposed || participants.iter().any(|part| part.approval == "pending") {
@@ -109,12 +168,12 @@ pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Mo
     }
     let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)?).await?;
     if refusals.is_empty() {
-        return step(ctx, tx, row, Step::Reserve, None).await;
+        return step(ctx, tx, by, row, Step::Reserve, None).await;
     }
     let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
     let reason = refused::in_words(&refusals, &datasets);
     let row = job::Model { refusals: to_json(&refusals)?, ..row };
-    step(ctx, tx, row, Step::Refuse, Some(reason)).await
+    step(ctx, tx, By::System, row, Step::Refuse, Some(reason)).await
 }
 
 /// What the participants ask of their accounts.
@@ -136,14 +195,14 @@ pub(crate) fn asks(participants: &[participant::Model]) -> Result<Vec<Ask>, Erro
 
 /// Finishes a running job whose lead has reported and in which nobody is still at work. A participant that has fallen
 /// silent after the last round closed is not waited for, it settles when it comes back; unless it owes the audit that the
-/// job promises. Without that the job fails.
-pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::Model, Error> {
+/// job promises. Without that the job fails. `by` is who was waited for last.
+pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
     if !is_done(ctx, tx, &row).await? {
         return Ok(row);
     }
     match audit::flaw(tx, &row).await? {
-        None => step(ctx, tx, row, Step::Finish, None).await,
-        Some(reason) => step(ctx, tx, row, Step::Fail, Some(reason)).await,
+        None => step(ctx, tx, by, row, Step::Finish, None).await,
+        Some(reason) => step(ctx, tx, by, row, Step::Fail, Some(reason)).await,
     }
 }
 
@@ -159,7 +218,7 @@ pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
             ctx.db
                 .write("finish silent job", async |tx| {
                     let row = row(tx, JobId(found.id)).await?;
-                    finish_if_done(ctx, tx, row).await
+                    finish_if_done(ctx, tx, By::System, row).await
                 })
                 .await?;
             crate::service::round::clear(ctx, JobId(found.id)).await;

@@ -4,6 +4,7 @@
 mod draft;
 mod hold;
 mod lapse;
+mod logged;
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{ArmResult, Report as DpSgdReport};

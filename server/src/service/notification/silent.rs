@@ -1,4 +1,5 @@
-//! What no message tells of: workers that have fallen silent while a job needs them. Looked for now and then, by every replica.
+//! What no message tells of: workers that have fallen silent while a job needs them. Every replica
+//! looks for them every 15 seconds (`duty`).
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;

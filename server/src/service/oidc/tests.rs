@@ -58,6 +58,7 @@ on_both! {
         let came = comes(app, &person, Some(&secret)).await.expect("invited");
         assert_eq!((came.member.name.as_str(), came.member.email.as_str()), ("Ada", "ada@example.org"));
         assert!(came.member.grants.is_empty() && !came.member.operator, "the link is accepted in a step of its own");
+        assert!(!crate::service::password::has(&app.ctx, came.id()).await.expect("told"), "nobody has set one");
         assert_eq!(comes(app, &person, None).await.expect("known").member, came.member);
     }
 

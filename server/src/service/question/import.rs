@@ -20,7 +20,7 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::question;
 
 /// Most labels of one import.
-const MOST: usize = 20_000;
+pub(crate) const MOST: usize = 20_000;
 /// Labels that are recorded in one transaction: others write in between.
 const AT_ONCE: usize = 200;
 

@@ -28,7 +28,7 @@ use crate::service::receipt;
 use crate::service::round::{Taken, object_error};
 
 /// Longest time that a worker may ask to wait, in seconds.
-pub(super) const LONGEST_WAIT: u32 = 60;
+pub(crate) const LONGEST_WAIT: u32 = 60;
 /// How often is looked again for what another replica, or the time, has changed.
 pub(super) const LOOK_AGAIN: Wait = Wait::from_secs(1);
 

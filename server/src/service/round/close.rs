@@ -15,6 +15,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::average::{self, Part};
 use crate::exchange::object;
+use crate::service::audit_log::By;
 use crate::service::code::from_json;
 use crate::service::entity::{job, participant, round, submission};
 use crate::service::job::series::Planned;
@@ -159,7 +160,8 @@ async fn close(
     job_log::note(ctx, tx, row.id, None, event).await?;
     let rounds_done = row.rounds_done + 1;
     let row = job::Model { rounds_done, ..row }.into_active_model().reset_all().update(tx).await?;
-    state::finish_if_done(ctx, tx, row).await?;
+    // Whoever sent the last vector, or asked first after the deadline: it is the server that closes a round.
+    state::finish_if_done(ctx, tx, By::System, row).await?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::service::lease;
 
 /// Longest time that a worker may ask to wait, in seconds.
-const LONGEST_WAIT: u32 = 60;
+pub(crate) const LONGEST_WAIT: u32 = 60;
 /// How often is looked again for what another replica, or the time, has changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

@@ -75,6 +75,13 @@ on_both! {
 
         let worker = world.sites[1].worker;
         assert_eq!(known(&app.ctx, worker).await, new.verifying_key().to_bytes());
+        let site = &world.sites[1];
+        let shown =
+            crate::service::worker::list(&app.ctx, &site.steward, site.steward.organizations()[0]).await.unwrap();
+        let told = change(site, 1, &new);
+        let [of_key] = &shown[0].key_changes[..] else { panic!("one change: {shown:?}") };
+        assert_eq!((of_key.number, &of_key.old, &of_key.new), (1, &told.old, &told.new));
+        assert_eq!((of_key.receipts, of_key.at, &shown[0].public_key), (1, told.at, &told.new));
         let all = witness::receipts(&app.ctx, worker, 0).await.unwrap();
         assert_eq!((all.len(), witness::receipts(&app.ctx, worker, 1).await.unwrap().len()), (2, 1));
         let key = app.ctx.signer.verifying_key();

@@ -7,7 +7,7 @@ use undertone_api::problem::Code;
 use crate::service::approval::approve;
 use crate::service::job::{cancel, clone_spec, lapse, pause, retry};
 use crate::service::world::World;
-use crate::testing::on_both;
+use crate::testing::{TestApp, on_both};
 
 on_both! {
     async fn a_proposal_that_nobody_answers_is_refused_after_fourteen_days_and_not_before(app: &TestApp) {
@@ -68,4 +68,18 @@ on_both! {
         assert_eq!((draft.cloned_from, draft.version), (Some(job.summary.id), 1));
         assert_eq!(draft.violations, [], "it could be proposed as it is");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_says_within_how_many_days_owners_answer() {
+    let app = TestApp::sqlite_with(|config| config.answer_days = 3).await;
+    let world = World::new(&app.ctx, 1, 50.0).await;
+    let job = world.propose(world.spec(1)).await.unwrap();
+    assert_eq!(job.answer_by, Some(job.summary.created_at + Duration::days(3)));
+    app.clock.advance(Duration::days(3) + Duration::seconds(1));
+    lapse(&app.ctx).await.unwrap();
+    let over = world.job(job.summary.id).await;
+    assert_eq!(over.summary.state, State::Refused);
+    assert!(over.reason.unwrap().contains("within 3 days"));
+    app.close().await;
 }

@@ -1,0 +1,94 @@
+//! What a backup's secrets are worth, found out before a server starts with them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use age::secrecy::SecretString;
+use tempfile::TempDir;
+
+use super::{BackupError, read, write};
+use crate::config::Config;
+use crate::testing::{Person, TestApp};
+
+/// A server whose operator has a second factor, and a folder for backups.
+async fn server() -> (TestApp, Person, TempDir) {
+    let app = TestApp::sqlite().await;
+    let operator = app.operator().await;
+    app.two_factor(&operator).await;
+    (app, operator, tempfile::tempdir().expect("a temporary folder"))
+}
+
+fn passphrase() -> SecretString {
+    SecretString::from("a passphrase of a test".to_owned())
+}
+
+/// Makes a backup of the server as its data folder stands now.
+async fn backup(app: &TestApp, folder: &Path, name: &str) -> PathBuf {
+    let file = folder.join(name);
+    write::write(&app.ctx.config, &file, passphrase()).await.expect("it is written");
+    file
+}
+
+/// Restores a backup into an empty place of its own, and gives that with what came of it.
+async fn restore(app: &TestApp, file: &Path) -> (TempDir, Result<(), BackupError>) {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let config = Config { data_dir: place.path().to_owned(), ..app.ctx.config.clone() };
+    let restored = read::read(&config, file, passphrase(), &[]).await;
+    let held = restored.map(|report| assert!(report.holds(), "{report}"));
+    (place, held)
+}
+
+fn why(refused: Result<(), BackupError>) -> String {
+    match refused {
+        Err(BackupError::Contents { why, .. }) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_with_another_key_of_second_factors_locks_nobody_out_because_it_is_refused() {
+    let (app, _operator, folder) = server().await;
+    let good = backup(&app, folder.path(), "good").await;
+    let key = app.data_dir().join("factor.key");
+    let own = fs::read_to_string(&key).expect("the server made it");
+    fs::write(&key, "ab".repeat(32)).expect("the folder is writable");
+    let other = backup(&app, folder.path(), "other").await;
+    fs::write(&key, "not a key").expect("the folder is writable");
+    let broken = backup(&app, folder.path(), "broken").await;
+    fs::remove_file(&key).expect("it is there");
+    let without = backup(&app, folder.path(), "without").await;
+
+    let (place, restored) = restore(&app, &good).await;
+    restored.expect("its own key opens what is stored");
+    assert_eq!(fs::read_to_string(place.path().join("factor.key")).expect("it is there"), own);
+    for (file, named) in [
+        (&other, "1 of 1 second factors were sealed by another factor.key"),
+        (&without, "1 of 1 second factors"),
+        (&broken, "factor.key is not a key"),
+    ] {
+        let (place, refused) = restore(&app, file).await;
+        let why = why(refused);
+        assert!(why.contains(named), "{why}");
+        assert!(!place.path().join("signing.key").exists(), "no server starts with it");
+    }
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_needs_the_keys_of_tokens_and_signatures_and_that_of_second_factors_only_when_there_are_some() {
+    let app = TestApp::sqlite().await;
+    app.operator().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::remove_file(app.data_dir().join("factor.key")).expect("it is there");
+    let early = backup(&app, folder.path(), "early").await;
+    restore(&app, &early).await.1.expect("there is nothing that it would open");
+    for name in ["token.key", "signing.key"] {
+        let key = app.data_dir().join(name);
+        let own = fs::read(&key).expect("the server made it");
+        fs::remove_file(&key).expect("it is there");
+        let without = backup(&app, folder.path(), name).await;
+        fs::write(&key, own).expect("the folder is writable");
+        assert!(why(restore(&app, &without).await.1).contains(name), "{name}");
+    }
+    app.close().await;
+}

@@ -1,0 +1,105 @@
+//! Turning away who makes too many calls, before anything of them is read: a worker that has signed in by its own bucket, wherever it
+//! calls from; everybody else as at REST's face, by the session or key that they name and by their address. They are told when to come
+//! again in the metadata, as gRPC's own clients understand it.
+//!
+//! A stream is one call: how much comes in it has limits of its own.
+
+use std::future::{Ready, ready};
+use std::net::IpAddr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::Either;
+use http::{Request, Response, header};
+use tonic::Status;
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
+use tower::{Layer, Service};
+use undertone_api::problem::{Code, Problem};
+use undertone_proto::status_later;
+
+use super::auth::{self, Recognized};
+use crate::ctx::Ctx;
+use crate::rate::Rates;
+use crate::rest::extract;
+
+/// What is asked often, by programs, and costs nothing to answer.
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
+/// Looks into the buckets before each call.
+#[derive(Clone)]
+pub(super) struct RateLayer {
+    ctx: Ctx,
+    rates: Rates,
+}
+
+impl RateLayer {
+    /// Full buckets.
+    pub(super) fn new(ctx: &Ctx) -> Self {
+        Self { ctx: ctx.clone(), rates: Rates::new(ctx.config.rates) }
+    }
+
+    /// How long the caller has to wait, if they have to. A worker that is recognized is so for whoever reads the call.
+    fn wait<B>(&self, request: &mut Request<B>) -> Option<Duration> {
+        if request.uri().path().starts_with(HEALTH) {
+            return None;
+        }
+        let named = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if let Some(worker) = named.and_then(|text| auth::recognize(&self.ctx, text)) {
+            request.extensions_mut().insert(Recognized(worker));
+            return self.rates.wait_of_worker(worker);
+        }
+        let address = extract::seen(&self.ctx, request.headers(), || peer(request.extensions()));
+        self.rates.wait(address, request.headers())
+    }
+}
+
+impl<S> Layer<S> for RateLayer {
+    type Service = Limited<S>;
+
+    fn layer(&self, inner: S) -> Limited<S> {
+        Limited { inner, layer: self.clone() }
+    }
+}
+
+/// A service of which so many calls are answered.
+#[derive(Clone)]
+pub(super) struct Limited<S> {
+    inner: S,
+    layer: RateLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for Limited<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Default,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = Either<S::Future, Ready<Result<Response<R>, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        match self.layer.wait(&mut request) {
+            None => Either::Left(self.inner.call(request)),
+            Some(wait) => {
+                self.layer.ctx.metrics.turned_away();
+                Either::Right(ready(Ok(turned_away(wait).into_http())))
+            }
+        }
+    }
+}
+
+/// The address at the other end of the connection.
+fn peer(extensions: &http::Extensions) -> Option<IpAddr> {
+    let secured = || extensions.get::<TlsConnectInfo<TcpConnectInfo>>().map(TlsConnectInfo::get_ref);
+    let connection = extensions.get::<TcpConnectInfo>().or_else(secured)?;
+    connection.remote_addr().map(|address| address.ip())
+}
+
+fn turned_away(wait: Duration) -> Status {
+    let detail = format!("more calls came than are answered: come again in {} s", wait.as_secs() + 1);
+    status_later(&Problem::new(Code::RateLimited, detail), wait)
+}

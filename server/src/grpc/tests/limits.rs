@@ -1,0 +1,70 @@
+//! Limits of the workers' face, each at its value and one beyond.
+
+use time::Duration;
+use tonic::Code as GrpcCode;
+use undertone_api::problem::Code;
+use undertone_proto::{problem_of, v1};
+
+use super::{Client, serve, sign_in, with};
+use crate::exchange::artifact::MAX_SIZE;
+use crate::grpc::{LARGEST_MESSAGE, SESSION};
+use crate::service::world::World;
+use crate::service::{challenge, model};
+use crate::testing::on_both;
+
+/// With which code a registration of so many characters is refused: it is none, whatever its size.
+async fn registered(client: &mut Client, session: &str, characters: usize) -> GrpcCode {
+    let message = v1::RegisterDatasetRequest { registration: "x".repeat(characters) };
+    client.register_dataset(with(session, message)).await.unwrap_err().code()
+}
+
+async fn renewed(client: &mut Client, session: &str) -> Code {
+    let asked = with(session, v1::RenewRequest { lease: "none".to_owned() });
+    problem_of(&client.renew(asked).await.unwrap_err()).code
+}
+
+on_both! {
+    async fn a_session_holds_for_twelve_hours_and_not_a_second_longer(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let mut client = serve(&app.ctx).await;
+        let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        app.clock.advance(SESSION - Duration::SECOND);
+        assert_ne!(renewed(&mut client, &session).await, Code::Unauthenticated);
+        app.clock.advance(Duration::SECOND);
+        assert_eq!(renewed(&mut client, &session).await, Code::Unauthenticated);
+    }
+
+    async fn a_challenge_is_answered_within_a_minute_and_once(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let worker = world.sites[1].worker;
+        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
+        app.clock.advance(challenge::PATIENCE - Duration::SECOND);
+        assert_eq!(challenge::take(&app.ctx, worker).await.unwrap(), asked);
+        assert_eq!(challenge::take(&app.ctx, worker).await.unwrap_err().code(), Code::Unauthenticated);
+        challenge::ask(&app.ctx, worker).await.unwrap();
+        app.clock.advance(challenge::PATIENCE);
+        assert_eq!(challenge::take(&app.ctx, worker).await.unwrap_err().code(), Code::Unauthenticated);
+    }
+
+    async fn a_message_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let mut client = serve(&app.ctx).await;
+        let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        // A tag, four bytes of length, the text.
+        let most = LARGEST_MESSAGE - 5;
+        assert_eq!(registered(&mut client, &session, most).await, GrpcCode::InvalidArgument);
+        assert_eq!(registered(&mut client, &session, most + 1).await, GrpcCode::OutOfRange);
+    }
+
+    async fn a_file_has_two_gibibytes_and_no_more(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let worker = world.sites[0].worker;
+        let begin = async |size: u64| {
+            let (name, digest) = ("model.safetensors".to_owned(), "ab".repeat(32));
+            let header = model::Header { lease: "none".to_owned(), name, size, digest };
+            model::begin(&app.ctx, worker, header).await.err().expect("nobody has this lease").code()
+        };
+        assert_ne!(begin(MAX_SIZE).await, Code::TooLarge);
+        assert_eq!(begin(MAX_SIZE + 1).await, Code::TooLarge);
+    }
+}

@@ -1,0 +1,86 @@
+//! How many calls are answered, on the real wire.
+
+use std::time::{Duration, Instant};
+
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code as GrpcCode, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use undertone_api::problem::Code;
+use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
+use undertone_proto::{later, problem_of, v1};
+
+use super::{Client, sign_in, with};
+use crate::config::RateConfig;
+use crate::ctx::Ctx;
+use crate::service::world::World;
+use crate::testing::TestApp;
+
+/// What a minute's bucket holds here.
+const HOLDS: u32 = 60;
+
+/// A connection to a gateway that serves on loopback until the server stops.
+async fn connect(ctx: &Ctx) -> Channel {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let ctx = ctx.clone();
+    tokio::spawn(async move { crate::grpc::serve(&ctx, listener).await });
+    Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
+}
+
+/// Whether a worker's call is turned away; what else comes of it does not matter.
+async fn renew(client: &mut Client, session: &str) -> Option<Status> {
+    let answer = client.renew(with(session, v1::RenewRequest { lease: "none".to_owned() })).await;
+    answer.err().filter(|status| status.code() == GrpcCode::ResourceExhausted)
+}
+
+/// Whether somebody who has not signed in is turned away.
+async fn knock(client: &mut Client, name: &str) -> Option<Status> {
+    let answer = client.next_offer(with(name, v1::NextOfferRequest::default())).await;
+    answer.err().filter(|status| status.code() == GrpcCode::ResourceExhausted)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered() {
+    let rates = RateConfig { by_caller: 2 * HOLDS, by_address: 2 * HOLDS, by_worker: HOLDS };
+    let app = TestApp::sqlite_with(|config| config.rates = rates).await;
+    let world = World::new(&app.ctx, 2, 50.0).await;
+    let channel = connect(&app.ctx).await;
+    let mut client = WorkerGatewayClient::new(channel.clone());
+    let first = sign_in(&mut client, &world.sites[0]).await.unwrap();
+    let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
+
+    // The bucket fills while it is emptied: one call a second.
+    let (begun, mut answered) = (Instant::now(), 0);
+    let refused = loop {
+        if let Some(refused) = renew(&mut client, &first).await {
+            break refused;
+        }
+        answered += 1;
+    };
+    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + begun.elapsed().as_secs()).contains(&answered), "{answered}");
+    assert_eq!(problem_of(&refused).code, Code::RateLimited);
+    let wait = later(&refused).expect("it is told when to come again");
+    assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "{wait:?}");
+    assert!(renew(&mut client, &second).await.is_none(), "another worker at the same address has its own bucket");
+
+    // Who has no session has an address, whatever they call themselves.
+    let mut names = 0;
+    while knock(&mut client, &format!("invented-{names}")).await.is_none() {
+        names += 1;
+        assert!(names < 1000, "an address has more than its share by inventing sessions");
+    }
+    assert!(names + 4 >= 2 * HOLDS, "the calls to sign in and {names} more were answered");
+    assert!(
+        renew(&mut client, &second).await.is_none(),
+        "a worker that has signed in does not wait for its neighbours"
+    );
+    let healthy = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    assert!(healthy.is_ok(), "health is not counted: {healthy:?}");
+    let told = crate::metrics::render(&app.ctx).await.expect("text");
+    let turned_away = told.lines().find_map(|line| line.strip_prefix("undertone_requests_turned_away_total "));
+    assert!(turned_away.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count >= 2)), "{turned_away:?}");
+    assert!(told.contains("code=\"ResourceExhausted\""), "{told}");
+    app.close().await;
+}

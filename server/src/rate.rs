@@ -1,0 +1,180 @@
+//! How many requests and calls are answered: a bucket for each worker, each caller and each address, which hold a minute's worth
+//! and fill evenly. Knows no face: REST and gRPC have buckets of their own, look into them before anything is read, turn away whose
+//! are empty, and say when to come again. Each replica counts for itself. To count by something else: a map of buckets here.
+
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use governor::clock::{Clock as _, MonotonicClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+use http::{HeaderMap, header};
+use sha2::{Digest as _, Sha256};
+use undertone_api::id::WorkerId;
+
+use crate::config::RateConfig;
+
+/// Buckets that are kept before the full ones are forgotten.
+const MANY: usize = 50_000;
+
+/// The buckets of one face.
+#[derive(Clone)]
+pub(crate) struct Rates {
+    callers: Option<Arc<Buckets<[u8; 32]>>>,
+    addresses: Option<Arc<Buckets<IpAddr>>>,
+    workers: Option<Arc<Buckets<WorkerId>>>,
+}
+
+impl Rates {
+    /// Full buckets.
+    pub(crate) fn new(rates: RateConfig) -> Self {
+        let RateConfig { by_caller, by_address, by_worker } = rates;
+        Self { callers: Buckets::of(by_caller), addresses: Buckets::of(by_address), workers: Buckets::of(by_worker) }
+    }
+
+    /// How long a caller that nobody has recognized yet has to wait, if they have to.
+    pub(crate) fn wait(&self, address: IpAddr, headers: &HeaderMap) -> Option<Duration> {
+        let address = network(address);
+        let by_address = self.addresses.as_ref().and_then(|buckets| buckets.wait(&address));
+        by_address.or_else(|| self.callers.as_ref()?.wait(&caller(address, headers)))
+    }
+
+    /// How long a worker that has signed in has to wait, if it has to. Many of them may be behind one address, which is not counted.
+    pub(crate) fn wait_of_worker(&self, worker: WorkerId) -> Option<Duration> {
+        self.workers.as_ref()?.wait(&worker)
+    }
+}
+
+/// One bucket for each key.
+struct Buckets<K: Hash + Eq + Clone>(
+    RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>,
+);
+
+impl<K: Hash + Eq + Clone> Buckets<K> {
+    fn of(per_minute: u32) -> Option<Arc<Self>> {
+        let quota = Quota::per_minute(NonZeroU32::new(per_minute)?);
+        Some(Arc::new(Self(RateLimiter::hashmap_with_clock(quota, MonotonicClock))))
+    }
+
+    fn wait(&self, key: &K) -> Option<Duration> {
+        if self.0.len() > MANY {
+            self.0.retain_recent();
+        }
+        self.0.check_key(key).err().map(|until| until.wait_time_from(MonotonicClock.now()))
+    }
+}
+
+/// Who sends: the session or key that is named, whether it holds or not, or else the address. Who invents a new one for each request
+/// still has but one address.
+fn caller(address: IpAddr, headers: &HeaderMap) -> [u8; 32] {
+    let named = headers.get(header::AUTHORIZATION).or_else(|| headers.get(header::COOKIE));
+    match named {
+        Some(value) => Sha256::digest(value.as_bytes()).into(),
+        None => Sha256::digest(address.to_string()).into(),
+    }
+}
+
+/// An address, or the 64 bits of one that are given to a customer as a whole.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::time::{Duration, Instant};
+
+    use http::{HeaderMap, HeaderValue, header};
+    use undertone_api::id::WorkerId;
+    use uuid::Uuid;
+
+    use super::Rates;
+    use crate::config::RateConfig;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn named(key: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(key).expect("visible characters"));
+        headers
+    }
+
+    /// Asks until it is turned away: how often it was answered, at the least and at the most, and the wait it was told.
+    fn emptied(most: u32, ask: impl Fn() -> Option<Duration>) -> (u32, u32, Duration) {
+        let begun = Instant::now();
+        for answered in 0..=2 * most {
+            if let Some(wait) = ask() {
+                // A bucket fills while it is emptied, evenly.
+                let filled = (begun.elapsed().as_secs_f64() * f64::from(most) / 60.0).ceil() as u32;
+                return (answered.saturating_sub(filled + 1), answered, wait);
+            }
+        }
+        panic!("twice a minute's worth was answered at once");
+    }
+
+    #[test]
+    fn a_minutes_worth_is_answered_at_once_and_one_more_is_told_when_to_come_again() {
+        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 240, by_worker: 120 });
+        let (least, most, wait) = emptied(60, || rates.wait(HERE, &named("one")));
+        assert!(least <= 60 && most >= 60, "{least} to {most}");
+        assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "one a second: {wait:?}");
+        assert_eq!(rates.wait(HERE, &named("two")), None, "another caller has a bucket of their own");
+        let worker = WorkerId(Uuid::from_u128(1));
+        let (least, most, wait) = emptied(120, || rates.wait_of_worker(worker));
+        assert!(least <= 120 && most >= 120, "{least} to {most}");
+        assert!(!wait.is_zero() && wait <= Duration::from_millis(500), "two a second: {wait:?}");
+    }
+
+    #[test]
+    fn who_invents_names_has_but_one_address_and_of_version_6_but_one_network() {
+        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 60, by_worker: 60 });
+        let address = |last: u128| IpAddr::from(std::net::Ipv6Addr::from_bits((0x2001_0db8 << 96) + last));
+        let count = std::cell::Cell::new(0_u128);
+        let (_, most, _) = emptied(60, || {
+            count.set(count.get() + 1);
+            rates.wait(address(count.get()), &named(&format!("invented {}", count.get())))
+        });
+        assert!(most >= 60);
+        assert_eq!(rates.wait(address(1 << 64), &named("elsewhere")), None, "another network");
+    }
+
+    #[test]
+    fn two_hundred_workers_behind_one_address_do_not_count_against_it_or_one_another() {
+        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 60, by_worker: 60 });
+        for number in 0..200 {
+            for _ in 0..60 {
+                assert_eq!(rates.wait_of_worker(WorkerId(Uuid::from_u128(number))), None, "worker {number}");
+            }
+        }
+        assert_eq!(rates.wait(HERE, &HeaderMap::new()), None);
+    }
+
+    /// A part of a job makes its calls one after the other. With rounds a hundredth of a second apart, and of each the vector, what
+    /// came of it, the mean, a figure, the log and its proofs, beside the renewal of its lease, it makes about 600 in a second.
+    #[test]
+    fn what_is_built_in_is_more_than_a_worker_ever_sends() {
+        let RateConfig { by_caller, by_address, by_worker } = RateConfig::default();
+        let (calls_a_round, rounds_a_second) = (6, 100);
+        assert!(by_worker / 60 > calls_a_round * rounds_a_second);
+        assert!(by_worker > by_address && by_address > by_caller);
+        // After a restart of the server everybody behind one address asks, answers the challenge and asks for the certificates.
+        assert!(
+            200 * 3 < by_address && 200 * 3 < by_caller,
+            "they have no session yet: they share the address's bucket"
+        );
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let rates = Rates::new(RateConfig { by_caller: 0, by_address: 0, by_worker: 0 });
+        assert!((0..10_000).all(|_| rates.wait(HERE, &HeaderMap::new()).is_none()));
+        assert!((0..10_000).all(|_| rates.wait_of_worker(WorkerId(Uuid::from_u128(1))).is_none()));
+    }
+}

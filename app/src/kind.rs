@@ -6,6 +6,10 @@
 
 pub mod active_learning;
 pub mod dp_sgd;
+#[cfg(feature = "ssr")]
+mod opened;
+#[cfg(feature = "ssr")]
+mod posted;
 
 use leptos::prelude::*;
 #[cfg(feature = "ssr")]
@@ -18,6 +22,8 @@ use undertone_api::job::{Charge, Kind, Measurement, Participant, Report, Spec};
 pub use crate::component::chart::Figure;
 #[cfg(feature = "ssr")]
 use crate::standing::Standing;
+#[cfg(feature = "ssr")]
+pub use opened::Opened;
 
 /// What a form may know: everything the proposer may see.
 #[cfg(feature = "ssr")]
@@ -33,6 +39,8 @@ pub struct Ground {
     pub standings: Vec<(DatasetId, Vec<Standing>)>,
     /// The query of the page: a plan that was begun, or nothing.
     pub query: String,
+    /// The draft that is to be changed, if one is.
+    pub opened: Option<Opened>,
 }
 
 /// How a kind looks.
@@ -68,7 +76,8 @@ pub const fn title(spec: &Spec) -> &'static str {
     }
 }
 
-/// The forms of the kinds for which there are data, with their titles; each is given the data that it works on.
+/// The forms of the kinds for which there are data, with their titles; each is given the data that it works on. Of a draft
+/// that is opened there is the form of its kind only.
 #[cfg(feature = "ssr")]
 pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
     use undertone_api::dataset::{Content, Visibility};
@@ -80,11 +89,13 @@ pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
         own
     };
     let (speech, queries) = (of(Content::Speech), of(Content::Queries));
+    let wanted = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
+    let wanted = |kind: &str| wanted.as_deref().is_none_or(|wanted| wanted == kind);
     let mut forms = Vec::new();
-    if speech.datasets.iter().any(|dataset| dataset.visibility == Visibility::Public) {
+    if wanted(dp_sgd::Spec::NAME) && speech.datasets.iter().any(|dataset| dataset.visibility == Visibility::Public) {
         forms.push((dp_sgd::Spec::TITLE, dp_sgd::Spec::form(speech).await));
     }
-    if !queries.datasets.is_empty() {
+    if wanted(active_learning::Spec::NAME) && !queries.datasets.is_empty() {
         forms.push((active_learning::Spec::TITLE, active_learning::Spec::form(queries).await));
     }
     forms

@@ -21,6 +21,7 @@ mod organization;
 mod organizations;
 mod overlap;
 mod overview;
+mod period;
 mod plan;
 mod provider;
 mod questions;

@@ -16,6 +16,8 @@ pub const PROVIDER: &str = "/oidc/start";
 pub const SECURITY: &str = "/settings/security";
 /// What the member was told.
 pub const NOTIFICATIONS: &str = "/notifications";
+/// Of what the member is told, and of what not.
+pub const SWITCHES: &str = "/notifications#switches";
 /// Which thresholds keep which promise.
 pub const THRESHOLDS: &str = "/thresholds";
 
@@ -61,6 +63,11 @@ pub fn review(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -> Strin
 /// A draft of a job.
 pub fn draft(consortium: ConsortiumId, draft: DraftId) -> String {
     format!("/c/{consortium}/drafts/{draft}")
+}
+
+/// The planner with a draft in it.
+pub fn reopen(consortium: ConsortiumId, draft: DraftId) -> String {
+    format!("/c/{consortium}/plan?draft={draft}")
 }
 
 /// What a job's parts did.

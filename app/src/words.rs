@@ -201,6 +201,12 @@ pub fn exact(at: OffsetDateTime) -> String {
     format!("{} {} {}, {:02}:{:02}:{:02} UTC", at.day(), at.month(), at.year(), at.hour(), at.minute(), at.second())
 }
 
+/// The day of a moment, in UTC, for after "since", "until" and "after": `20 November 2026`.
+pub fn day(at: OffsetDateTime) -> String {
+    let at = at.to_offset(time::UtcOffset::UTC);
+    format!("{} {} {}", at.day(), at.month(), at.year())
+}
+
 /// A moment as HTML's `datetime` wants it.
 pub fn machine(at: OffsetDateTime) -> String {
     at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()

@@ -56,7 +56,7 @@ pub async fn renew_codes(code: String) -> Result<(), Fault> {
 /// # Errors
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "drop-factor")]
-pub async fn drop_factor(password: String, code: String) -> Result<(), Fault> {
+pub async fn drop_factor(#[server(default)] password: String, code: String) -> Result<(), Fault> {
     let proof = undertone_api::account::FactorProof { password, code };
     let answer = crate::backend::backend()?.drop_factor(proof).await;
     native::land(answer, |()| crate::path::SECURITY.to_owned(), Some("Two-factor is off.".to_owned()))

@@ -37,7 +37,7 @@ use crate::component::said::ProblemBox;
 use crate::live::Live;
 use crate::live::part::{self, File};
 
-pub(crate) use life::{approval_limit, drafted, goes_on, save_draft};
+pub(crate) use life::{approval_limit, drafted, goes_on};
 
 /// The file that holds what a job has learned.
 const MODEL: &str = "model.safetensors";

@@ -19,6 +19,15 @@ pub fn When(
     view! { <time datetime=words::machine(at) title=words::exact(at)>{words::relative(at, now)}</time> }
 }
 
+/// The day of a moment, where [`When`] would not make a sentence ("until in 14 days"); exact on hover.
+#[component]
+pub fn Day(
+    /// The moment.
+    at: OffsetDateTime,
+) -> impl IntoView {
+    view! { <time datetime=words::machine(at) title=words::exact(at)>{words::day(at)}</time> }
+}
+
 /// The beginning of a digest, whole on hover.
 #[component]
 pub fn Digest(

@@ -20,6 +20,22 @@ use crate::component::chart::Figure;
 pub use plan::{Part, Plan, Trials};
 pub use planner::{Weighed, propose_questions, save_questions, weigh_questions};
 
+/// A draft as a plan, and the places of what the plan cannot hold.
+#[cfg(feature = "ssr")]
+fn reopened(
+    draft: &undertone_api::job::NewDraft,
+    first: Plan,
+    datasets: &[undertone_api::dataset::Dataset],
+) -> (Plan, Vec<String>) {
+    let first = Plan { title: draft.title.clone(), ..first };
+    super::opened::reopened(
+        &draft.spec,
+        first,
+        |plan| plan.spec(datasets).ok(),
+        |spec, first| Plan::of(&draft.title, spec, first),
+    )
+}
+
 impl Card for Spec {
     type Result = Report;
 
@@ -27,9 +43,17 @@ impl Card for Spec {
 
     #[cfg(feature = "ssr")]
     async fn form(ground: Ground) -> AnyView {
-        let Ground { consortium, datasets, standings, query, .. } = ground;
-        match Plan::from_query(&query).or_else(|| Plan::first(&datasets, &standings)) {
-            Some(plan) => planner::planner(&plan, &datasets, &standings, consortium),
+        let Ground { consortium, datasets, standings, query, opened, .. } = ground;
+        match Plan::first(&datasets, &standings) {
+            Some(first) => {
+                let (plan, told) = opened.map_or((first.clone(), None), |opened| {
+                    let (plan, lost) = reopened(&opened.draft.content, first, &datasets);
+                    (plan, Some(super::opened::notice(&opened, planner::FORM, planner::SAVE, &lost)))
+                });
+                let plan = Plan::from_query(&query).unwrap_or(plan);
+                let form = planner::planner(&plan, &datasets, &standings, consortium);
+                view! { {told}{form} }.into_any()
+            }
             None => view! {
                 <p class="hint">
                     "Questions can be asked once a public, labelled query log is registered here: it leads, and the classifier begins with it."

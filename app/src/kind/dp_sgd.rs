@@ -21,6 +21,22 @@ pub use plan::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
 pub use planner::{Planner, propose, save};
 pub use price::{Prices, Verdict, prices};
 
+/// A draft as a plan, and the places of what the plan cannot hold.
+#[cfg(feature = "ssr")]
+fn reopened(
+    draft: &undertone_api::job::NewDraft,
+    first: Plan,
+    datasets: &[undertone_api::dataset::Dataset],
+) -> (Plan, Vec<String>) {
+    let first = Plan { title: draft.title.clone(), ..first };
+    super::opened::reopened(
+        &draft.spec,
+        first,
+        |plan| plan.spec(datasets).ok(),
+        |spec, first| Plan::of(&draft.title, spec, &first),
+    )
+}
+
 impl Card for Spec {
     type Result = Report;
 
@@ -28,12 +44,17 @@ impl Card for Spec {
 
     #[cfg(feature = "ssr")]
     async fn form(ground: Ground) -> AnyView {
-        let Ground { backend, consortium, datasets, standings, query } = ground;
-        let Some(plan) = Plan::from_query(&query).or_else(|| Plan::first(&datasets, &standings)) else {
+        let Ground { backend, consortium, datasets, standings, query, opened } = ground;
+        let Some(first) = Plan::first(&datasets, &standings) else {
             return ().into_any();
         };
+        let (plan, told) = opened.map_or((first.clone(), None), |opened| {
+            let (plan, lost) = reopened(&opened.draft.content, first, &datasets);
+            (plan, Some(super::opened::notice(&opened, planner::FORM, planner::SAVE, &lost)))
+        });
+        let plan = Plan::from_query(&query).unwrap_or(plan);
         let tight = planner::tight::ask(backend.as_ref(), consortium, &plan, &datasets).await;
-        view! { <Planner consortium datasets standings plan tight/> }.into_any()
+        view! { {told}<Planner consortium datasets standings plan tight/> }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

@@ -20,7 +20,13 @@ pub(crate) use security::security;
 
 /// The pages of the settings, the one at `here` marked. To add one: a line in the list.
 pub(crate) fn tabs(here: &str) -> AnyView {
-    let links = [(path::SETTINGS, "You"), (path::SECURITY, "Security"), (path::KEYS, "API keys")].map(|(to, name)| {
+    let pages = [
+        (path::SETTINGS, "You"),
+        (path::SECURITY, "Security"),
+        (path::KEYS, "API keys"),
+        (path::SWITCHES, "What you are told"),
+    ];
+    let links = pages.map(|(to, name)| {
         view! { <li><a href=to aria-current=(to == here).then_some("page")>{name}</a></li> }
     });
     view! { <nav aria-label="Settings"><ul class="tabs">{links}</ul></nav> }.into_any()

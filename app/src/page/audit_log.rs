@@ -1,21 +1,37 @@
 //! Who did what, where and when: the audit logs of a consortium, of an organization, and of the server.
 
 use leptos::prelude::*;
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use time::macros::format_description;
-use time::{Date, Duration, OffsetDateTime, Time};
 use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Hand, What, Where};
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
 
 use super::nothing;
+use super::period::period;
 use crate::component::said::{Digest, When};
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, words};
 
 /// Most characters of a detail in a row; the file has all of it.
 const DETAIL: usize = 300;
+
+/// What things are done to, by their words in the log.
+const KINDS: [(&str, &str); 12] = [
+    ("job", "a job"),
+    ("draft", "a draft of a job"),
+    ("dataset", "a dataset"),
+    ("worker", "a worker"),
+    ("enrolment", "an enrolment token"),
+    ("organization", "an organization"),
+    ("consortium", "a consortium"),
+    ("overlap", "a declared overlap"),
+    ("member", "a member"),
+    ("invitation", "an invitation"),
+    ("session", "a session"),
+    ("api_key", "an API key"),
+];
 
 /// The filters as the form writes them: a field that is left empty is not asked for.
 #[derive(Debug, Default, serde::Deserialize)]
@@ -26,6 +42,8 @@ struct Form {
     hand: String,
     #[serde(default)]
     what: String,
+    #[serde(default)]
+    kind: String,
     #[serde(default)]
     subject: String,
     #[serde(default)]
@@ -51,37 +69,13 @@ impl Form {
             .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("hand", "choose one of the list")).ok());
         let what: Option<What> = word(&self.what)
             .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("what", "choose one of the list")).ok());
-        let since = day(&self.since).unwrap_or_else(|message| {
-            wrong("since", message);
-            None
-        });
-        let until = day(&self.until).unwrap_or_else(|message| {
-            wrong("until", message);
-            None
-        });
+        let (since, until) = period(&self.since, &self.until, wrong);
         if !violations.is_empty() {
             return Err(Problem::validation(violations));
         }
-        let subject = Some(self.subject.trim().to_owned()).filter(|subject| !subject.is_empty());
-        Ok(AuditQuery {
-            by,
-            hand,
-            what,
-            subject_kind: None,
-            subject,
-            since,
-            until: until.map(|day| day + Duration::DAY),
-        })
-    }
-}
-
-/// A day, UTC's; none for an empty text.
-pub(super) fn day(text: &str) -> Result<Option<OffsetDateTime>, &'static str> {
-    match text.trim() {
-        "" => Ok(None),
-        text => Date::parse(text, format_description!("[year]-[month]-[day]"))
-            .map(|date| Some(date.with_time(Time::MIDNIGHT).assume_utc()))
-            .map_err(|_| "give a day as 2026-11-22"),
+        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let (subject_kind, subject) = (given(&self.kind), given(&self.subject));
+        Ok(AuditQuery { by, hand, what, subject_kind, subject, since, until })
     }
 }
 
@@ -187,6 +181,9 @@ fn filters(form: &Form, here: &str, filtered: bool) -> AnyView {
     let hands = Hand::ALL.iter().map(|hand| {
         view! { <option value=hand.word() selected=chosen(&form.hand, hand.word())>{of_hand(*hand)}</option> }
     });
+    let kinds = KINDS.iter().map(|(word, said)| {
+        view! { <option value=*word selected=chosen(&form.kind, word)>{*said}</option> }
+    });
     view! {
         <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the audit log">
             <label class="field"><span>"What"</span>
@@ -194,6 +191,9 @@ fn filters(form: &Form, here: &str, filtered: bool) -> AnyView {
             </label>
             <label class="field"><span>"Who"</span>
                 <select name="hand"><option value="">"everybody"</option>{hands.collect_view()}</select>
+            </label>
+            <label class="field"><span>"To what"</span>
+                <select name="kind"><option value="">"anything"</option>{kinds.collect_view()}</select>
             </label>
             <label class="field"><span>"Id of who did it"</span><input type="text" name="by" value=form.by.clone() maxlength="36"/></label>
             <label class="field"><span>"Id of what it was done to"</span><input type="text" name="subject" value=form.subject.clone() maxlength="200"/></label>
@@ -214,6 +214,7 @@ fn query_of(form: &Form) -> String {
         ("by", &form.by),
         ("hand", &form.hand),
         ("what", &form.what),
+        ("kind", &form.kind),
         ("subject", &form.subject),
         ("since", &form.since),
         ("until", &form.until),
@@ -229,6 +230,7 @@ fn download(file: &str, wanted: &AuditQuery) -> AnyView {
         ("by", wanted.by.map(|by| by.to_string())),
         ("hand", wanted.hand.map(|hand| hand.word().to_owned())),
         ("what", wanted.what.map(|what| what.word().to_owned())),
+        ("subject_kind", wanted.subject_kind.clone()),
         ("subject", wanted.subject.clone()),
         ("since", wanted.since.map(moment)),
         ("until", wanted.until.map(moment)),

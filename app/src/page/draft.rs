@@ -72,7 +72,8 @@ fn actions(consortium: ConsortiumId, draft: &Draft) -> AnyView {
             <button type="submit" class="danger">"Delete the draft"</button>
         },
     );
-    view! { {propose}<details class="more"><summary>"Delete this draft"</summary>{delete}</details> }.into_any()
+    let planner = path::reopen(consortium, draft.id);
+    view! { {propose}<p><a href=planner>"Open in the planner"</a></p><details class="more"><summary>"Delete this draft"</summary>{delete}</details> }.into_any()
 }
 
 /// What each owner would have left.
@@ -124,7 +125,7 @@ fn form(consortium: ConsortiumId, draft: &Draft) -> AnyView {
             <input type="text" name="title" maxlength="100" autocomplete="off" value=content.title.clone()/></label>
         <label class="field"><span>{format!("Spec of kind {}, as JSON", content.kind)}</span>
             <textarea name="spec" class="code" rows=rows spellcheck="false" required>{spec}</textarea></label>
-        <p class="hint">"It may be incomplete while it is a draft. Saved, it is checked as a proposal would be."</p>
+        <p class="hint">"It may be incomplete while it is a draft. Saved, it is checked as a proposal would be. The planner has fields for most of it."</p>
         <button type="submit">"Save the draft"</button>
     };
     view! { <section class="panel"><h2>"Write it"</h2>{post("write-draft", hidden, inner)}</section> }.into_any()

@@ -5,9 +5,10 @@ use time::OffsetDateTime;
 use undertone_api::api_key::{ApiKey, KeyScope, MOST_DAYS};
 use undertone_api::session::LinkedIdentity;
 
+use super::account::tabs;
 use super::nothing;
 use crate::component::form::{Field, post};
-use crate::component::said::When;
+use crate::component::said::{Day, When};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -16,12 +17,13 @@ pub(crate) fn keys() -> AnyView {
     screen(Place::Settings, async |desk| {
         let keys = desk.backend.api_keys().await?;
         let identities = match desk.backend.provider() {
-            Some(provider) => Some(identities(&provider, desk.backend.identities().await?, desk.now)),
+            Some(provider) => Some(identities(&provider, desk.backend.identities().await?)),
             None => None,
         };
         Ok(Sheet::new(
             "API keys",
             view! {
+                {tabs(path::KEYS)}
                 <p class="lead">"A key lets a program ask for you, by REST or gRPC: what you may at that moment, as far as the key reaches. No key reaches accounts, roles, invitations, other keys or your second factor."</p>
                 <section class="panel"><h2>"Your keys"</h2>
                     {list(&keys, desk.now)}
@@ -29,7 +31,6 @@ pub(crate) fn keys() -> AnyView {
                 </section>
                 {identities}
                 <p class="hint">"A program sends its key with each request: "<code>"Authorization: Bearer udk_…"</code>". One that was seen by others is revoked here, and is over at once."</p>
-                <p><a href=path::SETTINGS>"Settings"</a></p>
             },
         ))
     })
@@ -81,8 +82,8 @@ fn list(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
         let over = key.revoked_at.is_some() || key.expires_at <= now;
         let state = match key.revoked_at {
             Some(at) => view! { "revoked "<When at now/> }.into_any(),
-            None if over => view! { "over since "<When at=key.expires_at now/> }.into_any(),
-            None => view! { "until "<When at=key.expires_at now/> }.into_any(),
+            None if over => view! { "over since "<Day at=key.expires_at/> }.into_any(),
+            None => view! { "until "<Day at=key.expires_at/> }.into_any(),
         };
         let used = match key.last_used_at {
             Some(at) => view! { <When at now/> }.into_any(),
@@ -119,13 +120,13 @@ fn short(key: &ApiKey) -> String {
     key.id.0.simple().to_string().chars().take(12).collect()
 }
 
-fn identities(provider: &str, linked: Vec<LinkedIdentity>, now: OffsetDateTime) -> AnyView {
+fn identities(provider: &str, linked: Vec<LinkedIdentity>) -> AnyView {
     let rows: Vec<_> = linked
         .into_iter()
         .map(|identity| {
             let button = view! { <button type="submit" class="quiet">"Unlink"</button> };
             let unlink = post("unlink-identity", vec![("identity", identity.id.to_string())], button);
-            view! { <li><code>{identity.issuer}</code>", since "<When at=identity.linked_at now/>{unlink}</li> }
+            view! { <li><code>{identity.issuer}</code>", since "<Day at=identity.linked_at/>{unlink}</li> }
         })
         .collect();
     let none = rows.is_empty().then(|| {

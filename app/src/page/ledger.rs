@@ -5,7 +5,7 @@ mod row;
 
 use leptos::prelude::*;
 use std::fmt::Write as _;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 use undertone_api::budget::{Entry, EntryKind};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
@@ -15,8 +15,8 @@ use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_privacy::Event;
 
-use super::audit_log::day;
 use super::nothing;
+use super::period::period;
 use crate::component::said::{Digest, When};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
@@ -127,18 +127,11 @@ impl Query {
         let kind = given(&self.kind).and_then(|word| {
             serde_json::from_value(word.into()).map_err(|_| wrong("kind", "reserve, commit or settle")).ok()
         });
-        let since = day(&self.since).unwrap_or_else(|message| {
-            wrong("since", message);
-            None
-        });
-        let until = day(&self.until).unwrap_or_else(|message| {
-            wrong("until", message);
-            None
-        });
+        let (since, until) = period(&self.since, &self.until, wrong);
         if !violations.is_empty() {
             return Err(Problem::validation(violations));
         }
-        Ok((dataset, EntryFilter { kind, job, since, until: until.map(|day| day + Duration::DAY) }))
+        Ok((dataset, EntryFilter { kind, job, since, until }))
     }
 
     /// All but dataset and cursor, as more of an address. Everything in it was read as an id, a word or a day.

@@ -1,6 +1,8 @@
 //! One organization: its workers and members, and how to add to both.
 
 pub(super) mod people;
+#[cfg(test)]
+mod tests;
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -55,6 +57,7 @@ pub(crate) fn organization() -> AnyView {
                 {viewer::reads_log_of(member, id).then(|| view! { <p><a href=path::organization_log(consortium, id)>"Audit log of this organization"</a></p> })}
                 <section class="panel"><h2>"Workers"</h2>
                     {workers(&organization.workers, desk.now)}
+                    {changes(&organization.workers, desk.now)}
                     {enrol.map(|form| view! { <details class="more" open=organization.workers.is_empty()><summary>"Enrol a worker"</summary>{form}</details> })}
                 </section>
                 <section class="panel"><h2>"Members"</h2>
@@ -68,6 +71,38 @@ pub(crate) fn organization() -> AnyView {
             },
         ))
     })
+}
+
+/// The changes of the sites' keys, the last first.
+fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
+    let mut all: Vec<_> =
+        workers.iter().flat_map(|worker| worker.key_changes.iter().map(move |change| (&worker.name, change))).collect();
+    if all.is_empty() {
+        return ().into_any();
+    }
+    all.sort_by_key(|(_, change)| std::cmp::Reverse(change.at));
+    let rows = all.into_iter().map(|(worker, change)| {
+        view! {
+            <tr>
+                <th scope="row">{worker.clone()}</th>
+                <td data-label="change" class="number">{words::count(change.number.into())}</td>
+                <td data-label="when"><When at=change.at now/></td>
+                <td data-label="until then"><Digest digest=change.old.clone()/></td>
+                <td data-label="from then on"><Digest digest=change.new.clone()/></td>
+                <td data-label="receipts before it" class="number">{words::count(change.receipts)}</td>
+            </tr>
+        }
+    });
+    view! {
+        <details class="more"><summary>"Changes of keys"</summary>
+            <p class="hint">"A site renews its key by itself. The old key signs the new one and the new one signs that it is held, so nobody else, and not this server, can have changed it."</p>
+            <table class="cards">
+                <thead><tr><th scope="col">"Worker"</th><th scope="col" class="number">"Change"</th><th scope="col">"When"</th><th scope="col">"Key until then"</th><th scope="col">"Key from then on"</th><th scope="col" class="number">"Receipts before it"</th></tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </details>
+    }
+    .into_any()
 }
 
 fn workers(workers: &[Worker], now: OffsetDateTime) -> AnyView {

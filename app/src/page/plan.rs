@@ -1,18 +1,20 @@
-//! Planning a job: the form of its kind.
+//! Planning a job: the form of its kind, empty or with the values of a draft that is opened in it (`?draft=`).
 
 use leptos::prelude::*;
 use undertone_api::dataset::Visibility;
+use undertone_api::problem::{Problem, Violation};
 
 use super::nothing;
-use crate::kind::{Ground, forms};
+use crate::kind::{Ground, Opened, forms};
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{Desk, Place, Sheet, screen};
 
 /// The planner.
 pub(crate) fn plan() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
+        let opened = opened(&desk).await?;
         let datasets = desk.backend.datasets(consortium).await?;
         if !datasets.iter().any(|dataset| dataset.visibility == Visibility::Public) {
             let then = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
@@ -29,12 +31,18 @@ pub(crate) fn plan() -> AnyView {
             standings.push((dataset.id, desk.backend.standing(dataset.id).await?));
         }
         let (backend, query) = (std::sync::Arc::clone(&desk.backend), desk.query.clone());
-        let ground = Ground { backend, consortium, datasets, standings, query };
+        let draft = opened.as_ref().map(|opened| path::draft(consortium, opened.draft.id));
+        let ground = Ground { backend, consortium, datasets, standings, query, opened };
         let forms: Vec<_> = forms(ground)
             .await
             .into_iter()
             .map(|(title, form)| view! { <section><h2 class="kind">{title}</h2>{form}</section> })
             .collect();
+        if let (Some(draft), true) = (draft, forms.is_empty()) {
+            let then = view! { <p><a href=draft>"Back to the draft"</a></p> };
+            let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. The draft can be written as JSON.";
+            return Ok(Sheet::new("Plan a job", nothing(text, then)));
+        }
         Ok(Sheet::new(
             "Plan a job",
             view! {
@@ -44,3 +52,22 @@ pub(crate) fn plan() -> AnyView {
         ))
     })
 }
+
+/// The draft that the address names, and the version that its reader has seen.
+async fn opened(desk: &Desk) -> Result<Option<Opened>, Problem> {
+    #[derive(Default, serde::Deserialize)]
+    struct Query {
+        draft: Option<String>,
+        version: Option<String>,
+    }
+    let query = crate::query::parse::<Query>(&desk.query).unwrap_or_default();
+    let Some(id) = query.draft else { return Ok(None) };
+    let wrong = |field: &str| Problem::validation(vec![Violation::new(field, "follow the link on the draft's page")]);
+    let id = id.parse().map_err(|_| wrong("draft"))?;
+    let seen: Option<u64> = query.version.map(|version| version.parse()).transpose().map_err(|_| wrong("version"))?;
+    let draft = desk.backend.draft(id).await?;
+    Ok(Some(Opened { seen: seen.unwrap_or(draft.version), draft }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,8 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::{Disclosed, Disclosure, Review};
 use undertone_api::problem::{Code, Problem};
 
-use crate::component::said::{Digest, When};
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::component::said::{Day, Digest};
+use crate::screen::{Place, Sheet, screen};
 use crate::{kind, path, words};
 
 /// The page.
@@ -26,7 +26,7 @@ pub(crate) fn review() -> AnyView {
             title,
             view! {
                 <p class="lead"><a href=back>{job.summary.title.clone()}</a>", proposed by "{job.summary.proposed_by.clone()}</p>
-                {times(&desk, &review)}
+                {times(&review)}
                 {cost(&review)}
                 {learned(&review.learned)}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
@@ -39,12 +39,10 @@ pub(crate) fn review() -> AnyView {
     })
 }
 
-fn times(desk: &Desk, review: &Review) -> AnyView {
-    let now = desk.now;
-    let answer = review
-        .answer_by
-        .map(|at| view! { "An answer is awaited until "<When at now/>"; without one the job is refused. " });
-    let end = review.not_after.map(|at| view! { "Whatever is answered, no site runs it after "<When at now/>"." });
+fn times(review: &Review) -> AnyView {
+    let answer =
+        review.answer_by.map(|at| view! { "An answer is awaited until "<Day at/>"; without one the job is refused. " });
+    let end = review.not_after.map(|at| view! { "Whatever is answered, no site runs it after "<Day at/>"." });
     view! { <p>{answer}{end}</p> }.into_any()
 }
 

@@ -345,7 +345,7 @@ async fn a_frozen_dataset_says_why_and_its_steward_may_clear_it() {
 }
 
 /// What a browser would post for the planner's form as it stands in the page: named, enabled fields, checked boxes.
-fn form_of(page: &str) -> String {
+pub(super) fn form_of(page: &str) -> String {
     let form = page
         .split("action=\"/ui/propose-dp-sgd\"")
         .nth(1)

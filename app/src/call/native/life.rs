@@ -1,12 +1,11 @@
 //! What forms of a job's life mean: texts of people become what the backend takes.
 
 use time::{Duration, OffsetDateTime};
-use undertone_api::id::ConsortiumId;
-use undertone_api::job::{Draft, Job, NewApprovalLimit, NewDraft, Spec, State};
-use undertone_api::problem::{Code, Problem, Violation};
+use undertone_api::job::{Job, NewApprovalLimit, NewDraft, State};
+use undertone_api::problem::{Problem, Violation};
 use undertone_privacy::Epsilon;
 
-use crate::backend::{Answer, Backend};
+use crate::backend::Answer;
 
 /// What is said when a hold has ended.
 pub(crate) fn goes_on(job: &Job) -> String {
@@ -23,18 +22,6 @@ pub(crate) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraf
         Ok(spec) => Ok(NewDraft { title, kind, spec }),
         Err(error) => Err(Problem::validation(vec![Violation::new("spec", format!("this is no JSON: {error}"))])),
     }
-}
-
-/// Begins a draft from a plan, when the plan can be read.
-pub(crate) async fn save_draft(
-    backend: &dyn Backend,
-    consortium: ConsortiumId,
-    title: &str,
-    spec: Result<Spec, Vec<Violation>>,
-) -> Answer<Draft> {
-    let spec = spec.map_err(Problem::validation)?;
-    let new = NewDraft::of(title, &spec).map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    backend.begin_draft(consortium, new).await
 }
 
 /// An approval limit from a form: `days` from `now`.

@@ -10,6 +10,8 @@ use undertone_privacy::kanon::Shown;
 #[cfg(feature = "ssr")]
 mod first;
 #[cfg(feature = "ssr")]
+mod opened;
+#[cfg(feature = "ssr")]
 mod spec;
 
 #[cfg(feature = "ssr")]

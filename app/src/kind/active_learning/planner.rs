@@ -16,7 +16,7 @@ use leptos::ev::SubmitEvent;
 use leptos::html::Form;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
-use undertone_api::id::ConsortiumId;
+use undertone_api::id::{ConsortiumId, DraftId};
 
 use super::plan::Plan;
 use crate::call::Fault;
@@ -27,6 +27,10 @@ pub(super) use form::planner;
 
 /// Where a plan is proposed.
 const PROPOSE: &str = "/ui/propose-active-learning";
+/// Where a plan is saved as a draft.
+pub(super) const SAVE: &str = "/ui/draft-active-learning";
+/// The form's id, by which fields outside it are of it.
+pub(super) const FORM: &str = "plan-active-learning";
 /// Where its numbers are asked.
 const WEIGH: &str = "/ui/weigh-active-learning";
 /// What is said when nobody answers.
@@ -35,48 +39,39 @@ const UNREACHED: &str =
 /// How long a plan is left alone before the server is asked about it.
 const STILL: Duration = Duration::from_millis(400);
 
-/// Proposes a plan; gives the new job's address. An island that asks is given a problem in words, as HTML, with its status.
+/// Proposes a plan, and with it the draft from which it was opened; gives the new job's address. An island that asks is
+/// given a problem in words, as HTML, with its status.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-active-learning")]
-pub async fn propose_questions(consortium: ConsortiumId, ask: Plan) -> Result<String, Fault> {
-    use crate::call::native;
-    use crate::path;
-    use undertone_api::job::{NewJob, Spec};
-    use undertone_api::problem::Problem;
-    let backend = crate::backend::backend()?;
-    let proposed = async {
-        let datasets = backend.datasets(consortium).await?;
-        let spec = ask.spec(&datasets).map_err(Problem::validation)?;
-        backend.propose(consortium, NewJob { title: ask.title.clone(), spec: Spec::ActiveLearning(spec) }).await
-    };
-    let proposed = proposed.await.map(|job| path::job(consortium, job.summary.id));
-    if native::wants_html() {
-        native::land(
-            proposed.clone(),
-            Clone::clone,
-            Some("The job is proposed to the owners of its data.".to_owned()),
-        )?;
-        return Ok(proposed.unwrap_or_default());
-    }
-    Ok(proposed.unwrap_or_else(native::told))
+pub async fn propose_questions(
+    consortium: ConsortiumId,
+    #[server(default)] draft: Option<DraftId>,
+    #[server(default)] version: Option<u64>,
+    ask: Plan,
+) -> Result<String, Fault> {
+    use crate::kind::posted::Posted;
+    use undertone_api::job::Spec;
+    let posted = Posted::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    posted.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
-/// Saves a plan as a draft, which nobody is asked about.
+/// Saves a plan as a draft, which nobody is asked about; in the draft from which it was opened, if it was.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "draft-active-learning")]
-pub async fn save_questions(consortium: ConsortiumId, ask: Plan) -> Result<(), Fault> {
-    use crate::call::native;
+pub async fn save_questions(
+    consortium: ConsortiumId,
+    #[server(default)] draft: Option<DraftId>,
+    #[server(default)] version: Option<u64>,
+    ask: Plan,
+) -> Result<(), Fault> {
+    use crate::kind::posted::Posted;
     use undertone_api::job::Spec;
-    let backend = crate::backend::backend()?;
-    let datasets = backend.datasets(consortium).await?;
-    let spec = ask.spec(&datasets).map(Spec::ActiveLearning);
-    let drafted = native::save_draft(backend.as_ref(), consortium, &ask.title, spec).await;
-    let said = Some("The plan is saved as a draft.".to_owned());
-    native::land(drafted, |draft| crate::path::draft(consortium, draft.id), said)
+    let posted = Posted::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    posted.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
 /// What a plan would cost, as HTML; or what is wrong with it.
@@ -152,7 +147,7 @@ pub fn Weighed(
         });
     };
     view! {
-        <form class="planner" class:live=move || live.get() node_ref=form method="post" action=PROPOSE autocomplete="off"
+        <form id=FORM class="planner" class:live=move || live.get() node_ref=form method="post" action=PROPOSE autocomplete="off"
             on:submit=submit on:input=changed>
             <input type="hidden" name="consortium" value=consortium/>
             <div class="planner-form">{children()}</div>
@@ -161,7 +156,7 @@ pub fn Weighed(
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">
                     <button type="submit" class="primary" disabled=move || busy.get()>"Propose to the owners"</button>
-                    <button type="submit" formaction="/ui/draft-active-learning" formnovalidate>"Save as a draft"</button>
+                    <button type="submit" formaction=SAVE formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=again formnovalidate>"Recalculate"</button>
                 </div>
             </section>

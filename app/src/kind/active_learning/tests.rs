@@ -71,6 +71,21 @@ fn the_first_plan_can_be_proposed_once_its_labels_are_written() {
 }
 
 #[test]
+fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+    let rehearsed = plan(|plan| (plan.trials.on, plan.parts[0].asks, plan.hours) = (true, true, 1.5));
+    let told = plan(|plan| {
+        (plan.title, plan.parts[1].shown, plan.parts[1].rows) = ("other".to_owned(), Shown::Set, 3);
+        plan.guidelines = "One line.\nAnother.".to_owned();
+    });
+    for planned in [plan(|_| ()), rehearsed, told] {
+        let spec = planned.spec(&datasets()).unwrap();
+        let opened = Plan::of("a title", &spec, Plan::first(&datasets(), &standings(2.0, 1e-6)).unwrap());
+        assert_eq!(opened.title, "a title");
+        assert_eq!(opened.spec(&datasets()).unwrap(), spec);
+    }
+}
+
+#[test]
 fn a_plan_survives_its_address() {
     let plan = plan(|plan| {
         (plan.title, plan.trials.on, plan.parts[1].shown) = ("what, & why?".to_owned(), true, Shown::CountsTight);

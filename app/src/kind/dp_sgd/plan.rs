@@ -2,6 +2,8 @@
 //! a plan can be kept as a link.
 
 mod layers;
+#[cfg(feature = "ssr")]
+mod opened;
 mod steps;
 mod trials;
 
@@ -368,6 +370,24 @@ mod tests {
         assert!(spec.participants.iter().filter_map(|party| party.noise).all(|n| n.clipping == Clipping::PerLayer));
         assert_eq!(spec.selection.as_ref().expect("it was asked for").candidates.len(), 3);
         assert_eq!(spec.rounds(Arm::Private).expect("it runs").exchange.precision, Precision::Int8);
+    }
+
+    #[test]
+    fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+        let mut datasets = fixture::datasets();
+        for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
+            dataset.visibility = Visibility::Open;
+        }
+        let first = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let mut absent = elaborate();
+        absent.parts[1].joins = false;
+        (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
+        for planned in [first.clone(), elaborate(), absent] {
+            let spec = planned.spec(&datasets).expect("every number is in range");
+            let opened = Plan::of("a title", &spec, &first);
+            assert_eq!(opened.title, "a title");
+            assert_eq!(opened.spec(&datasets), Ok(spec));
+        }
     }
 
     #[test]

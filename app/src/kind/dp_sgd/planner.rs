@@ -18,7 +18,7 @@ use leptos::html::{Form, Input};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use undertone_api::dataset::{Dataset, Visibility};
-use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
 use undertone_api::job::Kind;
 use undertone_privacy::PrivacyUnit;
 
@@ -35,6 +35,10 @@ use party::party;
 
 /// Where a plan is proposed.
 const PROPOSE: &str = "/ui/propose-dp-sgd";
+/// Where a plan is saved as a draft.
+pub(super) const SAVE: &str = "/ui/draft-dp-sgd";
+/// The form's id, by which fields outside it are of it.
+pub(super) const FORM: &str = "plan-dp-sgd";
 /// What is said when nobody answers.
 const UNREACHED: &str =
     "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
@@ -49,47 +53,39 @@ const UNITS: &Table<PrivacyUnit> = &[
 /// How long a plan is left alone before the server is asked about it.
 const STILL: Duration = Duration::from_millis(600);
 
-/// Proposes a plan; gives the new job's address. An island that asks is given a problem in words, as HTML, with its status.
+/// Proposes a plan, and with it the draft from which it was opened; gives the new job's address. An island that asks is
+/// given a problem in words, as HTML, with its status.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-dp-sgd")]
-pub async fn propose(consortium: ConsortiumId, plan: Plan) -> Result<String, Fault> {
-    use crate::call::native;
-    use undertone_api::job::{NewJob, Spec};
-    use undertone_api::problem::Problem;
-    let backend = crate::backend::backend()?;
-    let proposed = async {
-        let datasets = backend.datasets(consortium).await?;
-        let spec = plan.spec(&datasets).map_err(Problem::validation)?;
-        backend.propose(consortium, NewJob { title: plan.title.clone(), spec: Spec::DpSgd(spec) }).await
-    };
-    let proposed = proposed.await.map(|job| path::job(consortium, job.summary.id));
-    if native::wants_html() {
-        native::land(
-            proposed.clone(),
-            Clone::clone,
-            Some("The job is proposed to the owners of its data.".to_owned()),
-        )?;
-        return Ok(proposed.unwrap_or_default());
-    }
-    Ok(proposed.unwrap_or_else(native::told))
+pub async fn propose(
+    consortium: ConsortiumId,
+    #[server(default)] draft: Option<DraftId>,
+    #[server(default)] version: Option<u64>,
+    plan: Plan,
+) -> Result<String, Fault> {
+    use crate::kind::posted::Posted;
+    use undertone_api::job::Spec;
+    let posted = Posted::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    posted.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
-/// Saves a plan as a draft, which nobody is asked about.
+/// Saves a plan as a draft, which nobody is asked about; in the draft from which it was opened, if it was.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "draft-dp-sgd")]
-pub async fn save(consortium: ConsortiumId, plan: Plan) -> Result<(), Fault> {
-    use crate::call::native;
+pub async fn save(
+    consortium: ConsortiumId,
+    #[server(default)] draft: Option<DraftId>,
+    #[server(default)] version: Option<u64>,
+    plan: Plan,
+) -> Result<(), Fault> {
+    use crate::kind::posted::Posted;
     use undertone_api::job::Spec;
-    let backend = crate::backend::backend()?;
-    let datasets = backend.datasets(consortium).await?;
-    let spec = plan.spec(&datasets).map(Spec::DpSgd);
-    let drafted = native::save_draft(backend.as_ref(), consortium, &plan.title, spec).await;
-    let said = Some("The plan is saved as a draft.".to_owned());
-    native::land(drafted, |draft| path::draft(consortium, draft.id), said)
+    let posted = Posted::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    posted.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
 /// The planner of a `dp_sgd` job.
@@ -190,7 +186,7 @@ pub fn Planner(
     });
 
     view! {
-        <form class="planner" class:live=move || live.get() node_ref=form method="post" action=PROPOSE autocomplete="off" on:submit=submit>
+        <form id=FORM class="planner" class:live=move || live.get() node_ref=form method="post" action=PROPOSE autocomplete="off" on:submit=submit>
             <input type="hidden" name="consortium" value=consortium.to_string()/>
             <div class="planner-form">
                 <fieldset>
@@ -253,7 +249,7 @@ pub fn Planner(
                     <button type="submit" class="primary" disabled=move || busy.get() || !violations.read().is_empty()>
                         {move || if busy.get() { "Proposing" } else { "Propose to the owners" }}
                     </button>
-                    <button type="submit" formaction="/ui/draft-dp-sgd" formnovalidate>"Save as a draft"</button>
+                    <button type="submit" formaction=SAVE formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=path::plan(consortium) formnovalidate>"Recalculate"</button>
                 </div>
                 <p class="hint">"A budget adds up the worst of every job, and so moves by a little more than a job costs by itself."</p>

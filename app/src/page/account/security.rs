@@ -7,7 +7,7 @@ use undertone_api::account::{Factor, OpenSession};
 use super::tabs;
 use crate::component::form::{Field, post};
 use crate::component::once;
-use crate::component::said::When;
+use crate::component::said::{Day, When};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -21,15 +21,15 @@ pub(crate) fn security() -> AnyView {
             "Security",
             view! {
                 {tabs(path::SECURITY)}
-                {two_factor(&factor, desk.now)}
-                <section class="panel"><h2>"Password"</h2>{password()}</section>
+                {two_factor(&factor)}
+                <section class="panel"><h2>"Password"</h2>{if factor.password { password() } else { no_password() }}</section>
                 <section class="panel"><h2>"Where you are signed in"</h2>{places(&sessions, desk.now)}</section>
             },
         ))
     })
 }
 
-fn two_factor(factor: &Factor, now: OffsetDateTime) -> AnyView {
+fn two_factor(factor: &Factor) -> AnyView {
     let required = (factor.required && factor.since.is_none()).then(|| {
         view! {
             <p class="notice bad" role="alert">
@@ -38,7 +38,7 @@ fn two_factor(factor: &Factor, now: OffsetDateTime) -> AnyView {
         }
     });
     let body = match (factor.since, factor.offered) {
-        (Some(at), _) => on(factor, at, now),
+        (Some(at), _) => on(factor, at),
         (None, offered) => {
             let begin = post(
                 "offer-factor",
@@ -57,7 +57,7 @@ fn two_factor(factor: &Factor, now: OffsetDateTime) -> AnyView {
     view! { <section class="panel"><h2>"Two-factor"</h2>{required}{body}</section> }.into_any()
 }
 
-fn on(factor: &Factor, at: OffsetDateTime, now: OffsetDateTime) -> AnyView {
+fn on(factor: &Factor, at: OffsetDateTime) -> AnyView {
     let left = factor.recovery_codes_left;
     let few = (left < 4)
         .then(|| view! { <p class="notice bad">"Few recovery codes are left: make new ones while you can."</p> });
@@ -71,18 +71,25 @@ fn on(factor: &Factor, at: OffsetDateTime, now: OffsetDateTime) -> AnyView {
         "drop-factor",
         Vec::new(),
         view! {
-            <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/>
+            {factor.password.then(|| view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/> })}
             {code()}
             <button type="submit" class="danger">"Switch two-factor off"</button>
         },
     );
     view! {
-        <p><span class="state done">"✓ on"</span>" since "<When at now/>". "{format!("{left} of 10 recovery codes are left.")}</p>
+        <p><span class="state done">"✓ on"</span>" since "<Day at/>". "{format!("{left} of 10 recovery codes are left.")}</p>
         {few}
         <details class="more"><summary>"New recovery codes"</summary>{renew}</details>
         <details class="more"><summary>"Switch it off"</summary>{off}</details>
     }
     .into_any()
+}
+
+/// Of a member who signs in by a provider only.
+fn no_password() -> AnyView {
+    let text =
+        "You sign in by the provider and have no password here. An operator can make a link by which you choose one.";
+    view! { <p>{text}</p> }.into_any()
 }
 
 fn password() -> AnyView {
@@ -136,4 +143,25 @@ fn places(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
         {others}
     }
     .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use leptos::prelude::{Owner, RenderHtml as _};
+    use undertone_api::account::Factor;
+
+    use super::two_factor;
+    use crate::fixture::NOW;
+
+    fn shown(password: bool) -> String {
+        let factor = Factor { since: Some(NOW), offered: false, recovery_codes_left: 10, required: false, password };
+        Owner::new().with(|| two_factor(&factor).to_html())
+    }
+
+    #[test]
+    fn a_password_is_asked_for_only_of_whom_there_is_one() {
+        let both = [shown(true), shown(false)];
+        assert!(both.iter().all(|page| page.contains("action=\"/ui/drop-factor\"") && page.contains("name=\"code\"")));
+        assert_eq!(both.map(|page| page.contains("name=\"password\"")), [true, false]);
+    }
 }

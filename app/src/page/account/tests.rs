@@ -21,6 +21,19 @@ async fn a_secret_is_shown_once_as_a_picture_and_as_text_with_the_form_that_take
 }
 
 #[tokio::test]
+async fn every_page_of_the_settings_leads_to_the_others() {
+    for here in [path::SETTINGS, path::SECURITY, path::KEYS] {
+        let page = render(here, true, "").await.body;
+        for to in [path::SETTINGS, path::SECURITY, path::KEYS, path::SWITCHES] {
+            assert!(page.contains(&format!("<a href=\"{to}\"")), "{to} is missing at {here}: {page}");
+        }
+        assert!(page.contains(&format!("<a href=\"{here}\" aria-current=\"page\"")), "{here} is not marked: {page}");
+    }
+    let notifications = render(path::NOTIFICATIONS, true, "").await.body;
+    assert!(notifications.contains("id=\"switches\""), "{notifications}");
+}
+
+#[tokio::test]
 async fn the_right_code_brings_ten_recovery_codes_and_a_wrong_one_says_so() {
     let came = send("confirm-factor", "code=123456", true).await;
     let page = render(path::SECURITY, true, word(&came.cookies())).await.body;

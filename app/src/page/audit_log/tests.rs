@@ -1,4 +1,4 @@
-use super::{Form, encoded};
+use super::{Form, KINDS, encoded, query_of};
 use crate::fixture::{CONSORTIUM, OWN, render};
 
 #[tokio::test]
@@ -32,9 +32,30 @@ async fn a_strange_filter_is_refused_by_name() {
 }
 
 #[test]
-fn the_last_day_is_meant_to_its_end() {
+fn the_period_is_what_the_days_say() {
     let form = Form { since: "2026-11-20".to_owned(), until: "2026-11-20".to_owned(), ..Form::default() };
     let query = form.query().expect("two days");
     assert_eq!((query.until.expect("given") - query.since.expect("given")).whole_hours(), 24);
     assert_eq!(encoded("a b&c"), "a%20b%26c");
+}
+
+#[test]
+fn every_word_of_a_thing_is_asked_for_as_it_is_written() {
+    for (kind, _) in KINDS {
+        let form = Form { kind: kind.to_owned(), ..Form::default() };
+        assert_eq!(form.query().expect("a filter").subject_kind.as_deref(), Some(kind));
+        assert_eq!(query_of(&form), format!("kind={kind}"));
+    }
+}
+
+#[tokio::test]
+async fn a_kind_of_thing_can_be_asked_for_and_stays_chosen() {
+    let page = render(&format!("/c/{CONSORTIUM}/audit-log?kind=job"), true, "").await.body;
+    assert!(page.contains("<option value=\"job\" selected"), "{page}");
+    assert!(page.contains("format=csv&amp;subject_kind=job"), "{page}");
+    for what in
+        ["job_admitted", "job_finished", "job_failed", "job_cancelled", "job_refused", "job_paused", "job_resumed"]
+    {
+        assert!(page.contains(&format!("<option value=\"{what}\"")), "{what} cannot be asked for");
+    }
 }

@@ -7,7 +7,7 @@ use undertone_api::member::{Member, Role, Scope};
 use undertone_api::organization::{Invitation, Purpose};
 
 use crate::component::form::post;
-use crate::component::said::When;
+use crate::component::said::{Day, When};
 use crate::words;
 
 /// Every role that an organization gives, with what it means.
@@ -107,7 +107,7 @@ pub(crate) fn links(
             (true, ..) => view! { <span class="state done">"✓ used"</span> }.into_any(),
             (_, true, _) => view! { <span class="state over">"– withdrawn"</span> }.into_any(),
             (_, _, true) => view! { <span class="state over">"– over"</span> }.into_any(),
-            _ => view! { <span class="state waiting">"◌ open until "<When at=link.expires_at now/></span> }.into_any(),
+            _ => view! { <span class="state waiting">"◌ open until "<Day at=link.expires_at/></span> }.into_any(),
         };
         let open = !link.used && !link.withdrawn && link.expires_at > now;
         let withdraw = open.then(|| {

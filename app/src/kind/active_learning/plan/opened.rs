@@ -1,0 +1,73 @@
+//! From a spec back to the plan that stands for it, so that a draft can be changed in the planner. What the planner has no
+//! field for is not in the plan: whoever opens a draft compares the plan's spec with it, and says what differs.
+
+use undertone_api::job::active_learning::{Rehearsal, Spec};
+use undertone_api::question::Label;
+
+use super::{Part, Plan, Trials};
+
+impl Plan {
+    /// The plan of a spec; `first` is the plan of the datasets, from which comes what the spec says nothing about.
+    pub(in crate::kind::active_learning) fn of(title: &str, spec: &Spec, first: Self) -> Self {
+        let parts = first.parts.iter().map(|part| self::part(spec, part)).collect();
+        let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
+        let lead = spec.participants.first().map(|party| party.dataset).filter(known).unwrap_or(first.lead);
+        Self {
+            title: title.to_owned(),
+            unit: spec.unit,
+            lead,
+            parts,
+            labels: spec.labels.iter().map(line).collect::<Vec<_>>().join("\n"),
+            guidelines: spec.guidelines.clone(),
+            golden: spec.golden,
+            rounds: spec.rounds,
+            batch: spec.batch,
+            acquisition: spec.acquisition,
+            diversity: spec.diversity,
+            annotators: spec.annotators,
+            aggregation: spec.aggregation,
+            hours: f64::from(spec.deadline_seconds) / 3600.0,
+            classifier: spec.classifier,
+            trials: spec.rehearsal.as_ref().map_or(first.trials, trials),
+        }
+    }
+}
+
+/// A log's part: the spec's where it takes part, and what was planned at first where it does not.
+fn part(spec: &Spec, first: &Part) -> Part {
+    let tests = spec.tests.iter().any(|test| test.dataset == first.dataset);
+    let Some(party) = spec.party(first.dataset) else { return Part { joins: false, tests, ..first.clone() } };
+    let Some(gate) = party.gate else { return Part { joins: true, asks: false, tests, ..first.clone() } };
+    Part {
+        dataset: first.dataset,
+        joins: true,
+        asks: true,
+        tests,
+        rate: gate.sampling_rate.get(),
+        threshold: gate.threshold.get(),
+        epsilon: gate.epsilon.get(),
+        shown: gate.shown,
+        rows: gate.rows_per_unit.get(),
+    }
+}
+
+/// A label as a line of the form: name, key and hint.
+fn line(label: &Label) -> String {
+    let key = label.key.map(String::from).unwrap_or_default();
+    match (key.as_str(), label.hint.as_str()) {
+        ("", "") => label.name.clone(),
+        (key, "") => format!("{} | {key}", label.name),
+        (key, hint) => format!("{} | {key} | {hint}", label.name),
+    }
+}
+
+fn trials(rehearsal: &Rehearsal) -> Trials {
+    Trials {
+        on: true,
+        rates: rehearsal.rates.iter().map(f64::to_string).collect::<Vec<_>>().join(", "),
+        thresholds: rehearsal.thresholds.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+        questions: rehearsal.questions,
+        repeats: rehearsal.repeats,
+        accuracy: rehearsal.annotator_accuracy,
+    }
+}

@@ -1,0 +1,127 @@
+//! From a spec back to the plan that stands for it, so that a draft can be changed in the planner. What the planner has no
+//! field for is not in the plan: whoever opens a draft compares the plan's spec with it, and says what differs.
+
+use undertone_api::job::dp_sgd::{Ema, Optimizer, Rounds, Schedule, Selection, Spec};
+
+use super::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
+
+impl Plan {
+    /// The plan of a spec; `first` is the plan of the datasets, from which comes what the spec says nothing about.
+    pub(in crate::kind::dp_sgd) fn of(title: &str, spec: &Spec, first: &Self) -> Self {
+        let parts = first.parts.iter().map(|part| self::part(spec, part)).collect();
+        let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
+        let lead = spec.participants.first().map(|party| party.dataset).filter(known).unwrap_or(first.lead);
+        let plan = Self {
+            title: title.to_owned(),
+            unit: spec.unit,
+            open: spec.open.is_some(),
+            private: spec.private.is_some(),
+            audit: spec.audit.is_some(),
+            parts,
+            lead,
+            hidden: spec.model.hidden,
+            epochs: spec.warm_start.epochs,
+            batch: spec.warm_start.batch,
+            warm_rate: spec.warm_start.learning_rate,
+            spare: spec.spare_releases,
+            layers: layers(spec),
+            trials: spec.selection.as_ref().map_or_else(Trials::default, trials),
+            ..*first
+        };
+        // Where both arms run the planner plans them alike; the private one is the one that costs.
+        match spec.private.as_ref().or(spec.open.as_ref()) {
+            Some(rounds) => plan.with(spec, rounds),
+            None => plan,
+        }
+    }
+
+    /// The same with these rounds.
+    fn with(self, spec: &Spec, rounds: &Rounds) -> Self {
+        let contributors = u32::try_from(spec.participants.len()).unwrap_or(u32::MAX);
+        let (step, momentum) = match rounds.optimizer {
+            Optimizer::Sgd { momentum, .. } => (Step::Sgd, momentum),
+            Optimizer::Adam { .. } => (Step::Adam, self.steps.momentum),
+            Optimizer::DpAdam { .. } => (Step::DpAdam, self.steps.momentum),
+        };
+        let (shape, warmup, last) = match rounds.schedule {
+            Schedule::Constant => (Shape::Constant, self.steps.warmup, self.steps.last),
+            Schedule::Linear { warmup, r#final } => (Shape::Linear, warmup, r#final),
+            Schedule::Cosine { warmup, r#final } => (Shape::Cosine, warmup, r#final),
+        };
+        let noise = spec.participants.iter().find_map(|party| party.noise);
+        let steps = Steps {
+            local: rounds.local_steps,
+            momentum,
+            shape,
+            warmup,
+            last,
+            averaging: rounds.averaging.map_or(0.0, |Ema { decay }| decay),
+            precision: rounds.exchange.precision,
+            clipping: noise.map_or(self.steps.clipping, |noise| noise.clipping),
+        };
+        Self {
+            rounds: rounds.rounds,
+            step,
+            learning_rate: rounds.optimizer.learning_rate(),
+            evaluate_every: rounds.evaluate_every,
+            deadline: rounds.deadline_seconds,
+            may_miss: contributors.saturating_sub(rounds.quorum),
+            frozen: frozen(spec, rounds),
+            steps,
+            ..self
+        }
+    }
+}
+
+/// A dataset's part: the spec's where it takes part, and what was planned at first where it does not.
+fn part(spec: &Spec, first: &Part) -> Part {
+    let tests = spec.tests.iter().any(|test| test.dataset == first.dataset);
+    let Some(party) = spec.party(first.dataset) else { return Part { joins: false, tests, ..first.clone() } };
+    let (noise, clip) =
+        party.noise.map_or((first.noise, first.clip), |noise| (noise.noise_multiplier.get(), noise.clip));
+    Part { dataset: first.dataset, joins: true, tests, rate: party.sampling_rate.get(), noise, clip }
+}
+
+fn layers(spec: &Spec) -> Layers {
+    let model = &spec.model;
+    Layers {
+        cell: model.cell,
+        layers: model.layers,
+        bidirectional: model.bidirectional,
+        context: model.context.unwrap_or(0),
+        normalize: model.normalize,
+    }
+}
+
+/// The parts that these rounds leave alone.
+fn frozen(spec: &Spec, rounds: &Rounds) -> Frozen {
+    let mut frozen = Frozen::default();
+    let trained = rounds.trained(&spec.model);
+    for part in spec.model.parts().iter().filter(|part| !trained.contains(*part)) {
+        *frozen.of(part) = true;
+    }
+    frozen
+}
+
+fn trials(selection: &Selection) -> Trials {
+    Trials {
+        on: true,
+        rates: listed(selection.candidates.iter().map(|candidate| candidate.learning_rate)),
+        clips: listed(selection.candidates.iter().map(|candidate| candidate.clip)),
+        shape: selection.shape.get(),
+        mean: selection.runs().mean(),
+        most: selection.most_runs.get(),
+        development: selection.development,
+    }
+}
+
+/// The different numbers of a list, in the order in which they come, with blanks between.
+fn listed(numbers: impl Iterator<Item = f64>) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for word in numbers.map(|number| number.to_string()) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(" ")
+}

@@ -1,0 +1,167 @@
+//! A draft that is opened in a planner, whatever its kind: what of it the planner can hold, and a word about what it cannot.
+//!
+//! A draft is JSON and may be incomplete; a planner's form has fields. The draft is read over the plan of the datasets, so
+//! that what it lacks is filled in as a new plan would be; what has no field is named, because saving changes it.
+
+use leptos::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use undertone_api::job::Draft;
+
+use crate::path;
+
+/// A draft on its way into a planner.
+#[derive(Clone)]
+pub struct Opened {
+    /// The draft as it is now.
+    pub draft: Draft,
+    /// Its version when it was opened first: another than now when somebody has changed it since.
+    pub seen: u64,
+}
+
+/// Most values that are named; of more there is only the number.
+const NAMED: usize = 12;
+
+/// A draft's spec as a plan, and the places of what the plan cannot hold. `spec` is what a plan stands for, `of` the plan of
+/// a spec; what cannot be read at all leaves the first plan as it is.
+pub(super) fn reopened<P, S: Serialize + DeserializeOwned>(
+    draft: &Value,
+    first: P,
+    spec: impl Fn(&P) -> Option<S>,
+    of: impl FnOnce(&S, P) -> P,
+) -> (P, Vec<String>) {
+    let read: Option<S> = spec(&first).and_then(|first| completed(draft, &first));
+    let plan = match &read {
+        Some(read) => of(read, first),
+        None => first,
+    };
+    let lost = left_out(draft, read.as_ref(), spec(&plan).as_ref());
+    (plan, lost)
+}
+
+/// The spec that a draft says, over a spec to begin with for what it does not say; nothing when it has not the form of one.
+fn completed<S: Serialize + DeserializeOwned>(draft: &Value, first: &S) -> Option<S> {
+    serde_json::from_value(draft.clone()).ok().or_else(|| {
+        let mut whole = serde_json::to_value(first).ok()?;
+        overlay(&mut whole, draft);
+        serde_json::from_value(whole).ok()
+    })
+}
+
+/// Writes what `over` says into `under`: objects name by name, anything else as a whole.
+fn overlay(under: &mut Value, over: &Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (name, value) in over {
+                overlay(under.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over.clone(),
+    }
+}
+
+/// What stands in the draft and not, or otherwise, in the planned spec, by its place. `read` is the draft as it was read: a
+/// number that reading rounds is not said to differ.
+fn left_out<S: Serialize>(draft: &Value, read: Option<&S>, planned: Option<&S>) -> Vec<String> {
+    let value = |spec: Option<&S>| spec.and_then(|spec| serde_json::to_value(spec).ok()).unwrap_or_default();
+    let mut places = Vec::new();
+    differing("spec", [draft, &value(read), &value(planned)], &mut places);
+    places.sort();
+    places
+}
+
+/// Names the places where the first value is not the last one, and the second, which is the first as it was read, neither.
+fn differing(place: &str, [draft, read, planned]: [&Value; 3], places: &mut Vec<String>) {
+    let inside = |name: &str| format!("{place}.{name}");
+    match (draft, planned) {
+        (Value::Object(fields), Value::Object(others)) => {
+            for (name, value) in fields {
+                let read = read.get(name).unwrap_or(&Value::Null);
+                differing(&inside(name), [value, read, others.get(name).unwrap_or(&Value::Null)], places);
+            }
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            for (index, (value, other)) in items.iter().zip(others).enumerate() {
+                let read = read.get(index).unwrap_or(&Value::Null);
+                differing(&inside(&index.to_string()), [value, read, other], places);
+            }
+        }
+        _ if same(draft, planned) || (!read.is_null() && same(read, planned)) => {}
+        _ => places.push(place.to_owned()),
+    }
+}
+
+/// Whether two values are the same; 1 and 1.0 are the same number.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        (one, other) => one == other,
+    }
+}
+
+/// What is said over a planner in which a draft is opened.
+pub(super) fn notice(opened: &Opened, form: &'static str, save: &'static str, lost: &[String]) -> AnyView {
+    let Opened { draft, seen } = opened;
+    let page = path::draft(draft.consortium, draft.id);
+    let title = if draft.content.title.is_empty() { "without a title" } else { &draft.content.title }.to_owned();
+    let changed = (*seen != draft.version).then(|| {
+        view! {
+            <p class="notice bad" role="alert">
+                "Somebody changed the draft after you opened it. Below stands what you wrote; "<a href=page.clone()>"the draft’s page"</a>
+                " shows what it is now. Saving again writes yours over it."
+            </p>
+        }
+    });
+    let more = lost.len().saturating_sub(NAMED);
+    let named = lost.iter().take(NAMED).map(|place| view! { <li><code>{place.clone()}</code></li> }).collect_view();
+    let lacks = (!lost.is_empty()).then(|| {
+        view! {
+            <p>"The planner has no field for these values of the draft, or reads them otherwise. Saving from here writes the planner’s own in their place; on the draft’s page they can be kept."</p>
+            <ul>{named}{(more > 0).then(|| view! { <li>{format!("and {more} more")}</li> })}</ul>
+        }
+    });
+    view! {
+        <section class="panel">
+            <h3>{format!("The draft {title}")}</h3>
+            {changed}
+            <p>"Saving goes back to it, and proposing makes it the job. "<a href=page>"See the draft"</a></p>
+            {lacks}
+            <input type="hidden" form=form name="draft" value=draft.id.to_string()/>
+            <input type="hidden" form=form name="version" value=draft.version.to_string()/>
+            <button type="submit" form=form formmethod="post" formaction=save formnovalidate>"Save the draft"</button>
+        </section>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{completed, left_out};
+
+    #[test]
+    fn what_a_draft_lacks_is_filled_in_and_what_it_says_stays() {
+        let first = json!({ "rounds": 5, "model": { "hidden": 10, "cell": "lstm" }, "parts": [1, 2] });
+        let draft = json!({ "model": { "hidden": 7 }, "parts": [3] });
+        let whole: Value = completed(&json!({}), &first).expect("any value is a value");
+        assert_eq!(whole, json!({}), "what can be read as it stands is left as it is");
+        let mut whole = first.clone();
+        super::overlay(&mut whole, &draft);
+        assert_eq!(whole, json!({ "rounds": 5, "model": { "hidden": 7, "cell": "lstm" }, "parts": [3] }));
+    }
+
+    #[test]
+    fn every_value_that_would_change_is_named_and_no_other() {
+        let draft =
+            json!({ "rate": 1, "seed": 7, "model": { "cell": "gru", "odd": true }, "parts": [1, 2], "none": null });
+        let planned = json!({ "rate": 1.0, "seed": 1, "model": { "cell": "gru" }, "parts": [1], "more": 3 });
+        let named = left_out(&draft, Some(&draft), Some(&planned));
+        assert_eq!(named, ["spec.model.odd", "spec.parts", "spec.seed"]);
+        assert!(left_out(&draft, Some(&draft), Some(&draft)).is_empty());
+        assert_eq!(left_out::<Value>(&json!({}), None, None), ["spec"], "nothing of it could be read");
+        let (rough, fine) = (json!({ "rate": 0.1 }), json!({ "rate": 0.125 }));
+        assert!(left_out(&rough, Some(&fine), Some(&fine)).is_empty(), "reading rounded it, not the planner");
+    }
+}

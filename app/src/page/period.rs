@@ -1,0 +1,52 @@
+//! A period of whole days, UTC's, as the filters of logs ask for it: both days are meant, the last one to its end.
+
+use time::macros::format_description;
+use time::{Date, Duration, OffsetDateTime, Time};
+
+/// From when on, and before when; none where a field is empty. `wrong` is told the field that is no day, and the remedy.
+pub(super) fn period(
+    since: &str,
+    until: &str,
+    mut wrong: impl FnMut(&str, &str),
+) -> (Option<OffsetDateTime>, Option<OffsetDateTime>) {
+    let mut day = |field: &str, text: &str| {
+        day(text).unwrap_or_else(|message| {
+            wrong(field, message);
+            None
+        })
+    };
+    let (since, until) = (day("since", since), day("until", until));
+    // After the last day of the calendar nothing is left out.
+    (since, until.and_then(|day| day.checked_add(Duration::DAY)))
+}
+
+/// A day's first moment; none for an empty text.
+fn day(text: &str) -> Result<Option<OffsetDateTime>, &'static str> {
+    match text.trim() {
+        "" => Ok(None),
+        text => Date::parse(text, format_description!("[year]-[month]-[day]"))
+            .map(|date| Some(date.with_time(Time::MIDNIGHT).assume_utc()))
+            .map_err(|_| "give a day as 2026-11-22"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::period;
+
+    #[test]
+    fn the_last_day_is_meant_to_its_end() {
+        let (since, until) = period("2026-11-20", " 2026-11-20", |field, _| panic!("{field} is a day"));
+        assert_eq!((until.expect("given") - since.expect("given")).whole_hours(), 24);
+        let (since, until) = period("", "9999-12-31", |field, _| panic!("{field} is a day"));
+        assert_eq!((since, until), (None, None), "no day comes after it");
+    }
+
+    #[test]
+    fn what_is_no_day_is_named_with_the_remedy() {
+        let mut told = Vec::new();
+        let none = period("yesterday", "2026-02-30", |field, message| told.push(format!("{field}: {message}")));
+        assert_eq!(none, (None, None));
+        assert_eq!(told, ["since: give a day as 2026-11-22", "until: give a day as 2026-11-22"]);
+    }
+}

@@ -3,6 +3,7 @@
 mod backup;
 mod replicas;
 mod store;
+mod traces;
 mod watch;
 
 use std::time::{Duration, Instant};

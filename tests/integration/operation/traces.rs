@@ -1,0 +1,77 @@
+//! One trace shows a round at the site and at the server: what a site says to bear it, read back from its line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use prost::Message as _;
+use support::line::Line;
+use support::port;
+use support::stage::{Database, Staged};
+use support::wire::{Call, calls};
+use undertone_proto::v1;
+
+use crate::scene;
+
+const JOB: Duration = Duration::from_secs(400);
+const ROUNDS: u32 = 2;
+
+/// The series and round that a call is of, if it is of one.
+fn round(call: &Call) -> Staged<Option<(String, u32)>> {
+    let Some(first) = call.messages.first() else { return Ok(None) };
+    Ok(match call.path.rsplit('/').next() {
+        Some("Submit") => match v1::SubmitChunk::decode(&first[..])?.part {
+            Some(v1::submit_chunk::Part::Header(header)) => Some((header.series, header.round)),
+            _ => None,
+        },
+        Some("Average") => {
+            let asked = v1::AverageRequest::decode(&first[..])?;
+            Some((asked.series, asked.round))
+        }
+        _ => None,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    let line = Line::tap(stage.gateway()).await?;
+    stage.sites[1].connect_over(&line)?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    stage.sites[1].stop()?;
+    // Nobody listens there: that the traces do not arrive stops nothing.
+    let collector = format!("http://127.0.0.1:{}", port::free()?);
+    stage.sites[1].start(&[("OTEL_EXPORTER_OTLP_ENDPOINT", collector.as_str())])?;
+    let plan = scene::small_job(&stage, ROUNDS, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    scene::approve(&stage, job).await?;
+    stage.finish(job, JOB).await?;
+    stage.sites[1].stop()?;
+
+    let (mut sent, mut taken) = (BTreeMap::<_, BTreeSet<String>>::new(), BTreeMap::<_, BTreeSet<String>>::new());
+    for connection in line.heard() {
+        for call in calls(connection).await? {
+            let borne = call.headers.iter().find(|(name, _)| name == "traceparent").map(|(_, value)| value.as_str());
+            match (round(&call)?, borne) {
+                (Some(round), Some(borne)) => {
+                    let trace = borne.split('-').nth(1).filter(|trace| trace.len() == 32);
+                    let trace = trace.ok_or_else(|| format!("{borne} is no traceparent"))?.to_owned();
+                    let all = if call.path.ends_with("/Submit") { &mut sent } else { &mut taken };
+                    all.entry(round).or_default().insert(trace);
+                }
+                (Some(round), None) => return Err(format!("{} of {round:?} bears no trace", call.path).into()),
+                (None, Some(borne)) => assert!(!call.path.ends_with("/NextOffer"), "waiting is of no round: {borne}"),
+                (None, None) => {}
+            }
+        }
+    }
+    assert!(sent.len() >= ROUNDS as usize, "{sent:?}");
+    let mut seen = BTreeSet::new();
+    for (round, traces) in &sent {
+        assert!(traces.is_subset(&taken[round]), "{round:?}: {traces:?} and {:?}", taken[round]);
+        for trace in traces {
+            assert!(seen.insert(trace), "{round:?} has the trace of another round");
+        }
+    }
+    Ok(())
+}

@@ -44,6 +44,8 @@ kinds! {
     CertificateReady = "a certificate is ready";
     /// An invitation was accepted.
     InvitationAccepted = "an invitation was accepted";
+    /// Another way into the member's account was opened, or ways were closed.
+    AccountChanged = "what opens your account has changed";
 }
 
 /// Something that a member is told.

@@ -145,11 +145,16 @@ pub async fn open(
     Ok(ctx)
 }
 
-/// Makes the data folder, with the place of vectors and files in it when they are kept there.
+/// Makes the data folder, with the place of vectors and files in it when they are kept there. One that is made here is its owner's alone:
+/// the tables and the keys are in it.
 fn data_folder(config: &Config) -> Result<(), StartError> {
     let objects = config.data_dir.join("objects");
     let folder = if config.store.url.is_some() { &config.data_dir } else { &objects };
-    std::fs::create_dir_all(folder).map_err(|source| StartError::File { path: folder.clone(), source })
+    let mut folders = std::fs::DirBuilder::new();
+    folders.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
+    folders.create(folder).map_err(|source| StartError::File { path: folder.clone(), source })
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -224,6 +229,25 @@ async fn in_time(ctx: &Ctx, served: impl Future<Output = io::Result<()>>) -> io:
         () = late => {
             tracing::warn!("calls that had not ended were cut off");
             Ok(())
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::data_folder;
+    use crate::config::Config;
+
+    #[test]
+    fn a_data_folder_that_is_made_is_its_owners_alone() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let config = Config { data_dir: dir.path().join("data"), ..Config::default() };
+        data_folder(&config).expect("the folder is writable");
+        for folder in [config.data_dir.clone(), config.data_dir.join("objects")] {
+            let mode = std::fs::metadata(&folder).expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
         }
     }
 }

@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderValue, header};
-use axum::middleware::from_fn_with_state;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
 use leptos::config::LeptosOptions;
@@ -26,6 +26,8 @@ use undertone_app::{Backend, shell};
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
+use crate::nul;
+use crate::rest::problem::Rejection;
 use crate::rest::{cookie, extract};
 use desk::Desk;
 use files::Files;
@@ -47,6 +49,7 @@ pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
         .route("/ui/{*function}", any(function))
         .fallback(get(page))
         .layer(DefaultBodyLimit::max(LARGEST_FORM))
+        .layer(from_fn(without_nul))
         .layer(tower_http::limit::RequestBodyLimitLayer::new(LARGEST_FORM))
         .layer(from_fn_with_state(ctx.clone(), cookie::identify))
         .with_state(ctx.clone());
@@ -88,6 +91,18 @@ fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync +
     let half = cookie::half(&ctx, request.headers());
     let desk: Arc<dyn Backend> = Arc::new(Desk::new(ctx, actor, from, half));
     move || provide_context(Arc::clone(&desk))
+}
+
+/// Refuses U+0000 in addresses and forms, as the other faces do; nobody types it.
+async fn without_nul(request: Request<Body>, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    // The layer around this one bounds it as well.
+    let Ok(body) = to_bytes(body, LARGEST_FORM).await else { return StatusCode::PAYLOAD_TOO_LARGE.into_response() };
+    let address = parts.uri.to_string();
+    match nul::refuse_encoded(address.as_bytes()).and_then(|()| nul::refuse_encoded(&body)) {
+        Ok(()) => next.run(Request::from_parts(parts, Body::from(body))).await,
+        Err(error) => Rejection::from(error).into_response(),
+    }
 }
 
 /// What one member sees is kept in no cache.

@@ -8,6 +8,9 @@
 //! Within the process writers queue for the one writing connection, first come first served: nothing spins. So a
 //! transaction must never wait for another: do not call `write` inside `write`.
 
+#[cfg(test)]
+mod limits;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -210,10 +213,11 @@ impl Db {
         &self.timings
     }
 
-    /// Copies all tables as they are now into a new SQLite file, whoever writes meanwhile. Elsewhere than on SQLite it is refused.
+    /// Copies all tables as they are now into a new SQLite file, or one that is empty, whoever writes meanwhile. Elsewhere than on SQLite
+    /// it is refused.
     ///
     /// # Errors
-    /// When the file is there already, or cannot be written.
+    /// When there is something in the file already, or it cannot be written.
     pub async fn copy_into(&self, path: &Path) -> Result<(), DbErr> {
         let path = path.display().to_string().replace('\'', "''");
         self.writer.execute_unprepared(&format!("VACUUM INTO '{path}'")).await?;

@@ -3,6 +3,8 @@
 use sea_orm::{ConnAcquireErr, DbErr};
 use undertone_api::problem::{Code, Problem, Violation};
 
+use crate::nul;
+
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -70,9 +72,7 @@ impl Error {
         let code = self.code();
         match self {
             Self::Problem(problem) => *problem,
-            Self::Database(error) if holds_nul(&error) => {
-                Problem::new(code, "a text holds the character U+0000, which cannot be kept: leave it out")
-            }
+            Self::Database(error) if holds_nul(&error) => Problem::new(code, nul::REFUSED),
             failure => {
                 let chain = chain(&failure);
                 tracing::error!(error.chain = chain, error.code = code.slug(), "an operation failed on our side");

@@ -52,19 +52,18 @@ pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(io::Error::other)?;
-    let mut server =
-        Server::builder().http2_keepalive_interval(Some(KEEPALIVE)).http2_keepalive_timeout(Some(KEEPALIVE)).layer((
-            CallLayer::new(ctx.metrics.clone(), methods()?),
-            RateLayer::new(ctx),
-            MapRequestLayer::new(|request: http::Request<_>| {
-                fault::point(fault::RECEIVED);
-                request
-            }),
-            MapResponseLayer::new(|response: http::Response<_>| {
-                fault::point(fault::BEFORE_ANSWER);
-                response
-            }),
-        ));
+    let mut server = attentive().layer((
+        CallLayer::new(ctx.metrics.clone(), methods()?),
+        RateLayer::new(ctx),
+        MapRequestLayer::new(|request: http::Request<_>| {
+            fault::point(fault::RECEIVED);
+            request
+        }),
+        MapResponseLayer::new(|response: http::Response<_>| {
+            fault::point(fault::BEFORE_ANSWER);
+            response
+        }),
+    ));
     let gateway = WorkerGatewayServer::new(Gateway::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
     let control = ControlServer::new(Control::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
     let services = server.add_service(health_service).add_service(reflection).add_service(gateway).add_service(control);
@@ -78,6 +77,11 @@ pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
         services.serve_with_incoming_shutdown(connections, stop.cancelled_owned()).await
     };
     served.map_err(io::Error::other)
+}
+
+/// A server that asks silent connections whether they live.
+fn attentive() -> Server {
+    Server::builder().http2_keepalive_interval(Some(KEEPALIVE)).http2_keepalive_timeout(Some(KEEPALIVE))
 }
 
 /// Every method there is, as `/package.Service/Method`.

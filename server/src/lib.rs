@@ -20,6 +20,7 @@ mod limits;
 #[cfg(test)]
 mod matrix;
 pub mod metrics;
+mod nul;
 mod rate;
 pub mod rest;
 pub mod service;

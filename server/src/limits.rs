@@ -47,7 +47,12 @@ fn rows() -> Vec<(&'static str, String)> {
         ("lease", format!("{} s without a word", lease::SECONDS)),
         (
             "session of a worker; its challenge",
-            format!("{}; {} minute, once", hours(grpc::SESSION), challenge::PATIENCE.whole_minutes()),
+            format!(
+                "{}, and no longer than its key; {} minute, once, and {} answers in it",
+                hours(grpc::SESSION),
+                challenge::PATIENCE.whole_minutes(),
+                challenge::MOST
+            ),
         ),
         ("session of a member; access token", "`session_days`; `access_minutes`".to_owned()),
         (

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use governor::clock::{Clock as _, MonotonicClock};
@@ -18,7 +19,7 @@ use undertone_api::id::WorkerId;
 
 use crate::config::RateConfig;
 
-/// Buckets that are kept before the full ones are forgotten.
+/// Buckets that are kept before the full ones are forgotten; of more, twice as many as were in use the last time.
 const MANY: usize = 50_000;
 
 /// The buckets of one face.
@@ -50,21 +51,27 @@ impl Rates {
 }
 
 /// One bucket for each key.
-struct Buckets<K: Hash + Eq + Clone>(
-    RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>,
-);
+struct Buckets<K: Hash + Eq + Clone> {
+    all: RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>,
+    /// How many there may be before they are looked through. To do so at each request, where all are in use, would be dear.
+    kept: AtomicUsize,
+}
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     fn of(per_minute: u32) -> Option<Arc<Self>> {
         let quota = Quota::per_minute(NonZeroU32::new(per_minute)?);
-        Some(Arc::new(Self(RateLimiter::hashmap_with_clock(quota, MonotonicClock))))
+        Some(Arc::new(Self {
+            all: RateLimiter::hashmap_with_clock(quota, MonotonicClock),
+            kept: AtomicUsize::new(MANY),
+        }))
     }
 
     fn wait(&self, key: &K) -> Option<Duration> {
-        if self.0.len() > MANY {
-            self.0.retain_recent();
+        if self.all.len() > self.kept.load(Ordering::Relaxed) {
+            self.all.retain_recent();
+            self.kept.store(MANY.max(2 * self.all.len()), Ordering::Relaxed);
         }
-        self.0.check_key(key).err().map(|until| until.wait_time_from(MonotonicClock.now()))
+        self.all.check_key(key).err().map(|until| until.wait_time_from(MonotonicClock.now()))
     }
 }
 
@@ -80,8 +87,9 @@ fn caller(address: IpAddr, headers: &HeaderMap) -> [u8; 32] {
 
 /// An address, or the 64 bits of one that are given to a customer as a whole.
 fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
+    // On a socket of version 6, addresses of version 4 come as `::ffff:a.b.c.d`: their first 64 bits are all the same.
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
     }
 }
@@ -95,7 +103,7 @@ mod tests {
     use undertone_api::id::WorkerId;
     use uuid::Uuid;
 
-    use super::Rates;
+    use super::{Buckets, MANY, Rates, network};
     use crate::config::RateConfig;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -146,6 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_version_4_are_told_apart_on_a_socket_of_version_6() {
+        let plain = |last| std::net::Ipv4Addr::new(192, 0, 2, last);
+        let mapped = |last| IpAddr::from(plain(last).to_ipv6_mapped());
+        assert_eq!(network(mapped(1)), IpAddr::from(plain(1)));
+        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 60, by_worker: 60 });
+        let (_, most, _) = emptied(60, || rates.wait(mapped(1), &named("one")));
+        assert!(most >= 60);
+        assert_eq!(rates.wait(mapped(2), &named("two")), None, "another address has a bucket of its own");
+    }
+
+    #[test]
     fn two_hundred_workers_behind_one_address_do_not_count_against_it_or_one_another() {
         let rates = Rates::new(RateConfig { by_caller: 60, by_address: 60, by_worker: 60 });
         for number in 0..200 {
@@ -169,6 +188,15 @@ mod tests {
             200 * 3 < by_address && 200 * 3 < by_caller,
             "they have no session yet: they share the address's bucket"
         );
+    }
+
+    #[test]
+    fn buckets_that_are_all_in_use_are_not_looked_through_at_each_request() {
+        let buckets = Buckets::of(1).expect("there is a limit");
+        for key in 0..=MANY + 1 {
+            assert_eq!(buckets.wait(&key), None);
+        }
+        assert_eq!(buckets.kept.load(std::sync::atomic::Ordering::Relaxed), 2 * (MANY + 1));
     }
 
     #[test]

@@ -17,6 +17,9 @@ mod table;
 mod thresholds;
 mod tune;
 
+#[cfg(test)]
+pub(crate) use backup::SHORTEST as SHORTEST_PASSPHRASE;
+
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::Write;

@@ -46,6 +46,8 @@ use witness::Watch;
 
 pub use desk::{Verdict, consider, judge, told, untold};
 pub use errand::{Errand, Letter};
+#[cfg(test)]
+pub(crate) use log::MOST_WAITING;
 pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
 
 /// How long the server is asked to wait for something to offer.
@@ -55,7 +57,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How often the server is asked about runs that nobody works on.
 const ORPHANS: Duration = Duration::from_mins(1);
 /// How long running threads may take to stop when the daemon does.
-const FAREWELL: Duration = Duration::from_secs(20);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(20);
 
 /// Why the daemon does not start, or ends.
 #[derive(Debug, thiserror::Error)]

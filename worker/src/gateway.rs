@@ -46,20 +46,24 @@ use crate::telemetry;
 pub use enrolment::{Enrolled, enroll, rotate_key};
 pub use error::GatewayError;
 pub use patience::Patience;
+#[cfg(test)]
+pub(crate) use patience::{FAULTS, LONGEST as LONGEST_PAUSE};
 pub use questions::Pools;
 pub use stream::Download;
+#[cfg(test)]
+pub(crate) use stream::MOST as MOST_TAKEN;
 use trust::Trust;
 
 /// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// How long an ordinary call may take.
-const CALL: Duration = Duration::from_secs(30);
+pub(crate) const CALL: Duration = Duration::from_secs(30);
 /// How long a vector or a file may be on its way.
-const TRANSFER: Duration = Duration::from_mins(10);
+pub(crate) const TRANSFER: Duration = Duration::from_mins(10);
 /// A connection on which nothing was heard for so long is probed, and given up after as long again.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Most bytes of one message; manifests of many participants are the largest.
-const MESSAGE: usize = 8 * 1024 * 1024;
+pub(crate) const MESSAGE: usize = 8 * 1024 * 1024;
 /// This software's version, as the server is told.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

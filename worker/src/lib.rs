@@ -20,3 +20,5 @@ pub mod telemetry;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod limits;

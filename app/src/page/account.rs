@@ -50,7 +50,7 @@ fn let_in() -> AnyView {
             <label class="check"><input type="checkbox" name="clear_second_factor" value="true"/>"also take their second factor away: they have lost the authenticator and the recovery codes"</label>
             <ul class="consequences">
                 <li>"You get a link to hand over, by a way on which you know the person. It works once, for 24 hours."</li>
-                <li>"Using it ends every session of theirs. You do not learn the new password."</li>
+                <li>"Using it ends every session of theirs and revokes their API keys. You do not learn the new password."</li>
                 <li>"The audit log says who made the link, and whether it takes a second factor away."</li>
             </ul>
             <button type="submit">"Make a link"</button>

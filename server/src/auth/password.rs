@@ -61,6 +61,13 @@ impl Passwords {
         .await?
     }
 
+    /// Hashes nothing until it is dropped: whoever proves a password waits.
+    #[cfg(test)]
+    pub(crate) async fn busy(&self) -> tokio::sync::OwnedSemaphorePermit {
+        let all = Arc::clone(&self.permits).acquire_many_owned(AT_A_TIME as u32).await;
+        all.expect("nobody closes the semaphore")
+    }
+
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
         let permit = Arc::clone(&self.permits)
             .acquire_owned()
@@ -104,7 +111,44 @@ fn decoy_hash(cell: &OnceLock<String>) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Passwords, guessed_early};
+    use std::sync::{Arc, Mutex, mpsc};
+
+    use super::{AT_A_TIME, Passwords, guessed_early};
+
+    /// Each of them begins, tells so, and goes on when it is let.
+    #[tokio::test]
+    async fn four_are_hashed_at_a_time_and_a_fifth_waits() {
+        let passwords = Passwords::default();
+        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let (go_on, let_go) = mpsc::channel::<()>();
+        let let_go = Arc::new(Mutex::new(let_go));
+        let work = |number: usize| {
+            let (passwords, begin, let_go) = (passwords.clone(), begin.clone(), Arc::clone(&let_go));
+            tokio::spawn(async move {
+                let work = move || {
+                    begin.send(number).expect("the test listens");
+                    let_go.lock().expect("nobody panics").recv().expect("it is let go");
+                };
+                passwords.run(work).await.expect("done");
+            })
+        };
+        let mut works: Vec<_> = (0..AT_A_TIME).map(&work).collect();
+        for _ in 0..AT_A_TIME {
+            begun.recv().await.expect("it begins");
+        }
+        assert_eq!(passwords.permits.available_permits(), 0);
+        works.push(work(AT_A_TIME));
+        tokio::task::yield_now().await;
+        assert!(begun.try_recv().is_err(), "the fifth waits");
+        go_on.send(()).expect("one goes on");
+        assert_eq!(begun.recv().await, Some(AT_A_TIME));
+        for _ in 0..AT_A_TIME {
+            go_on.send(()).expect("the others go on");
+        }
+        for work in works {
+            work.await.expect("no panic");
+        }
+    }
 
     #[test]
     fn what_is_guessed_early_is_refused_and_a_sentence_is_not() {

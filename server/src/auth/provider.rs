@@ -23,7 +23,7 @@ use openidconnect::{
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
-use tokio::sync::RwLock;
+use tokio::sync::{Mutex, RwLock};
 
 use crate::config::OidcConfig;
 use crate::ctx::Ctx;
@@ -32,6 +32,10 @@ use crate::ctx::Ctx;
 const BELIEVED: Duration = Duration::hours(1);
 /// How soon it may be asked again when a signature is by a key that is not known.
 const AGAIN: Duration = Duration::minutes(1);
+/// How soon it may be asked again when it did not answer: until then whoever comes is told so at once.
+const FAILED: Duration = Duration::seconds(5);
+/// How long somebody waits for the answer to what somebody else has asked it.
+const TURN: std::time::Duration = std::time::Duration::from_secs(1);
 /// What tokens may be signed with: nothing that needs a shared secret, and never nothing.
 const ALGORITHMS: [Alg; 9] = [
     Alg::RsaSsaPkcs1V15Sha256,
@@ -51,6 +55,14 @@ pub struct Provider {
     issuer: IssuerUrl,
     http: reqwest::Client,
     known: RwLock<Option<Known>>,
+    /// Held by whoever asks it, one at a time; how it failed last.
+    asking: Mutex<Option<Failure>>,
+}
+
+/// That the provider did not say what it is asked, and when.
+struct Failure {
+    said: String,
+    at: OffsetDateTime,
 }
 
 /// What the provider says about itself, and when it did.
@@ -111,7 +123,7 @@ impl Provider {
         let issuer = IssuerUrl::new(issuer.clone())
             .map_err(|error| ProviderError::Configuration(format!("oidc.issuer is no address: {error}")))?;
         let http = http::client().map_err(|error| ProviderError::Configuration(error.to_string()))?;
-        Ok(Some(Self { config: config.clone(), issuer, http, known: RwLock::new(None) }))
+        Ok(Some(Self { config: config.clone(), issuer, http, known: RwLock::new(None), asking: Mutex::new(None) }))
     }
 
     /// What people call it.
@@ -252,25 +264,43 @@ impl Provider {
         }
     }
 
-    /// What the provider says about itself, not older than `believed`.
+    /// What the provider says about itself, not older than `believed`. One asks at a time, and nobody stands in line behind a provider
+    /// that does not answer.
     async fn known(&self, ctx: &Ctx, believed: Duration) -> Result<Arc<CoreProviderMetadata>, ProviderError> {
         let now = ctx.now();
-        let fresh = |known: &Known| now - known.at < believed;
-        if let Some(known) = self.known.read().await.as_ref().filter(|known| fresh(known)) {
-            return Ok(Arc::clone(&known.metadata));
+        if let Some(metadata) = self.fresh(now, believed).await {
+            return Ok(metadata);
         }
-        let mut place = self.known.write().await;
+        let Ok(mut failure) = tokio::time::timeout(TURN, self.asking.lock()).await else {
+            return Err(ProviderError::Unreachable("it was asked, and has not answered yet".to_owned()));
+        };
         // Somebody else may have asked meanwhile.
-        if let Some(known) = place.as_ref().filter(|known| fresh(known)) {
-            return Ok(Arc::clone(&known.metadata));
+        if let Some(metadata) = self.fresh(now, believed).await {
+            return Ok(metadata);
+        }
+        if let Some(last) = failure.as_ref().filter(|last| now - last.at < FAILED) {
+            return Err(ProviderError::Unreachable(last.said.clone()));
         }
         let ask = |request| http::ask(self.http.clone(), request);
-        let metadata = CoreProviderMetadata::discover_async(self.issuer.clone(), &ask)
-            .await
-            .map_err(|error| ProviderError::Unreachable(chain(&error)))?;
-        let metadata = Arc::new(metadata);
-        *place = Some(Known { metadata: Arc::clone(&metadata), at: now });
-        Ok(metadata)
+        match CoreProviderMetadata::discover_async(self.issuer.clone(), &ask).await {
+            Ok(metadata) => {
+                let metadata = Arc::new(metadata);
+                *self.known.write().await = Some(Known { metadata: Arc::clone(&metadata), at: now });
+                *failure = None;
+                Ok(metadata)
+            }
+            Err(error) => {
+                let said = chain(&error);
+                *failure = Some(Failure { said: said.clone(), at: ctx.now() });
+                Err(ProviderError::Unreachable(said))
+            }
+        }
+    }
+
+    /// What it has said, if that is not older than `believed`.
+    async fn fresh(&self, now: OffsetDateTime, believed: Duration) -> Option<Arc<CoreProviderMetadata>> {
+        let known = self.known.read().await;
+        known.as_ref().filter(|known| now - known.at < believed).map(|known| Arc::clone(&known.metadata))
     }
 
     fn id(&self) -> ClientId {

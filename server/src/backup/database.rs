@@ -1,5 +1,6 @@
 //! The tables as one file, by the database's own means: SQLite copies itself, PostgreSQL comes with programs that do.
 
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
@@ -37,8 +38,10 @@ impl Kind {
         }
     }
 
-    /// Copies all tables as they are now into a new file.
+    /// Copies all tables as they are now into a new file. They lie in it as they are, so only its owner reads it.
     pub(super) async fn copy(&self, to: &Path) -> Result<(), BackupError> {
+        // It is made before the database's own means fill it, which would give it the mode of any file.
+        drop(private(to).map_err(at(to))?);
         match self {
             Self::Sqlite(path) => {
                 let db = Db::connect(&format!("sqlite://{}?mode=rw", path.display())).await?;
@@ -97,6 +100,15 @@ impl Kind {
             Self::Postgres(_) => Ok(()),
         }
     }
+}
+
+/// A new file that only its owner reads; none that is there already.
+fn private(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// A program of PostgreSQL's for the database at an address, whose password is no argument: everybody on the machine could read it.

@@ -25,7 +25,7 @@ use crate::verify::{Pins, Report, command};
 
 /// Bytes of an object that are read at a time.
 const PIECE: usize = 1 << 20;
-/// The hardest passphrase that is tried: four times what [`write`](super::write) takes, for backups of later versions.
+/// The hardest passphrase that is tried: 32 times what [`write`](super::write) takes (4 GiB), for backups of later versions.
 const MOST_WORK: u8 = 22;
 
 /// Restores a backup into the configured places, which must be empty.

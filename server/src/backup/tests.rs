@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use age::secrecy::SecretString;
 use tempfile::TempDir;
 
+use super::database::Kind;
 use super::{BackupError, read, write};
 use crate::config::Config;
 use crate::testing::{Person, TestApp};
@@ -90,5 +91,23 @@ async fn a_backup_needs_the_keys_of_tokens_and_signatures_and_that_of_second_fac
         fs::write(&key, own).expect("the folder is writable");
         assert!(why(restore(&app, &without).await.1).contains(name), "{name}");
     }
+    app.close().await;
+}
+
+/// Between the database and the seal everything lies in the clear beside the backup, and an operator's shell makes files that all may read.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no_files_place() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let app = TestApp::sqlite().await;
+    app.operator().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let copy = folder.path().join("tables");
+    Kind::of(&app.ctx.config).copy(&copy).await.expect("it is written");
+    let kept = fs::metadata(&copy).expect("it is there");
+    assert!(kept.len() > 0);
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+    let again = Kind::of(&app.ctx.config).copy(&copy).await;
+    assert!(matches!(again, Err(BackupError::File { .. })), "{again:?}");
     app.close().await;
 }

@@ -192,11 +192,27 @@ fn masked(key: &str, value: String) -> String {
     }
 }
 
-/// An address without the password in it.
+/// An address without the password in it, where it stands before the host or among the parameters. Of one that cannot be read nobody
+/// knows where that is: nothing of it is shown.
 fn without_password(value: &str) -> String {
-    let Ok(mut url) = url::Url::parse(value.trim_matches('"')) else { return value.to_owned() };
-    if url.password().is_none() || url.set_password(Some(MASK)).is_err() {
+    let Ok(mut url) = url::Url::parse(value.trim_matches('"')) else { return MASK.to_owned() };
+    let secret = |name: &str| SECRET.iter().any(|word| name.to_lowercase().contains(word));
+    let parameters: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    let (before, among) = (url.password().is_some(), parameters.iter().any(|(name, _)| secret(name)));
+    // Digits before a letter that had to be escaped pass for a port: what follows is the rest of a password, and the host.
+    let behind = [Some(url.path()), url.query(), url.fragment()];
+    if url.port().is_some() && behind.into_iter().flatten().any(|part| part.contains('@')) {
+        return MASK.to_owned();
+    }
+    if !before && !among {
         return value.to_owned();
+    }
+    if before && url.set_password(Some(MASK)).is_err() {
+        return MASK.to_owned();
+    }
+    if among {
+        let shown = parameters.iter().map(|(name, value)| (name, if secret(name) { MASK } else { value.as_str() }));
+        url.query_pairs_mut().clear().extend_pairs(shown);
     }
     format!("\"{url}\"")
 }

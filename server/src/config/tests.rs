@@ -84,6 +84,25 @@ fn every_value_names_its_source_and_no_secret_is_shown() {
 }
 
 #[test]
+fn no_password_of_an_address_is_shown_wherever_it_stands_and_however_it_is_mistyped() {
+    for (url, shown) in [
+        ("postgres://u@db/x?user=v&password=hidden", "\"postgres://u@db/x?user=v&password=********\""),
+        ("postgres://u:hidden@db/x?sslpassword=hidden", "\"postgres://u:********@db/x?sslpassword=********\""),
+        // A letter that had to be escaped: nobody can tell where the password ends.
+        ("postgres://u:hid#den@db/x", "********"),
+        ("postgres://u:hid/den@db/x", "********"),
+        ("postgres://u:123/hidden@db/x", "********"),
+        ("postgres://u@db/x?sslmode=require", "\"postgres://u@db/x?sslmode=require\""),
+    ] {
+        let environment = environment(&[("UNDERTONE_DATABASE_URL", url)]);
+        let config = Config::default().read_with(None, &environment).expect("read");
+        let all = keys::settings(&config, None, &environment).expect("read");
+        let found = all.iter().find(|setting| setting.key == "database_url").expect("the key");
+        assert_eq!(found.value, shown, "{url}");
+    }
+}
+
+#[test]
 fn every_key_has_its_meaning_in_the_table() {
     let rows: Vec<String> = keys::table().lines().skip(2).map(ToOwned::to_owned).collect();
     assert!(rows.len() > 20, "{rows:?}");

@@ -23,7 +23,7 @@ use undertone_proto::{document, status_of};
 use self::message::{field, id, optional, page, struct_of};
 use self::watch::Watches;
 use super::stream::{self, Answer};
-use super::worker_gateway::fail;
+use super::worker_gateway::{fail, json_texts, texts};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -112,6 +112,7 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::ListDatasetsReply>, Status> {
         let actor = self.caller(&request).await?;
         let v1::ListDatasetsRequest { consortium, page, organization, text } = request.into_inner();
+        texts([&*text])?;
         let wanted = dataset::Wanted {
             organization: optional(&organization, "organization")?,
             text: Some(text).filter(|text| !text.is_empty()),
@@ -185,6 +186,7 @@ impl control_server::Control for Control {
     async fn list_jobs(&self, request: Request<v1::ListJobsRequest>) -> Result<Response<v1::ListJobsReply>, Status> {
         let actor = self.caller(&request).await?;
         let message = request.into_inner();
+        texts([&*message.kind, &*message.text])?;
         let text = |text: String| Some(text).filter(|text| !text.is_empty());
         let wanted = job::Wanted {
             state: text(message.state).map(|state| field(&state, "state")).transpose()?,
@@ -218,6 +220,7 @@ impl control_server::Control for Control {
     async fn refuse_job(&self, request: Request<v1::RefuseJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         let v1::RefuseJobRequest { job, dataset, reason } = request.into_inner();
+        texts([&*reason])?;
         let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
         let job = approval::refuse(&self.ctx, &actor, job, dataset, &Refuse { reason }).await.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
@@ -226,6 +229,7 @@ impl control_server::Control for Control {
     async fn pause_job(&self, request: Request<v1::PauseJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         let v1::PauseJobRequest { job, reason, dataset } = request.into_inner();
+        texts([&*reason])?;
         let (job, pause) = (id(&job, "job")?, Pause { reason });
         let held = match optional(&dataset, "dataset")? {
             Some(dataset) => job::hold_dataset(&self.ctx, &actor, job, dataset, &pause).await,
@@ -335,6 +339,7 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         once::job(&self.ctx, &actor, "ProposeJobAgain", &request, async |message| {
             let consortium = id(&message.consortium, "consortium")?;
+            json_texts(&message.file)?;
             let file = serde_json::from_slice(&message.file);
             let file = file.map_err(|error| message::wrong("file", format!("give the file of a report: {error}")))?;
             report::again(&self.ctx, &actor, consortium, &file).await.map_err(fail)
@@ -403,6 +408,8 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::ImportAnswersReply>, Status> {
         let actor = self.caller(&request).await?;
         let v1::ImportAnswersRequest { job, name, labels } = request.into_inner();
+        texts([&*name])?;
+        json_texts(labels.as_bytes())?;
         let name = Some(name.as_str()).filter(|name| !name.is_empty());
         let done = question::import(&self.ctx, &actor, id(&job, "job")?, name, &labels).await.map_err(fail)?;
         Ok(Response::new(v1::ImportAnswersReply {

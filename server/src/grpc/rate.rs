@@ -17,7 +17,7 @@ use tower::{Layer, Service};
 use undertone_api::problem::{Code, Problem};
 use undertone_proto::status_later;
 
-use super::auth::{self, Recognized};
+use super::auth;
 use crate::ctx::Ctx;
 use crate::rate::Rates;
 use crate::rest::extract;
@@ -44,8 +44,9 @@ impl RateLayer {
             return None;
         }
         let named = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        if let Some(worker) = named.and_then(|text| auth::recognize(&self.ctx, text)) {
-            request.extensions_mut().insert(Recognized(worker));
+        if let Some(recognized) = named.and_then(|text| auth::recognize(&self.ctx, text)) {
+            let worker = recognized.worker;
+            request.extensions_mut().insert(recognized);
             return self.rates.wait_of_worker(worker);
         }
         let address = extract::seen(&self.ctx, request.headers(), || peer(request.extensions()));

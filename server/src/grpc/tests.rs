@@ -1,7 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod alive;
 mod limits;
 mod log;
+mod nul;
 mod questions;
 mod rate;
 
@@ -11,7 +13,7 @@ use tonic::Request;
 use tonic::transport::Channel;
 use undertone_api::job::dp_sgd::Precision;
 use undertone_api::problem::Code;
-use undertone_api::signed::{Presence, Signed};
+use undertone_api::signed::{KeyChange, Presence, Signed};
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 use undertone_proto::v1::{self, average_chunk, get_artifact_chunk, put_artifact_chunk, submit_chunk};
 use undertone_proto::vector::{Form, read};
@@ -118,6 +120,39 @@ on_both! {
         assert_eq!(problem_of(&over).code, Code::Unauthenticated);
         again.ctx.shutdown.cancel();
         again.ctx.db.clone().close().await.unwrap();
+    }
+
+    async fn a_session_ends_with_the_key_that_it_was_given_for(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut client = serve(&app.ctx).await;
+        let stolen = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        client.next_offer(with(&stolen, v1::NextOfferRequest::default())).await.expect("it holds until the change");
+        let site = &mut world.sites[1];
+        let new = ed25519_dalek::SigningKey::from_bytes(&[77; 32]);
+        let change = KeyChange {
+            worker: site.worker,
+            number: 1,
+            old: hex::encode(site.key.verifying_key().to_bytes()),
+            new: hex::encode(new.verifying_key().to_bytes()),
+            receipts: site.sequence,
+            last: site.head.clone(),
+            at: time::OffsetDateTime::UNIX_EPOCH,
+        };
+        let rotate = v1::RotateKeyRequest {
+            by_old: Some(Signed::new(&change, &site.key).unwrap().into()),
+            by_new: Some(Signed::new(&change, &new).unwrap().into()),
+        };
+        client.rotate_key(rotate).await.unwrap();
+        let offer = client.next_offer(with(&stolen, v1::NextOfferRequest::default())).await.map(drop);
+        let renewal = client.renew(with(&stolen, v1::RenewRequest { lease: "none".to_owned() })).await.map(drop);
+        let sent = client.submit(with(&stolen, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
+        for refused in [offer, renewal, sent] {
+            assert_eq!(problem_of(&refused.unwrap_err()).code, Code::Unauthenticated);
+        }
+        assert_eq!(sign_in(&mut client, site).await, Err(Code::Unauthenticated), "nor does the old key open another");
+        site.key = new;
+        let session = sign_in(&mut client, site).await.unwrap();
+        client.next_offer(with(&session, v1::NextOfferRequest::default())).await.expect("the new key's session holds");
     }
 
     async fn a_challenge_is_answered_once(app: &TestApp) {

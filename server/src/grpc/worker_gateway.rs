@@ -14,6 +14,7 @@ use super::auth;
 use super::stream::{self, Answer};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::nul;
 use crate::service::finish::Outcome;
 use crate::service::offer::{Asking, Offer};
 use crate::service::{
@@ -31,8 +32,10 @@ impl Gateway {
         Self { ctx }
     }
 
-    fn caller<T>(&self, request: &Request<T>) -> Result<WorkerId, Status> {
-        auth::worker(&self.ctx, request).map_err(|problem| status_of(&problem))
+    /// Who calls. The request is read before anything is waited for: a stream cannot be shared.
+    fn caller<T>(&self, request: &Request<T>) -> impl Future<Output = Result<WorkerId, Status>> + Send {
+        let presented = auth::presented(&self.ctx, request).map_err(|problem| status_of(&problem));
+        async move { auth::worker(&self.ctx, presented?).await.map_err(fail) }
     }
 }
 
@@ -41,17 +44,37 @@ pub(super) fn fail(error: Error) -> Status {
     status_of(&error.into_problem())
 }
 
+/// Refuses texts that no database of ours could keep, or look for.
+pub(super) fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Status> {
+    nul::refuse_in_texts(texts).map_err(fail)
+}
+
+/// The same of a document.
+pub(super) fn json_texts(document: &[u8]) -> Result<(), Status> {
+    nul::refuse_in_json(document).map_err(fail)
+}
+
 fn malformed(detail: &str) -> Status {
     status_of(&Problem::new(Code::Malformed, detail))
 }
 
 fn signed(document: Option<v1::Signed>, field: &str) -> Result<Signed, Status> {
-    document
-        .map(Signed::from)
-        .ok_or_else(|| status_of(&Problem::validation(vec![Violation::new(field, "send the signed document")])))
+    let missing = || status_of(&Problem::validation(vec![Violation::new(field, "send the signed document")]));
+    kept(document.ok_or_else(missing)?)
+}
+
+fn kept(document: v1::Signed) -> Result<Signed, Status> {
+    texts([&*document.payload, &*document.signature])?;
+    json_texts(document.payload.as_bytes())?;
+    Ok(Signed::from(document))
+}
+
+fn all_kept(documents: Vec<v1::Signed>) -> Result<Vec<Signed>, Status> {
+    documents.into_iter().map(kept).collect()
 }
 
 fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
+    json_texts(text.as_bytes())?;
     serde_json::from_str(text)
         .map_err(|error| status_of(&Problem::validation(vec![Violation::new(field, error.to_string())])))
 }
@@ -86,6 +109,7 @@ impl WorkerGateway for Gateway {
 
     async fn enroll(&self, request: Request<v1::EnrollRequest>) -> Result<Response<v1::EnrollReply>, Status> {
         let v1::EnrollRequest { secret, public_key, version } = request.into_inner();
+        texts([&*secret, &*public_key, &*version])?;
         let worker = worker::enrol(&self.ctx, &secret, &public_key, &version, &[]).await.map_err(fail)?;
         let organization = presence::organization_name(&self.ctx, worker.organization).await.map_err(fail)?;
         Ok(Response::new(v1::EnrollReply {
@@ -98,18 +122,19 @@ impl WorkerGateway for Gateway {
 
     async fn challenge(&self, request: Request<v1::ChallengeRequest>) -> Result<Response<v1::ChallengeReply>, Status> {
         let worker = request.into_inner().worker_id.parse().map_err(|_| malformed("worker_id is not an id"))?;
-        let challenge = challenge::ask(&self.ctx, worker).await.map_err(fail)?;
+        let challenge = challenge::ask(&self.ctx, worker).map_err(fail)?;
         Ok(Response::new(v1::ChallengeReply { challenge }))
     }
 
     async fn sign_in(&self, request: Request<v1::SignInRequest>) -> Result<Response<v1::SignInReply>, Status> {
         let v1::SignInRequest { presence, version, kinds } = request.into_inner();
+        texts(kinds.iter().chain([&version]).map(String::as_str))?;
         let presence = signed(presence, "presence")?;
         // Whose challenge is answered stands in the payload; that this worker's key signed it is proved below.
         let claimed: undertone_api::signed::Presence = json(&presence.payload, "presence")?;
-        let challenge = challenge::take(&self.ctx, claimed.worker).await.map_err(fail)?;
-        presence::sign_in(&self.ctx, claimed.worker, &challenge, &presence, &version, &kinds).await.map_err(fail)?;
-        let session = auth::session(&self.ctx, claimed.worker).map_err(fail)?;
+        let signing = presence::sign_in(&self.ctx, claimed.worker, &presence, &version, &kinds);
+        let key = signing.await.map_err(fail)?;
+        let session = auth::session(&self.ctx, claimed.worker, &key).map_err(fail)?;
         Ok(Response::new(v1::SignInReply {
             session: session.text,
             expires_at_unix: session.expires_at.unix_timestamp(),
@@ -133,15 +158,16 @@ impl WorkerGateway for Gateway {
         &self,
         request: Request<v1::RegisterDatasetRequest>,
     ) -> Result<Response<v1::RegisterDatasetReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let registration = json(&request.into_inner().registration, "registration")?;
         let dataset = dataset::register(&self.ctx, caller, &registration).await.map_err(fail)?;
         Ok(Response::new(v1::RegisterDatasetReply { dataset_id: dataset.id.to_string() }))
     }
 
     async fn next_offer(&self, request: Request<v1::NextOfferRequest>) -> Result<Response<v1::NextOfferReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::NextOfferRequest { wait_seconds, decided, leases } = request.into_inner();
+        texts(decided.iter().chain(&leases).map(String::as_str))?;
         let offer = offer::next(&self.ctx, caller, &Asking { wait_seconds, decided, leases }).await.map_err(fail)?;
         let offer = match offer {
             Offer::Nothing => next_offer_reply::Offer::Nothing(v1::Nothing {}),
@@ -162,10 +188,10 @@ impl WorkerGateway for Gateway {
     }
 
     async fn decide(&self, request: Request<v1::DecideRequest>) -> Result<Response<v1::DecideReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::DecideRequest { decision, hold } = request.into_inner();
         if let Some(hold) = hold {
-            job::hold::hold_by_site(&self.ctx, caller, &Signed::from(hold)).await.map_err(fail)?;
+            job::hold::hold_by_site(&self.ctx, caller, &kept(hold)?).await.map_err(fail)?;
             return Ok(Response::new(v1::DecideReply {}));
         }
         let decision = signed(decision, "decision")?;
@@ -174,8 +200,10 @@ impl WorkerGateway for Gateway {
     }
 
     async fn renew(&self, request: Request<v1::RenewRequest>) -> Result<Response<v1::RenewReply>, Status> {
-        let caller = self.caller(&request)?;
-        let renewal = lease::renew(&self.ctx, caller, &request.into_inner().lease).await.map_err(fail)?;
+        let caller = self.caller(&request).await?;
+        let v1::RenewRequest { lease } = request.into_inner();
+        texts([&*lease])?;
+        let renewal = lease::renew(&self.ctx, caller, &lease).await.map_err(fail)?;
         Ok(Response::new(v1::RenewReply {
             go_on: renewal.go_on,
             lease_seconds: lease::SECONDS,
@@ -184,16 +212,17 @@ impl WorkerGateway for Gateway {
     }
 
     async fn submit(&self, request: Request<Streaming<v1::SubmitChunk>>) -> Result<Response<v1::SubmitReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let mut chunks = request.into_inner();
         let Some(submit_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
             return Err(malformed("a submission begins with its header"));
         };
+        texts([&*header.lease, &*header.series, &*header.digest])?;
         let header = round::Header {
             lease: header.lease,
             series: header.series,
             round: header.round,
-            receipts: header.receipts.into_iter().map(Signed::from).collect(),
+            receipts: all_kept(header.receipts)?,
             length: header.length,
             digest: header.digest,
             size: if header.size == 0 { header.length.saturating_mul(4) } else { header.size },
@@ -209,15 +238,17 @@ impl WorkerGateway for Gateway {
     }
 
     async fn received(&self, request: Request<v1::ReceivedRequest>) -> Result<Response<v1::ReceivedReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::ReceivedRequest { lease, series, round, digest } = request.into_inner();
+        texts([&*lease, &*series, &*digest])?;
         let bytes = round::received(&self.ctx, caller, &lease, &series, round, &digest).await.map_err(fail)?;
         Ok(Response::new(v1::ReceivedReply { bytes }))
     }
 
     async fn average(&self, request: Request<v1::AverageRequest>) -> Result<Response<Self::AverageStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::AverageRequest { lease, series, round, wait_seconds, offset } = request.into_inner();
+        texts([&*lease, &*series])?;
         let mean = round::average(&self.ctx, caller, &lease, &series, round, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::AverageChunk { part: Some(average_chunk::Part::Header(header)) };
         Ok(Response::new(match mean {
@@ -243,13 +274,14 @@ impl WorkerGateway for Gateway {
         &self,
         request: Request<Streaming<v1::PutArtifactChunk>>,
     ) -> Result<Response<v1::PutArtifactReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let mut chunks = request.into_inner();
         let Some(put_artifact_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part)
         else {
             return Err(malformed("a file begins with its header"));
         };
         let v1::PutArtifactHeader { lease, name, size, digest } = header;
+        texts([&*lease, &*name, &*digest])?;
         let mut incoming =
             model::begin(&self.ctx, caller, model::Header { lease, name, size, digest }).await.map_err(fail)?;
         while let Some(chunk) = chunks.message().await? {
@@ -266,8 +298,9 @@ impl WorkerGateway for Gateway {
         &self,
         request: Request<v1::GetArtifactRequest>,
     ) -> Result<Response<Self::GetArtifactStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::GetArtifactRequest { lease, name, wait_seconds, offset } = request.into_inner();
+        texts([&*lease, &*name])?;
         let stored = model::fetch(&self.ctx, caller, &lease, &name, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::GetArtifactChunk { part: Some(get_artifact_chunk::Part::Header(header)) };
         Ok(Response::new(match stored {
@@ -288,13 +321,14 @@ impl WorkerGateway for Gateway {
     }
 
     async fn ask(&self, request: Request<Streaming<v1::AskChunk>>) -> Result<Response<v1::AskReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let mut chunks = request.into_inner();
         let Some(ask_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
             return Err(malformed("a pool begins with its header"));
         };
         let v1::AskHeader { lease, series, round, receipts, size, digest } = header;
-        let receipts = receipts.into_iter().map(Signed::from).collect();
+        texts([&*lease, &*series, &*digest])?;
+        let receipts = all_kept(receipts)?;
         let header = question::Header { lease, series, round, receipts, size, digest };
         let mut incoming = question::begin(&self.ctx, caller, header).await.map_err(fail)?;
         while let Some(chunk) = chunks.message().await? {
@@ -309,8 +343,9 @@ impl WorkerGateway for Gateway {
     }
 
     async fn asked(&self, request: Request<v1::AskedRequest>) -> Result<Response<Self::AskedStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::AskedRequest { lease, wait_seconds, offset } = request.into_inner();
+        texts([&*lease])?;
         let pools = question::asked(&self.ctx, caller, &lease, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::AskedChunk { part: Some(asked_chunk::Part::Header(header)) };
         Ok(Response::new(match pools {
@@ -335,8 +370,9 @@ impl WorkerGateway for Gateway {
     }
 
     async fn choose(&self, request: Request<v1::ChooseRequest>) -> Result<Response<v1::ChooseReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::ChooseRequest { lease, round, chosen } = request.into_inner();
+        texts([&*lease])?;
         let choice = |v1::Chosen { question, uncertainty }: v1::Chosen| {
             let question = question.parse().map_err(|_| malformed("a chosen question is not an id"))?;
             Ok(question::Choice { question, uncertainty })
@@ -347,8 +383,9 @@ impl WorkerGateway for Gateway {
     }
 
     async fn answers(&self, request: Request<v1::AnswersRequest>) -> Result<Response<Self::AnswersStream>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::AnswersRequest { lease, round, wait_seconds } = request.into_inner();
+        texts([&*lease])?;
         let answers = question::answers(&self.ctx, caller, &lease, round, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::AnswersChunk { part: Some(answers_chunk::Part::Header(header)) };
         let data = |data| v1::AnswersChunk { part: Some(answers_chunk::Part::Data(data)) };
@@ -365,16 +402,18 @@ impl WorkerGateway for Gateway {
     }
 
     async fn measure(&self, request: Request<v1::MeasureRequest>) -> Result<Response<v1::MeasureReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::MeasureRequest { lease, measurement: figure } = request.into_inner();
+        texts([&*lease])?;
         let figure = json(&figure, "measurement")?;
         measurement::measure(&self.ctx, caller, &lease, &figure).await.map_err(fail)?;
         Ok(Response::new(v1::MeasureReply {}))
     }
 
     async fn log(&self, request: Request<v1::LogRequest>) -> Result<Response<v1::LogReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::LogRequest { lease, sent_at_unix, events } = request.into_inner();
+        texts([&*lease])?;
         let said = |event: v1::LogEvent| {
             let (sequence, at_unix) = (event.sequence, event.at_unix);
             let event =
@@ -387,17 +426,21 @@ impl WorkerGateway for Gateway {
     }
 
     async fn finish(&self, request: Request<v1::FinishRequest>) -> Result<Response<v1::FinishReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::FinishRequest { lease, outcome, receipts } = request.into_inner();
+        texts([&*lease])?;
         let (outcome, audit) = match outcome {
             Some(v1::finish_request::Outcome::Done(done)) => {
                 let report = (!done.report.is_empty()).then(|| json(&done.report, "done.report")).transpose()?;
-                (Outcome::Done(report), done.audit.map(Signed::from))
+                (Outcome::Done(report), done.audit.map(kept).transpose()?)
             }
-            Some(v1::finish_request::Outcome::GaveUp(gave_up)) => (Outcome::GaveUp(gave_up.reason), None),
+            Some(v1::finish_request::Outcome::GaveUp(gave_up)) => {
+                texts([&*gave_up.reason])?;
+                (Outcome::GaveUp(gave_up.reason), None)
+            }
             None => return Err(malformed("say how the part ended")),
         };
-        let receipts: Vec<Signed> = receipts.into_iter().map(Signed::from).collect();
+        let receipts = all_kept(receipts)?;
         let countersigned = finish::finish_audited(&self.ctx, caller, &lease, &outcome, audit.as_ref(), &receipts)
             .await
             .map_err(fail)?;
@@ -406,15 +449,15 @@ impl WorkerGateway for Gateway {
     }
 
     async fn witness(&self, request: Request<v1::WitnessRequest>) -> Result<Response<v1::WitnessReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let v1::WitnessRequest { known, receipts } = request.into_inner();
-        let known = known.map(Signed::from);
+        let known = known.map(kept).transpose()?;
         let answer = witness::witness(&self.ctx, caller, known.as_ref(), &receipts).await.map_err(fail)?;
         Ok(Response::new(answer.into()))
     }
 
     async fn receipts(&self, request: Request<v1::ReceiptsRequest>) -> Result<Response<v1::ReceiptsReply>, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         let receipts = witness::receipts(&self.ctx, caller, request.into_inner().after).await.map_err(fail)?;
         Ok(Response::new(v1::ReceiptsReply { receipts: receipts.into_iter().map(v1::Signed::from).collect() }))
     }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody, JsonRejection};
 use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -18,6 +19,7 @@ use super::problem::Rejection;
 use crate::auth::{Actor, Origin};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::nul;
 use crate::service::session;
 
 /// Who is calling: by bearer token, or by the cookies that [`super::cookie::identify`] has read.
@@ -99,7 +101,7 @@ pub fn seen(ctx: &Ctx, headers: &HeaderMap, peer: impl FnOnce() -> Option<IpAddr
     proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// A JSON body, in and out.
+/// A JSON body, in and out. No text in it holds U+0000.
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
 
@@ -107,15 +109,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {
-        match axum::Json::<T>::from_request(request, state).await {
-            Ok(axum::Json(value)) => Ok(Self(value)),
-            Err(JsonRejection::BytesRejection(BytesRejection::FailedToBufferBody(
-                FailedToBufferBody::LengthLimitError(_),
-            ))) => {
-                Err(Rejection::new(Code::TooLarge, format!("a body has at most {} bytes", super::wrap::LARGEST_BODY)))
-            }
-            Err(rejection) => Err(Rejection::new(Code::Malformed, rejection.body_text())),
+        let (parts, body) = request.into_parts();
+        let whole = Request::from_parts(parts.clone(), body);
+        let body = Bytes::from_request(whole, state).await.map_err(|rejection| unread(rejection.into()))?;
+        nul::refuse_in_json(&body)?;
+        let read = axum::Json::<T>::from_request(Request::from_parts(parts, Body::from(body)), state).await;
+        read.map(|axum::Json(value)| Self(value)).map_err(unread)
+    }
+}
+
+/// A body that could not be read.
+fn unread(rejection: JsonRejection) -> Rejection {
+    match rejection {
+        JsonRejection::BytesRejection(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_))) => {
+            Rejection::new(Code::TooLarge, format!("a body has at most {} bytes", super::wrap::LARGEST_BODY))
         }
+        rejection => Rejection::new(Code::Malformed, rejection.body_text()),
     }
 }
 
@@ -125,7 +134,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// The parts of the address; one that cannot be read is the address of nothing.
+/// The parts of the address; one that cannot be read, or holds U+0000, is the address of nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<T>(pub T);
 
@@ -133,12 +142,13 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
+        nul::refuse_encoded(parts.uri.path().as_bytes()).map_err(|_| Error::not_found("address"))?;
         let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
         path.map(|path| Self(path.0)).map_err(|_| Error::not_found("address").into())
     }
 }
 
-/// What stands after the `?`. A `limit` is from 1 to 200, wherever there is one.
+/// What stands after the `?`. A `limit` is from 1 to 200, wherever there is one, and no text holds U+0000.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<T>(pub T);
 
@@ -146,6 +156,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
+        nul::refuse_encoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         limit(parts)?;
         let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         query.map(|query| Self(query.0)).map_err(|rejection| Rejection::new(Code::Malformed, rejection.body_text()))

@@ -15,6 +15,7 @@ use undertone_api::question::{
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
+use crate::nul;
 use crate::service::question;
 
 /// Largest body of an import, in bytes: 16 MiB.
@@ -152,5 +153,6 @@ pub(super) async fn import(
     Query(query): Query<ImportQuery>,
     text: String,
 ) -> Result<Json<Imported>, Rejection> {
+    nul::refuse_in_json(text.as_bytes())?;
     Ok(Json(question::import(&ctx, &actor, id, query.name.as_deref(), &text).await?))
 }

@@ -1,5 +1,7 @@
 mod account;
+mod limits;
 mod lists;
+mod nul;
 
 use axum::http::{HeaderName, StatusCode, header};
 use axum_test::TestResponse;
@@ -79,16 +81,6 @@ on_both! {
         let list: Value =
             app.server.get("/api/v1/organizations").add_header(header::AUTHORIZATION, &bearer).await.json();
         assert_eq!(list["items"][0]["name"], "North");
-    }
-
-    async fn a_zero_byte_in_a_text_is_no_failure_of_the_server(app: &TestApp) {
-        let bearer = app.operator().await.bearer();
-        let new = json!({ "name": "Speech", "description": "a\u{0}b" });
-        let made = app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await;
-        assert!(!made.status_code().is_server_error(), "{}", made.text());
-        let sign_in = json!({ "email": "a\u{0}@example.org", "password": PASSWORD });
-        let refused = app.server.post("/api/v1/session").json(&sign_in).await;
-        assert!(refused.status_code().is_client_error(), "{}", refused.text());
     }
 
     async fn whatever_fails_is_a_problem_document(app: &TestApp) {

@@ -37,8 +37,13 @@ pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
         .layer(from_fn(etag::conditional))
         .layer(from_fn_with_state(ctx.clone(), once::once))
         .layer(from_fn_with_state(ctx.clone(), cookie::identify))
-        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, LONGEST))
+        .layer(in_time())
         .layer(map_response(as_problem))
+}
+
+/// Gives up an answer that does not begin in time.
+fn in_time() -> TimeoutLayer {
+    TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, LONGEST)
 }
 
 /// Around everything, dashboard included.
@@ -120,4 +125,36 @@ fn guard(mut response: Response, secure: bool) -> Response {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::Router;
+    use axum::body::Body;
+    use axum::extract::Request;
+    use axum::http::{StatusCode, header};
+    use axum::middleware::map_response;
+    use axum::response::Response;
+    use axum::routing::get;
+    use tower::ServiceExt as _;
+
+    use super::{LONGEST, as_problem, in_time};
+
+    /// What is answered when an answer takes so long.
+    async fn after(time: Duration) -> Response {
+        let slow = get(move || async move { tokio::time::sleep(time).await });
+        let router: Router = Router::new().route("/", slow).layer(in_time()).layer(map_response(as_problem));
+        router.oneshot(Request::new(Body::empty())).await.expect("it never fails")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_begins_within_thirty_seconds_or_is_a_problem() {
+        let instant = Duration::from_millis(1);
+        assert_eq!(after(LONGEST - instant).await.status(), StatusCode::OK);
+        let late = after(LONGEST + instant).await;
+        assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(late.headers()[header::CONTENT_TYPE], "application/problem+json");
+    }
 }

@@ -17,17 +17,19 @@ use serde_json::json;
 use subtle::ConstantTimeEq as _;
 use time::Duration;
 use undertone_api::api_key::{ApiKey, MOST_KEYS, NewApiKey, PREFIX};
-use undertone_api::id::ApiKeyId;
+use undertone_api::id::{ApiKeyId, MemberId};
 use undertone_api::problem::{Code, Violation};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Means, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
+use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, What};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{api_key, member};
 use crate::service::member as members;
+use crate::service::notification::{self, Notice};
 
 /// How exactly it is known when a key was last used.
 const PRECISION: Duration = Duration::minutes(1);
@@ -69,6 +71,8 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
                 return Err(Error::validation(vec![Violation::new("name", remedy)]));
             }
             row.clone().into_active_model().insert(tx).await?;
+            let notice = Notice::KeyMade { key: id.0, member: actor.id().0, name: &row.name };
+            notification::tell(ctx, tx, notice).await?;
             let detail = json!({ "scopes": &scopes, "days": new.days });
             audit_log::record(ctx, tx, act(actor, What::KeyMade, id, detail)).await
         })
@@ -109,6 +113,18 @@ pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error>
             audit_log::record(ctx, tx, act(actor, What::KeyRevoked, id, json!({}))).await
         })
         .await
+}
+
+/// Revokes every key of a member's that works still; gives how many. Why, the caller records.
+pub(super) async fn revoke_all(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<u64, Error> {
+    let revoked = api_key::Entity::update_many()
+        .col_expr(api_key::Column::RevokedAt, sea_orm::sea_query::Expr::value(ctx.now()))
+        .filter(api_key::Column::MemberId.eq(member.0))
+        .filter(api_key::Column::RevokedAt.is_null())
+        .filter(api_key::Column::ExpiresAt.gt(ctx.now()))
+        .exec(tx)
+        .await?;
+    Ok(revoked.rows_affected)
 }
 
 /// Whether a token is a key, by how it begins.

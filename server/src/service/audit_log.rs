@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::service::code::{to_json, word};
 use crate::service::entity::audit_log;
 
+pub(crate) use read::harmless;
 pub use read::{Export, Format, check, export, list};
 pub(crate) use undertone_api::audit_log::What;
 

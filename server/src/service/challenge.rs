@@ -1,83 +1,185 @@
-//! Challenges: what a worker must sign to prove its key. One waits for each worker, for a minute and one answer, at every replica of
-//! the server and through a restart.
+//! Challenges: what a worker must sign to prove its key. A challenge is a document that the server has signed for one worker, good for
+//! a minute at every replica of the server and through a restart.
+//!
+//! Nothing is kept of a challenge that is asked for, so that whoever asks in a worker's name takes nothing from it: as many are open
+//! as were asked for. What is kept is which ones the worker has answered with its key, until their minute is over: each is good once.
+//! Only the worker's key can use one up; who calls [`spend`] has made sure of that.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use serde::{Deserialize, Serialize};
 use time::Duration;
 use undertone_api::id::WorkerId;
 use undertone_api::problem::Code;
+use undertone_api::signed::{Document, Signed};
 
 use crate::ctx::Ctx;
+use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{challenge, worker};
+use crate::service::entity::challenge;
 
 /// How long a challenge may wait for its answer.
 pub(crate) const PATIENCE: Duration = Duration::minutes(1);
+/// How many answers of one worker are taken within [`PATIENCE`].
+pub(crate) const MOST: usize = 16;
 
-/// Asks a worker something new. Whoever is no worker of ours is asked as well, and nothing waits for their answer.
-///
-/// # Errors
-/// When the database does not answer.
-pub async fn ask(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
-    let asked = ctx.random.secret();
-    if worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?.is_none() {
-        return Ok(asked);
-    }
-    let row = challenge::Model { worker_id: worker.0, challenge: asked.clone(), asked_at: ctx.now() };
-    ctx.db
-        .write("ask worker", async |tx| {
-            challenge::Entity::delete_by_id(worker.0).exec(tx).await?;
-            Ok(row.clone().into_active_model().insert(tx).await?)
-        })
-        .await?;
-    Ok(asked)
+/// What a challenge says.
+#[derive(Serialize, Deserialize)]
+struct Challenge {
+    worker: WorkerId,
+    /// 128 random bits, hex.
+    nonce: String,
+    asked_at_unix: i64,
 }
 
-/// What a worker was asked, once.
+impl Document for Challenge {
+    const DOMAIN: &'static str = "undertone/challenge/1";
+}
+
+/// Asks a worker something new, hex. Whoever is no worker of ours is asked as well: nobody is told who works here.
 ///
 /// # Errors
-/// `unauthenticated` when nothing was asked, or too long ago.
-pub async fn take(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
-    let none = || Error::problem(Code::Unauthenticated, "ask for a challenge first, and answer it within a minute");
-    if challenge::Entity::find_by_id(worker.0).one(ctx.db.read()).await?.is_none() {
+/// When the challenge cannot be signed.
+pub fn ask(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
+    let nonce = hex::encode(ctx.random.bytes::<16>());
+    let challenge = Challenge { worker, nonce, asked_at_unix: ctx.now().unix_timestamp() };
+    let signed = Signed::new(&challenge, &ctx.signer).map_err(|error| Error::internal("signing a challenge", error))?;
+    let json = serde_json::to_vec(&signed).map_err(|error| Error::internal("writing a challenge", error))?;
+    Ok(hex::encode(json))
+}
+
+/// Looks whether a text is a challenge that this worker was asked within the last minute. Whether it was answered is not looked at.
+///
+/// # Errors
+/// `unauthenticated` when it is not.
+pub(crate) fn check(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<(), Error> {
+    read(ctx, worker, text).map(drop)
+}
+
+/// Uses up a challenge that the worker's key has answered.
+///
+/// # Errors
+/// `unauthenticated` when it does not hold, or was answered already; `rate_limited` for the 17th answer within a minute.
+pub(crate) async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> Result<(), Error> {
+    let Challenge { nonce, asked_at_unix, .. } = read(ctx, worker, text)?;
+    let name = format!("{asked_at_unix}:{nonce}");
+    let before = challenge::Entity::find_by_id(worker.0).one(tx).await?;
+    let known = before.as_ref().map_or("", |row| row.challenge.as_str());
+    let mut spent: Vec<&str> = known.split(' ').filter(|name| is_young(ctx, name)).collect();
+    if spent.contains(&name.as_str()) {
         return Err(none());
     }
-    let asked = ctx
-        .db
-        .write("take challenge", async |tx| {
-            let asked = challenge::Entity::find_by_id(worker.0).one(tx).await?;
-            challenge::Entity::delete_by_id(worker.0).exec(tx).await?;
-            Ok(asked)
-        })
-        .await?;
-    asked.filter(|row| ctx.now() - row.asked_at < PATIENCE).map(|row| row.challenge).ok_or_else(none)
+    if spent.len() >= MOST {
+        let detail = format!("a worker signs in at most {MOST} times a minute: come again later");
+        return Err(Error::problem(Code::RateLimited, detail));
+    }
+    spent.push(&name);
+    let row = challenge::Model { worker_id: worker.0, challenge: spent.join(" "), asked_at: ctx.now() };
+    let row = row.into_active_model().reset_all();
+    if before.is_some() {
+        row.update(tx).await?
+    } else {
+        row.insert(tx).await?
+    };
+    Ok(())
+}
+
+fn read(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<Challenge, Error> {
+    let signed: Option<Signed> = hex::decode(text).ok().and_then(|json| serde_json::from_slice(&json).ok());
+    let challenge: Option<Challenge> = signed.and_then(|signed| signed.open(&ctx.signer.verifying_key()).ok());
+    challenge.filter(|it| it.worker == worker && is_in_time(ctx, it.asked_at_unix)).ok_or_else(none)
+}
+
+/// Whether the minute of an answered challenge is not over, by its name.
+fn is_young(ctx: &Ctx, name: &str) -> bool {
+    let asked_at = name.split_once(':').and_then(|(asked_at, _)| asked_at.parse::<i64>().ok());
+    asked_at.is_some_and(|asked_at| is_in_time(ctx, asked_at))
+}
+
+fn is_in_time(ctx: &Ctx, asked_at_unix: i64) -> bool {
+    ctx.now().unix_timestamp().saturating_sub(asked_at_unix) < PATIENCE.whole_seconds()
+}
+
+fn none() -> Error {
+    Error::problem(Code::Unauthenticated, "ask for a challenge first, and answer it once and within a minute")
 }
 
 #[cfg(test)]
 mod tests {
+    use sea_orm::EntityTrait as _;
     use time::Duration;
+    use undertone_api::id::WorkerId;
     use undertone_api::problem::Code;
+    use undertone_api::signed::{Presence, Signed};
 
-    use super::{ask, take};
-    use crate::service::world::World;
+    use super::{MOST, PATIENCE, ask, check as look, spend};
+    use crate::ctx::Ctx;
+    use crate::service::entity::challenge;
+    use crate::service::presence;
+    use crate::service::world::{Site, World};
     use crate::testing::on_both;
 
+    /// With which code a challenge is refused, if it is.
+    async fn spent(ctx: &Ctx, worker: WorkerId, text: &str) -> Option<Code> {
+        let spent = ctx.db.write("test", async |tx| spend(ctx, tx, worker, text).await).await;
+        spent.err().map(|error| error.code())
+    }
+
+    /// With which code a worker's answer is refused, if it is.
+    async fn answered(ctx: &Ctx, site: &Site, text: &str) -> Option<Code> {
+        let answer = Presence { worker: site.worker, challenge: text.to_owned() };
+        let presence = Signed::new(&answer, &site.key).expect("it has a JSON form");
+        presence::sign_in(ctx, site.worker, &presence, "1.0", &[]).await.err().map(|error| error.code())
+    }
+
     on_both! {
-        async fn a_challenge_is_taken_once_within_a_minute_at_any_replica(app: &TestApp) {
+        async fn a_challenge_is_good_once_within_a_minute_at_any_replica_for_its_worker(app: &TestApp) {
+            let world = World::new(&app.ctx, 2, 8.0).await;
+            let (worker, neighbour) = (world.sites[1].worker, world.sites[2].worker);
+            let other = app.restarted().await.ctx;
+            let asked = ask(&app.ctx, worker).expect("asked");
+            assert_eq!(spent(&app.ctx, neighbour, &asked).await, Some(Code::Unauthenticated), "another worker's");
+            assert_eq!(spent(&other, worker, &asked).await, None, "known there too");
+            assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated), "answered");
+            let late = ask(&other, worker).expect("asked");
+            app.clock.advance(PATIENCE - Duration::SECOND);
+            look(&app.ctx, worker, &late).expect("there is a second left");
+            app.clock.advance(Duration::SECOND);
+            assert_eq!(spent(&app.ctx, worker, &late).await, Some(Code::Unauthenticated), "too late");
+            for invented in ["", "00", "zz", &"ab".repeat(32)] {
+                assert_eq!(spent(&app.ctx, worker, invented).await, Some(Code::Unauthenticated), "{invented}");
+            }
+        }
+
+        async fn whoever_does_not_have_the_key_takes_no_challenge_from_a_worker(app: &TestApp) {
+            let mut world = World::new(&app.ctx, 1, 8.0).await;
+            let asked = ask(&app.ctx, world.sites[1].worker).expect("asked");
+            let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
+            let key = std::mem::replace(&mut world.sites[1].key, stranger);
+            for _ in 0..2 * MOST {
+                let theirs = ask(&app.ctx, world.sites[1].worker).expect("anybody may ask");
+                for text in [&theirs, &asked] {
+                    assert_eq!(answered(&app.ctx, &world.sites[1], text).await, Some(Code::Unauthenticated));
+                }
+            }
+            let kept = challenge::Entity::find().all(app.ctx.db.read()).await.expect("read");
+            assert!(kept.is_empty(), "a stranger has written nothing");
+            world.sites[1].key = key;
+            assert_eq!(answered(&app.ctx, &world.sites[1], &asked).await, None, "the first one asked still holds");
+            assert_eq!(answered(&app.ctx, &world.sites[1], &asked).await, Some(Code::Unauthenticated), "once");
+        }
+
+        async fn sixteen_answers_are_taken_in_a_minute_and_no_more(app: &TestApp) {
             let world = World::new(&app.ctx, 1, 8.0).await;
             let worker = world.sites[1].worker;
-            let other = app.restarted().await.ctx;
-            let asked = ask(&app.ctx, worker).await.expect("asked");
-            assert_eq!(take(&other, worker).await.expect("known there too"), asked);
-            assert_eq!(take(&app.ctx, worker).await.expect_err("taken").code(), Code::Unauthenticated);
-            ask(&other, worker).await.expect("asked");
-            let newer = ask(&app.ctx, worker).await.expect("asked");
-            assert_eq!(take(&other, worker).await.expect("the last one asked"), newer);
-            ask(&app.ctx, worker).await.expect("asked");
-            app.clock.advance(Duration::seconds(61));
-            assert_eq!(take(&app.ctx, worker).await.expect_err("too late").code(), Code::Unauthenticated);
-            let stranger = app.ctx.id();
-            ask(&app.ctx, stranger).await.expect("nobody is told who works here");
-            assert_eq!(take(&app.ctx, stranger).await.expect_err("no worker").code(), Code::Unauthenticated);
+            let open: Vec<String> = (0..=MOST).map(|_| ask(&app.ctx, worker).expect("asked")).collect();
+            for text in &open[..MOST] {
+                assert_eq!(spent(&app.ctx, worker, text).await, None);
+            }
+            assert_eq!(spent(&app.ctx, worker, &open[MOST]).await, Some(Code::RateLimited));
+            assert_eq!(spent(&app.ctx, worker, &open[0]).await, Some(Code::Unauthenticated), "none is forgotten early");
+            app.clock.advance(PATIENCE);
+            let next = ask(&app.ctx, worker).expect("asked");
+            assert_eq!(spent(&app.ctx, worker, &next).await, None, "a minute later there is room");
         }
     }
 }

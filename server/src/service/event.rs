@@ -19,7 +19,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use undertone_api::event::{ConsortiumEvent, JobEvent};
-use undertone_api::id::ConsortiumId;
+use undertone_api::id::{ConsortiumId, MemberId};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
@@ -136,6 +136,7 @@ async fn still(ctx: &Ctx, actor: &Actor) -> Result<Actor, Error> {
             if row.revoked_at.is_some() || row.expires_at <= ctx.now() {
                 return Err(over());
             }
+            session::proven_enough(ctx, MemberId(row.member_id)).await?;
             let row = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?.ok_or_else(over)?;
             let member = members::with_grants(ctx.db.read(), row).await?;
             let consortia = members::consortia_of(ctx.db.read(), &member.grants).await?;

@@ -1,6 +1,8 @@
 //! Files of jobs: put there by the lead, fetched by the other participants, and the model taken away by people.
 
 mod list;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -8,6 +8,7 @@ use sea_orm::{
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::{Purpose, State};
+use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 
 use crate::ctx::Ctx;
@@ -63,15 +64,19 @@ pub enum Offer {
 /// Waits for something for this worker to decide or to do. Also its sign of life.
 ///
 /// # Errors
-/// When the worker is not known.
+/// When the worker is not known; `unauthenticated` when its key changes while it waits.
 pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Error> {
     let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
     let mut waiter = ctx.wake().listen();
     state::finish_silent(ctx).await?;
     job::lapse(ctx).await?;
+    let mut key = None;
     loop {
         let worker = seen(ctx, id).await?;
+        if *key.get_or_insert_with(|| worker.public_key.clone()) != worker.public_key {
+            return Err(Error::problem(Code::Unauthenticated, "the site's key has changed: sign in with it"));
+        }
         if let Some(offer) = proposal(ctx, id, asking).await? {
             return Ok(offer);
         }

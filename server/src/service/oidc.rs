@@ -2,6 +2,9 @@
 //! provider has made sure of an e-mail that is the member's, when its bearer holds an invitation that still works, or when
 //! the server is open to everybody at the provider. Nobody becomes a member by an e-mail that nobody has verified.
 //!
+//! A member who came by an invitation has an e-mail that they typed, and anybody may have typed it. When the provider vouches that it is
+//! somebody's, what opened the account before ends: the password, the sessions, the API keys.
+//!
 //! An identity is told apart by issuer and subject only: an e-mail may pass from one person to another. A second factor is
 //! asked for all the same. To believe another provider: its configuration; there is one at a time.
 
@@ -23,8 +26,9 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{identity, member};
+use crate::service::notification::{self, Notice};
 use crate::service::session::Entered;
-use crate::service::{invitation, member as members, session};
+use crate::service::{api_key, invitation, member as members, password, session, sessions};
 
 /// Why somebody whom the provider knows does not come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +142,7 @@ async fn recognize(
     }
     let Some(email) = &who.email else { return Ok(Err(Refusal::Unverified)) };
     let found = members::by_email(tx, email).await?;
+    let was_here = found.is_some();
     let row = if let Some(row) = found {
         let other = identity::Entity::find()
             .filter(identity::Column::MemberId.eq(row.id))
@@ -172,9 +177,21 @@ async fn recognize(
         subject: who.subject.clone(),
         linked_at: ctx.now(),
     };
+    let (member, identity) = (MemberId(row.id), linked.id);
     linked.into_active_model().insert(tx).await?;
-    let member = MemberId(row.id);
-    audit_log::record(ctx, tx, act(By::Member(member), What::IdentityLinked, member)).await?;
+    let mut done = act(By::Member(member), What::IdentityLinked, member);
+    let mut row = row;
+    if was_here {
+        let had_password = !row.password_hash.is_empty();
+        password::set(tx, member, "").await?;
+        row.password_hash = String::new();
+        let sessions = sessions::end_all(ctx, tx, member, None).await?;
+        let keys = api_key::revoke_all(ctx, tx, member).await?;
+        done.detail = json!({ "password_cleared": had_password, "sessions_ended": sessions, "keys_revoked": keys });
+        let notice = Notice::IdentityLinked { identity, member: member.0, sessions, keys };
+        notification::tell(ctx, tx, notice).await?;
+    }
+    audit_log::record(ctx, tx, done).await?;
     Ok(Ok(row))
 }
 

@@ -33,10 +33,11 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    prove_own(ctx, actor, &change.old).await?;
+    let proven = prove_own(ctx, actor, &change.old).await?;
     let hash = ctx.passwords.hash(&change.new, ctx.random.bytes()).await?;
     ctx.db
         .write("change password", async |tx| {
+            still(tx, &proven).await?;
             set(tx, actor.id(), &hash).await?;
             let ended = sessions::end_all(ctx, tx, actor.id(), actor.session()).await?;
             let act = Act {
@@ -81,18 +82,29 @@ pub(super) async fn prove(
     if verified(ctx, password, row).await? { Ok(doors) } else { Err(wrong()) }
 }
 
-/// Checks the password of a member who is signed in: somebody else may sit at their screen.
+/// Checks the password of a member who is signed in: somebody else may sit at their screen. Gives the row that it was held against.
 ///
 /// # Errors
 /// As [`prove`].
-pub(super) async fn prove_own(ctx: &Ctx, actor: &Actor, password: &str) -> Result<(), Error> {
+pub(super) async fn prove_own(ctx: &Ctx, actor: &Actor, password: &str) -> Result<member::Model, Error> {
     let doors = [Door::Email(actor.member.email.clone())];
     attempt::enter(ctx, &doors).await?;
     let row = member::Entity::find_by_id(actor.id().0).one(ctx.db.read()).await?;
-    if !verified(ctx, password, row.as_ref()).await? {
-        return Err(Error::problem(Code::WrongCredentials, "give the password that you sign in with"));
-    }
-    ctx.db.write("forgive an attempt", async |tx| attempt::forgive(tx, &doors).await).await
+    let right = verified(ctx, password, row.as_ref()).await?;
+    let wrong = || Error::problem(Code::WrongCredentials, "give the password that you sign in with");
+    let row = row.filter(|_| right).ok_or_else(wrong)?;
+    ctx.db.write("forgive an attempt", async |tx| attempt::forgive(tx, &doors).await).await?;
+    Ok(row)
+}
+
+/// Refuses a password that was proven before this transaction and was changed since. To check one takes a while, and whoever changes
+/// theirs shuts out everybody who knew it, those who are half way in among them.
+///
+/// # Errors
+/// `wrong_credentials`.
+pub(super) async fn still(tx: &Tx, proven: &member::Model) -> Result<(), Error> {
+    let now = member::Entity::find_by_id(proven.id).one(tx).await?;
+    if now.is_some_and(|now| now.password_hash == proven.password_hash) { Ok(()) } else { Err(wrong()) }
 }
 
 /// Whether a member has a password. Who was made by a sign-in at a provider has none until they reset it by a link.

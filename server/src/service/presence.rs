@@ -1,43 +1,45 @@
 //! How a worker proves that it is there: it signs the server's challenge with its site's key.
 
-use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::{Presence, Signed, public_key};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::challenge;
 use crate::service::code::to_json;
 use crate::service::entity::{organization, worker};
 
 /// Most job kinds that a worker may name.
 const MOST_KINDS: usize = 100;
 
-/// Signs a worker in that answers `challenge`, and notes what it can run.
+/// Signs a worker in that answers a challenge of ours, and notes what it can run. Gives the public key (hex) that signed the answer.
+/// Who does not have the key changes nothing: no challenge is used up, and no transaction begins.
 ///
 /// # Errors
-/// `unauthenticated` when the worker is not known or its key did not sign this challenge.
+/// `unauthenticated` when the worker is not known, its key did not sign the answer, or the challenge does not hold or was answered
+/// already; `rate_limited` for too many answers in a minute.
 pub async fn sign_in(
     ctx: &Ctx,
     worker: WorkerId,
-    challenge: &str,
     presence: &Signed,
     version: &str,
     kinds: &[String],
-) -> Result<(), Error> {
-    let refused = || Error::problem(Code::Unauthenticated, "the challenge was not answered with this worker's key");
+) -> Result<String, Error> {
     if kinds.len() > MOST_KINDS || kinds.iter().any(|kind| kind.len() > 100) || version.len() > 100 {
         let violation = Violation::new("kinds", "at most 100 kinds, names and version of at most 100 characters");
         return Err(Error::validation(vec![violation]));
     }
-    ctx.db
+    let (_, answered) = proven(ctx.db.read(), worker, presence).await?;
+    challenge::check(ctx, worker, &answered)?;
+    let key = ctx
+        .db
         .write("worker signs in", async |tx| {
-            let row = worker::Entity::find_by_id(worker.0).one(tx).await?.ok_or_else(refused)?;
-            let key = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
-            let answer: Presence = presence.open(&key).map_err(|_| refused())?;
-            if answer.worker != worker || answer.challenge != challenge {
-                return Err(refused());
-            }
+            // Asked again: the site's key may have changed.
+            let (row, answered) = proven(tx, worker, presence).await?;
+            challenge::spend(ctx, tx, worker, &answered).await?;
+            let key = row.public_key.clone();
             let row = worker::Model {
                 version: version.to_owned(),
                 kinds: to_json(&kinds)?,
@@ -45,12 +47,37 @@ pub async fn sign_in(
                 ..row
             };
             row.into_active_model().reset_all().update(tx).await?;
-            Ok(())
+            Ok(key)
         })
         .await?;
     tracing::info!(worker.id = %worker, worker.version = version, "a worker signed in");
     ctx.wake().ring();
-    Ok(())
+    Ok(key)
+}
+
+/// The public key (hex) that a worker's site has now; `None` for one that is not known.
+///
+/// # Errors
+/// Of the database.
+pub async fn key(ctx: &Ctx, worker: WorkerId) -> Result<Option<String>, Error> {
+    let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
+    Ok(row.map(|row| row.public_key))
+}
+
+/// The worker whose key has signed this answer, and the challenge that it answers.
+async fn proven(
+    connection: &impl ConnectionTrait,
+    worker: WorkerId,
+    presence: &Signed,
+) -> Result<(worker::Model, String), Error> {
+    let refused = || Error::problem(Code::Unauthenticated, "the challenge was not answered with this worker's key");
+    let row = worker::Entity::find_by_id(worker.0).one(connection).await?.ok_or_else(refused)?;
+    let key = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
+    let answer: Presence = presence.open(&key).map_err(|_| refused())?;
+    if answer.worker != worker {
+        return Err(refused());
+    }
+    Ok((row, answer.challenge))
 }
 
 /// The name of an organization, for a worker that has just enrolled in it.

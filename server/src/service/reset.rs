@@ -22,7 +22,7 @@ use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{member, reset};
-use crate::service::{attempt, factor, member as members, password, sessions};
+use crate::service::{api_key, attempt, factor, member as members, password, sessions};
 
 /// How long a link holds.
 pub const LIFETIME: Duration = Duration::hours(24);
@@ -76,7 +76,8 @@ pub async fn preview(ctx: &Ctx, from: IpAddr, secret: &str) -> Result<ResetPrevi
     Ok(ResetPreview { clears_second_factor: row.clears_factor, expires_at: row.expires_at })
 }
 
-/// Sets a new password by a link. Every session of the member ends, and nobody is signed in by it.
+/// Sets a new password by a link. Every session of the member ends, their API keys are revoked, and nobody is signed in by it: whoever
+/// needs a link may have lost the account to somebody else.
 ///
 /// # Errors
 /// As [`preview`], and `validation_failed` for the password.
@@ -96,6 +97,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             let row = open(ctx, tx, secret).await?;
             password::set(tx, id, &hash).await?;
             let ended = sessions::end_all(ctx, tx, id, None).await?;
+            let revoked = api_key::revoke_all(ctx, tx, id).await?;
             let clears = row.clears_factor && factor::in_force(tx, id).await?;
             if row.clears_factor {
                 factor::clear(tx, id).await?;
@@ -108,7 +110,12 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
                 what: What::PasswordReset,
                 place: Place::Server,
                 subject: Some(("member", id.to_string())),
-                detail: json!({ "link_by": by, "sessions_ended": ended, "second_factor_cleared": clears }),
+                detail: json!({
+                    "link_by": by,
+                    "sessions_ended": ended,
+                    "keys_revoked": revoked,
+                    "second_factor_cleared": clears,
+                }),
             };
             audit_log::record(ctx, tx, act.clone()).await?;
             if clears {

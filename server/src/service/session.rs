@@ -135,11 +135,20 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
         return signed_in(ctx, token).await;
     }
     let actor = api_key::authenticate(ctx, token).await?;
-    if ctx.config.require_two_factor && !factor::in_force(ctx.db.read(), actor.id()).await? {
+    proven_enough(ctx, actor.id()).await?;
+    Ok(actor)
+}
+
+/// Whether a member's keys work here: where everybody is asked for a second factor, only those of a member who has one do.
+///
+/// # Errors
+/// `second_factor_missing` when not.
+pub(super) async fn proven_enough(ctx: &Ctx, member: MemberId) -> Result<(), Error> {
+    if ctx.config.require_two_factor && !factor::in_force(ctx.db.read(), member).await? {
         let remedy = "this server asks everybody for a second factor: the owner of this key has yet to set theirs up";
         return Err(Error::problem(Code::SecondFactorMissing, remedy));
     }
-    Ok(actor)
+    Ok(())
 }
 
 /// Who has signed in, by an access token: what a browser may bear in its cookies.

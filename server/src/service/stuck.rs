@@ -256,7 +256,7 @@ fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Dia
         SiteEvent::Fault { fault } => found.push(faulty(about, fault, said.at)),
         _ => {}
     }
-    if said.skew_seconds.abs() > MOST_SKEW_SECONDS {
+    if said.skew_seconds.unsigned_abs() > MOST_SKEW_SECONDS.unsigned_abs() {
         let (far, way) = (said.skew_seconds.unsigned_abs(), if said.skew_seconds > 0 { "fast" } else { "slow" });
         found.push(about(
             Cause::ClockSkew,

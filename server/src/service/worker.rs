@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
 };
 use serde_json::json;
 use time::Duration;
@@ -95,12 +96,12 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
     public_key(public)
         .map_err(|_| Error::validation(vec![Violation::new("public_key", "give an Ed25519 public key, hex")]))?;
     let public = public.to_ascii_lowercase();
+    // Anybody may call: whoever bears no token of ours does not get as far as a transaction.
+    token(ctx, ctx.db.read(), secret).await?;
     let (row, new) = ctx
         .db
         .write("enrol worker", async |tx| {
-            let token =
-                enrolment::Entity::find().filter(enrolment::Column::SecretHash.eq(fingerprint(secret))).one(tx).await?;
-            let token = token.filter(|token| token.expires_at > ctx.now()).ok_or_else(spent)?;
+            let token = token(ctx, tx, secret).await?;
             let known = worker::Entity::find().filter(worker::Column::PublicKey.eq(&public)).one(tx).await?;
             match (known, token.used_at) {
                 (Some(row), Some(_)) if row.organization_id == token.organization_id && row.name == token.name => {
@@ -140,6 +141,12 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
         tracing::info!(worker.id = %row.id, organization.id = %row.organization_id, "a worker enrolled");
     }
     shown(ctx, row, Vec::new())
+}
+
+/// The token with this secret that is not over, used or not.
+async fn token(ctx: &Ctx, connection: &impl ConnectionTrait, secret: &str) -> Result<enrolment::Model, Error> {
+    let row = enrolment::Entity::find().filter(enrolment::Column::SecretHash.eq(fingerprint(secret)));
+    row.one(connection).await?.filter(|row| row.expires_at > ctx.now()).ok_or_else(spent)
 }
 
 /// The workers of an organization, by name.

@@ -27,8 +27,18 @@ pub fn incoming(
     config: Arc<ServerConfig>,
     shutdown: CancellationToken,
 ) -> impl Stream<Item = io::Result<TlsStream<TcpStream>>> {
-    let (ready, connections) = mpsc::channel(UNDER_WAY);
-    let (acceptor, turns) = (TlsAcceptor::from(config), Arc::new(tokio::sync::Semaphore::new(UNDER_WAY)));
+    bounded(listener, config, shutdown, UNDER_WAY)
+}
+
+/// The same, with so many handshakes under way.
+pub(super) fn bounded(
+    listener: TcpListener,
+    config: Arc<ServerConfig>,
+    shutdown: CancellationToken,
+    under_way: usize,
+) -> impl Stream<Item = io::Result<TlsStream<TcpStream>>> {
+    let (ready, connections) = mpsc::channel(under_way);
+    let (acceptor, turns) = (TlsAcceptor::from(config), Arc::new(tokio::sync::Semaphore::new(under_way)));
     tokio::spawn(async move {
         loop {
             let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };

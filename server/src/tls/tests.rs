@@ -1,3 +1,5 @@
+mod limits;
+
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
@@ -96,12 +98,16 @@ fn the_operator_names_the_certificate_that_will_follow_theirs() {
 
 /// Whether a handshake succeeds for somebody who trusts this certificate and no other.
 async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
+    shakes(TcpStream::connect(address).await.expect("connected"), trusted).await
+}
+
+/// The same over a connection that is there.
+async fn shakes(connection: TcpStream, trusted: &str) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).expect("a certificate")).expect("added");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
     let client = client.with_root_certificates(roots).with_no_client_auth();
-    let connection = TcpStream::connect(address).await.expect("connected");
     let name = ServerName::try_from("localhost").expect("a name");
     tokio_rustls::TlsConnector::from(Arc::new(client)).connect(name, connection).await.is_ok()
 }

@@ -19,20 +19,20 @@ const EPSILONS: [f64; 4] = [1.0, 3.0, 10.0, 100.0];
 /// What was tried at records and ε 10, over the recipe.
 const TRIED: [&str; 16] = [
     "",
+    "rate=0.4",
     "rate=0.15",
-    "rate=1",
     "rounds=10",
     "rounds=40",
     "ema=0.9",
     "train=output",
-    "train=layer1",
+    "train=all",
     "optimizer=dp_adam",
     "optimizer=sgd,lr=0.5",
     "clipping=automatic",
     "clipping=per_layer",
     "clip=0.3",
     "schedule=cosine",
-    "local=4,rounds=5",
+    "local=4,rounds=6",
     "precision=int8",
 ];
 

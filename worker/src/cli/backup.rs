@@ -12,7 +12,7 @@ use crate::site::folder::Folder;
 use crate::site::restore::{self, Kept};
 
 /// Fewest characters of a passphrase.
-const SHORTEST: usize = 12;
+pub(crate) const SHORTEST: usize = 12;
 
 /// Write ledger, key, policy, configuration and the descriptions of datasets to a file.
 #[derive(Debug, Args)]
@@ -87,4 +87,21 @@ fn passphrase(file: Option<&Path>) -> Result<Option<SecretString>, Failure> {
         return Err(format!("{}: a passphrase has at least {SHORTEST} characters", path.display()).into());
     }
     Ok(Some(SecretString::from(line.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHORTEST, passphrase};
+
+    #[test]
+    fn a_passphrase_has_twelve_characters_or_is_refused() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("passphrase");
+        let read = |characters: usize| {
+            std::fs::write(&path, format!("{}\n", "ä".repeat(characters))).expect("the folder is writable");
+            passphrase(Some(&path))
+        };
+        assert!(read(SHORTEST).is_ok_and(|phrase| phrase.is_some()));
+        assert!(read(SHORTEST - 1).is_err_and(|failure| failure.error.to_string().contains("at least 12")));
+    }
 }

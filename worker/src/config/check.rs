@@ -252,7 +252,8 @@ fn line_of(text: &str, position: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEYS, check, in_force};
+    use super::{KEY_DAYS, KEYS, MOST_RUNS, check, in_force};
+    use crate::config::queries::LEAST_MEMORY;
     use crate::site::folder::Folder;
 
     fn good() -> String {
@@ -300,6 +301,32 @@ mod tests {
         assert!(found[0].2.contains("1 to 256"), "{found:?}");
         assert!(found[1].1 == "concurent_runs" && found[1].2.contains("`concurrent_runs`"), "{found:?}");
         assert_eq!((found[2].0, found[2].1.as_str()), (line("[querries]"), "querries"));
+    }
+
+    #[test]
+    fn a_number_may_be_at_the_end_of_its_range_and_not_one_beyond() {
+        let good = good();
+        for (line, key, within, beyond) in [
+            ("concurrent_runs = 4", "concurrent_runs", [1, MOST_RUNS], [0, MOST_RUNS + 1]),
+            (
+                "rotate_key_days = 365",
+                "rotate_key_days",
+                [*KEY_DAYS.start(), *KEY_DAYS.end()],
+                [KEY_DAYS.start() - 1, KEY_DAYS.end() + 1],
+            ),
+            ("memory_mib = 512", "queries.memory_mib", [32, i64::from(LEAST_MEMORY)], [31, 0]),
+            ("spill_mib = 102400", "queries.spill_mib", [1, 2], [0, 0]),
+        ] {
+            assert!(good.contains(line), "{line}\n{good}");
+            let name = line.split(' ').next().unwrap_or_default();
+            let told = |value: i64| mistakes(&good.replace(line, &format!("{name} = {value}")));
+            for value in within {
+                assert_eq!(told(value), [], "{name} = {value}");
+            }
+            for value in beyond {
+                assert!(told(value).iter().any(|(_, of, _)| of == key), "{name} = {value}");
+            }
+        }
     }
 
     #[test]

@@ -109,12 +109,8 @@ impl Errand {
                 return Err(RunError::Failed(format!("{series}/{round} was released already: send it again instead")));
             }
         }
-        if let Some(held) =
-            holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id).map_err(failed)?
-        {
-            // Nothing is paid for what may not leave; the run comes back when the site lets it go on.
-            return Err(RunError::Stopped(format!("this site holds the job: {}", held.word.reason)));
-        }
+        // Nothing is paid for what may not leave; the run comes back when the site lets it go on.
+        self.is_free(site)?;
         let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
         let policy = site.policy().map_err(|error| refused(&error))?;
         let rules = policy.rules(&self.examined.local.name);
@@ -178,8 +174,10 @@ impl Errand {
     /// What is to be sent for a round: the bits on disk, and receipts.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when nothing is stored for it, or the disk fails.
+    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when nothing is stored for it, or the disk fails.
     pub fn letter(&self, site: &Site, series: &str, round: u32) -> Result<Letter, RunError> {
+        // What was paid for before waits on disk as well.
+        self.is_free(site)?;
         let parcel = self.outbox.parcel(&site.store, series, round).map_err(failed)?;
         let waiting = match parcel.receipt {
             Some(receipt) => receipts_to_send(&site.store, receipt, Some(receipt)).map_err(failed)?,
@@ -187,6 +185,13 @@ impl Errand {
         };
         let (numbers, receipts) = waiting.into_iter().unzip();
         Ok(Letter { parcel, receipts, numbers })
+    }
+
+    /// Whether nobody at the site holds the job.
+    fn is_free(&self, site: &Site) -> Result<(), RunError> {
+        let held = holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id).map_err(failed)?;
+        let stopped = |held: holds::Held| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
+        held.map_or(Ok(()), |held| Err(stopped(held)))
     }
 
     /// Makes what the promised audit found the site's word, and freezes the account when it disproves the claim; all on disk

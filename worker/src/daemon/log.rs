@@ -25,7 +25,7 @@ use crate::site::ledger::LedgerError;
 use crate::site::policy::Logs;
 
 /// Most events that wait to be sent; the oldest go first.
-const MOST_WAITING: usize = 300;
+pub(crate) const MOST_WAITING: usize = 300;
 /// How long the end of a part waits for its last words.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long a carrier waits before it sends again what was not taken.
@@ -47,6 +47,16 @@ struct Inner {
 struct Waiting {
     events: VecDeque<v1::LogEvent>,
     last: u64,
+}
+
+impl Waiting {
+    /// One more waits; when they are too many, the oldest goes.
+    fn push(&mut self, event: v1::LogEvent) {
+        self.events.push_back(event);
+        while self.events.len() > MOST_WAITING {
+            self.events.pop_front();
+        }
+    }
 }
 
 impl PartLog {
@@ -88,10 +98,7 @@ impl PartLog {
             at_unix: (inner.site.clock)().unix_timestamp(),
             event: Some(event.into()),
         };
-        waiting.events.push_back(said);
-        while waiting.events.len() > MOST_WAITING {
-            waiting.events.pop_front();
-        }
+        waiting.push(said);
         drop(waiting);
         inner.bell.notify_one();
     }
@@ -197,8 +204,20 @@ pub(super) fn fault_of(reason: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use undertone_api::job::log::Fault;
+    use undertone_proto::v1;
 
-    use super::fault_of;
+    use super::{MOST_WAITING, Waiting, fault_of};
+
+    #[test]
+    fn three_hundred_events_wait_and_then_the_oldest_goes() {
+        let mut waiting = Waiting::default();
+        let push = |waiting: &mut Waiting, sequence| waiting.push(v1::LogEvent { sequence, ..v1::LogEvent::default() });
+        (1..=MOST_WAITING as u64).for_each(|sequence| push(&mut waiting, sequence));
+        let oldest = |waiting: &Waiting| waiting.events.front().map(|event| event.sequence);
+        assert_eq!((waiting.events.len(), oldest(&waiting)), (MOST_WAITING, Some(1)));
+        push(&mut waiting, MOST_WAITING as u64 + 1);
+        assert_eq!((waiting.events.len(), oldest(&waiting)), (MOST_WAITING, Some(2)));
+    }
 
     #[test]
     fn a_full_disk_is_told_and_nothing_else_of_the_reason() {

@@ -12,9 +12,9 @@ use crate::site::clock;
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(200);
 /// The longest pause.
-const LONGEST: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 /// How often a fault of the server's own is borne before it counts as final.
-const FAULTS: u32 = 12;
+pub(crate) const FAULTS: u32 = 12;
 
 /// The pauses between attempts. Each doubles, up to 30 seconds, and is cut by up to half at random, so that workers that
 /// lost one server do not all come back at once.
@@ -93,7 +93,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
     use undertone_api::problem::{Code, Problem};
 
-    use super::Patience;
+    use super::{FAULTS, Patience};
     use crate::gateway::GatewayError;
 
     fn quick() -> Patience {
@@ -137,6 +137,24 @@ mod tests {
             })
             .await;
         assert!(matches!(answer, Some(Ok(30))));
+    }
+
+    #[tokio::test]
+    async fn a_fault_of_the_servers_own_is_borne_eleven_times_and_is_final_at_the_twelfth() {
+        for (faults, held) in [(FAULTS - 1, true), (FAULTS, false)] {
+            let tries = Cell::new(0);
+            let answer = quick()
+                .keep_trying("a call", &CancellationToken::new(), || {
+                    tries.set(tries.get() + 1);
+                    let failing = tries.get() <= faults;
+                    async move {
+                        let fault = || GatewayError::Problem(Box::new(Problem::new(Code::Internal, "a fault")));
+                        if failing { Err(fault()) } else { Ok(()) }
+                    }
+                })
+                .await;
+            assert_eq!((answer.is_some_and(|answer| answer.is_ok()), tries.get()), (held, FAULTS));
+        }
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use super::GatewayError;
 use crate::run::Average;
 
 /// Most bytes that are taken from the server in one answer: 1 GiB.
-const MOST: u64 = 1 << 30;
+pub(crate) const MOST: u64 = 1 << 30;
 
 /// A vector on its way out.
 pub(super) fn submit(header: v1::SubmitHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::SubmitChunk> {
@@ -183,7 +183,7 @@ mod tests {
     use tokio_stream::StreamExt;
     use undertone_proto::{CHUNK, v1};
 
-    use super::{Download, submit};
+    use super::{Download, MOST, submit};
 
     #[tokio::test]
     async fn a_vector_travels_in_pieces_that_join_to_it() {
@@ -217,7 +217,8 @@ mod tests {
         assert!(taken(&[1, 2, 4]).is_err_and(|error| !error.is_transient()));
         assert!(taken(&[1, 2]).is_err_and(|error| error.is_transient()));
         assert!(taken(&[1, 2, 3, 4]).is_err());
-        assert!(Download::default().begin(u64::MAX, &digest).is_err());
+        assert!(Download::default().begin(MOST, &digest).is_ok());
+        assert!(Download::default().begin(MOST + 1, &digest).is_err());
     }
 
     #[test]

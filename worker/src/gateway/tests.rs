@@ -11,7 +11,7 @@ use undertone_proto::question::Answered;
 use uuid::Uuid;
 
 use super::fake::{Running, start};
-use super::{Download, Gateway, GatewayError, Offer};
+use super::{CALL, Download, Gateway, GatewayError, Offer, TRANSFER, within, within_transfer};
 use crate::cli::{EnrollError, enroll};
 use crate::config::{ConfigError, Server};
 use crate::fixture::{LEAD, OURS, WORKER, server_key};
@@ -337,4 +337,23 @@ async fn a_site_tells_of_its_next_key_and_signs_in_with_it() {
     crate::site::rotation::finish(&folder, &store, &change).expect("it was taken");
     assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
     assert_eq!(server.state.lock().expect("nobody panicked").rotations, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_and_a_transfer_have_their_time_and_no_more() {
+    let instant = Duration::from_millis(1);
+    for (time, in_time) in [(CALL - instant, true), (CALL + instant, false)] {
+        let call = async {
+            tokio::time::sleep(time).await;
+            Ok::<_, tonic::Status>(())
+        };
+        assert_eq!(within(CALL, call).await.is_ok(), in_time, "a call of {time:?}");
+    }
+    for (time, in_time) in [(TRANSFER - instant, true), (TRANSFER + instant, false)] {
+        let transfer = async {
+            tokio::time::sleep(time).await;
+            Ok(())
+        };
+        assert_eq!(within_transfer(transfer).await.is_ok(), in_time, "a transfer of {time:?}");
+    }
 }

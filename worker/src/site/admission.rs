@@ -86,7 +86,7 @@ pub enum Fault {
 }
 
 /// How far the clocks of server and site may be apart.
-const CLOCKS: Duration = Duration::DAY;
+pub(crate) const CLOCKS: Duration = Duration::DAY;
 
 /// Who the site is, for the questions of this room.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use super::folder::{FolderError, create_private, sync_folder};
 use crate::fault;
 
 /// How long one process waits for another's transaction (the daemon and `approve` at the terminal share the file).
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why the database cannot be used.
 #[derive(Debug, thiserror::Error)]

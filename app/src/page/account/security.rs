@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::account::{Factor, OpenSession};
+use undertone_api::api_key::ApiKey;
 
 use super::tabs;
 use crate::component::form::{Field, post};
@@ -17,12 +18,15 @@ pub(crate) fn security() -> AnyView {
         desk.member()?;
         let factor = desk.backend.factor().await?;
         let sessions = desk.backend.sessions().await?;
+        // Nobody reaches their keys before they have the second factor that everybody is asked for; nor does a key work before.
+        let reached = factor.password && !(factor.required && factor.since.is_none());
+        let keys = if reached { desk.backend.api_keys().await? } else { Vec::new() };
         Ok(Sheet::new(
             "Security",
             view! {
                 {tabs(path::SECURITY)}
                 {two_factor(&factor)}
-                <section class="panel"><h2>"Password"</h2>{if factor.password { password() } else { no_password() }}</section>
+                <section class="panel"><h2>"Password"</h2>{if factor.password { password(&keys, desk.now) } else { no_password() }}</section>
                 <section class="panel"><h2>"Where you are signed in"</h2>{places(&sessions, desk.now)}</section>
             },
         ))
@@ -92,14 +96,22 @@ fn no_password() -> AnyView {
     view! { <p>{text}</p> }.into_any()
 }
 
-fn password() -> AnyView {
+fn password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
+    let working = keys.iter().filter(|key| key.revoked_at.is_none() && key.expires_at > now);
+    let names: Vec<String> = working.map(|key| format!("“{}”", key.name)).collect();
+    let going_on = (!names.is_empty()).then(|| {
+        view! {
+            <p class="hint">{format!("These API keys go on working: {}. ", names.join(", "))}<a href=path::KEYS>"Revoke those that you do not know."</a></p>
+        }
+    });
     let form = post(
         "change-password",
         Vec::new(),
         view! {
             <Field name="old" label="Password so far" kind="password" autocomplete="current-password" most=200/>
             <Field name="new" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
-            <p class="hint">"You are signed out everywhere else. API keys go on; revoke them by themselves."</p>
+            <p class="hint">"You are signed out everywhere else."</p>
+            {going_on}
             <button type="submit">"Change the password"</button>
         },
     );

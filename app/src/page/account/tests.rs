@@ -72,6 +72,12 @@ async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
 }
 
 #[tokio::test]
+async fn whoever_changes_their_password_is_told_which_keys_go_on_working() {
+    let page = render(path::SECURITY, true, "").await.body;
+    assert!(page.contains("These API keys go on working: “nightly export”."), "one is revoked and one is over: {page}");
+}
+
+#[tokio::test]
 async fn the_parts_of_the_settings_lead_to_each_other() {
     for here in [path::SETTINGS, path::SECURITY] {
         let page = render(here, true, "").await.body;
@@ -92,6 +98,7 @@ async fn a_reset_link_says_what_it_does_and_leads_to_signing_in() {
         "{}",
         page.body
     );
+    assert!(page.body.contains("Your API keys are revoked"), "{}", page.body);
     assert_eq!(render("/reset/spent", false, "").await.status, 410);
     let done = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
     assert_eq!((done.status.as_u16(), done.location()), (302, path::SIGN_IN), "{}", done.body);

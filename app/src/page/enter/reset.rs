@@ -29,6 +29,7 @@ pub(crate) fn reset() -> AnyView {
             view! {
                 <ul class="consequences">
                     <li>"You are signed out everywhere."</li>
+                    <li>"Your API keys are revoked: make new ones for the programs that need them."</li>
                     <li>{factor}</li>
                     <li>{format!("The link works once, until {}.", words::exact(preview.expires_at))}</li>
                 </ul>

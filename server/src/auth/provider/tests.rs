@@ -1,6 +1,9 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use time::{Duration, OffsetDateTime};
 
-use super::{Attempt, Provider, ProviderError};
+use super::{Attempt, FAILED, Provider, ProviderError};
 use crate::config::OidcConfig;
 use crate::ctx::{Clock, Ctx};
 use crate::testing::TestApp;
@@ -113,6 +116,65 @@ async fn a_provider_that_is_not_there_is_a_failure_and_no_identity() {
     };
     let provider = Provider::of(&config).expect("usable").expect("configured");
     assert!(matches!(provider.begin(&app.ctx).await, Err(ProviderError::Unreachable(_))));
+    app.close().await;
+}
+
+/// A provider at this address, of which nothing is known.
+fn at(address: std::net::SocketAddr) -> Provider {
+    let config = OidcConfig {
+        issuer: Some(format!("http://{address}")),
+        client_id: "undertone".to_owned(),
+        ..OidcConfig::default()
+    };
+    Provider::of(&config).expect("usable").expect("configured")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_has_failed_is_asked_again_after_five_seconds_and_not_before() {
+    let app = TestApp::sqlite().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
+    let provider = at(listener.local_addr().expect("it is bound"));
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&asked);
+    let hangs_up = tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            drop(connection);
+        }
+    });
+    let fails = async || matches!(provider.begin(&app.ctx).await, Err(ProviderError::Unreachable(_)));
+    assert!(fails().await);
+    let once = asked.load(Ordering::SeqCst);
+    assert!(once > 0);
+    app.clock.advance(FAILED - Duration::MILLISECOND);
+    assert!(fails().await);
+    assert_eq!(asked.load(Ordering::SeqCst), once, "it is not asked");
+    app.clock.advance(Duration::MILLISECOND);
+    assert!(fails().await);
+    assert!(asked.load(Ordering::SeqCst) > once, "it is asked again");
+    hangs_up.abort();
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_stands_in_line_behind_a_provider_that_does_not_answer() {
+    let app = TestApp::sqlite().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
+    let provider = Arc::new(at(listener.local_addr().expect("it is bound")));
+    let (first, ctx) = (Arc::clone(&provider), app.ctx.clone());
+    let waits = tokio::spawn(async move { first.begin(&ctx).await.map(drop) });
+    // It has been asked, and says nothing.
+    let held = listener.accept().await.expect("somebody asks");
+    for _ in 0..2 {
+        let refused = provider.begin(&app.ctx).await.map(drop);
+        assert!(
+            matches!(&refused, Err(ProviderError::Unreachable(why)) if why.contains("not answered yet")),
+            "{refused:?}"
+        );
+    }
+    assert!(!waits.is_finished(), "whoever asked still waits");
+    waits.abort();
+    drop(held);
     app.close().await;
 }
 

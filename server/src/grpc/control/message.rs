@@ -15,6 +15,7 @@ use undertone_api::problem::{Problem, Violation};
 use undertone_proto::{document, status_of, v1};
 use uuid::Uuid;
 
+use crate::grpc::worker_gateway::{json_texts, texts};
 use crate::service::version;
 
 pub(super) fn wrong(name: &str, message: impl Into<String>) -> Status {
@@ -47,6 +48,7 @@ where
 /// A document of a field.
 pub(super) fn struct_of<T: DeserializeOwned>(document: Option<Struct>, name: &str) -> Result<T, Status> {
     let document = document.ok_or_else(|| wrong(name, "give the document, as REST takes it"))?;
+    json_texts(document::json(&document).to_string().as_bytes())?;
     document::read(&document).map_err(|error| wrong(name, error.to_string()))
 }
 
@@ -63,6 +65,7 @@ fn timestamp(moment: OffsetDateTime) -> Timestamp {
 /// The part of a list that is asked for.
 pub(super) fn page(request: Option<v1::PageRequest>) -> Result<PageQuery, Status> {
     let v1::PageRequest { cursor, limit } = request.unwrap_or_default();
+    texts([&*cursor])?;
     if limit > PageQuery::MAX {
         return Err(wrong("page.limit", format!("ask for 1 to {} items; 0 for 50", PageQuery::MAX)));
     }
@@ -187,4 +190,19 @@ pub(super) fn artifact(artifact: Artifact) -> v1::Artifact {
 /// The word of a value that has one.
 fn word<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::page::PageQuery;
+    use undertone_proto::v1;
+
+    use super::page;
+
+    #[test]
+    fn a_page_has_two_hundred_items_and_no_more() {
+        let asked = |limit| page(Some(v1::PageRequest { cursor: String::new(), limit }));
+        assert_eq!(asked(PageQuery::MAX).expect("the most").limit, Some(200));
+        assert!(asked(PageQuery::MAX + 1).is_err());
+    }
 }

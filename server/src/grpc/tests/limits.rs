@@ -2,20 +2,29 @@
 
 use time::Duration;
 use tonic::Code as GrpcCode;
+use undertone_api::id::WorkerId;
+use undertone_api::job::ParticipantState;
 use undertone_api::problem::Code;
 use undertone_proto::{problem_of, v1};
 
 use super::{Client, serve, sign_in, with};
+use crate::ctx::Ctx;
 use crate::exchange::artifact::MAX_SIZE;
 use crate::grpc::{LARGEST_MESSAGE, SESSION};
 use crate::service::world::World;
-use crate::service::{challenge, model};
+use crate::service::{challenge, lease, model};
 use crate::testing::on_both;
 
 /// With which code a registration of so many characters is refused: it is none, whatever its size.
 async fn registered(client: &mut Client, session: &str, characters: usize) -> GrpcCode {
     let message = v1::RegisterDatasetRequest { registration: "x".repeat(characters) };
     client.register_dataset(with(session, message)).await.unwrap_err().code()
+}
+
+/// With which code a challenge is refused, if it is.
+async fn spent(ctx: &Ctx, worker: WorkerId, text: &str) -> Option<Code> {
+    let spent = ctx.db.write("test", async |tx| challenge::spend(ctx, tx, worker, text).await).await;
+    spent.err().map(|error| error.code())
 }
 
 async fn renewed(client: &mut Client, session: &str) -> Code {
@@ -34,16 +43,26 @@ on_both! {
         assert_eq!(renewed(&mut client, &session).await, Code::Unauthenticated);
     }
 
+    async fn a_lease_holds_for_a_minute_without_a_word_and_no_longer(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let job = world.queued(1).await.summary.id;
+        world.lease(1).await;
+        app.clock.advance(Duration::seconds(i64::from(lease::SECONDS) - 1));
+        assert_eq!(world.job(job).await.participants[1].state, ParticipantState::Running);
+        app.clock.advance(Duration::SECOND);
+        assert_eq!(world.job(job).await.participants[1].state, ParticipantState::Silent);
+    }
+
     async fn a_challenge_is_answered_within_a_minute_and_once(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[1].worker;
-        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
+        let asked = challenge::ask(&app.ctx, worker).unwrap();
         app.clock.advance(challenge::PATIENCE - Duration::SECOND);
-        assert_eq!(challenge::take(&app.ctx, worker).await.unwrap(), asked);
-        assert_eq!(challenge::take(&app.ctx, worker).await.unwrap_err().code(), Code::Unauthenticated);
-        challenge::ask(&app.ctx, worker).await.unwrap();
+        assert_eq!(spent(&app.ctx, worker, &asked).await, None);
+        assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
+        let asked = challenge::ask(&app.ctx, worker).unwrap();
         app.clock.advance(challenge::PATIENCE);
-        assert_eq!(challenge::take(&app.ctx, worker).await.unwrap_err().code(), Code::Unauthenticated);
+        assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
     }
 
     async fn a_message_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {

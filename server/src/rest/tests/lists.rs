@@ -28,6 +28,11 @@ on_both! {
             }
             lists += 1;
             let path = path.replace("{id}", &uuid::Uuid::nil().to_string());
+            for limit in ["1", "200"] {
+                let asked = app.server.get(&format!("/api/v1{path}?limit={limit}"));
+                let taken = asked.add_header(header::AUTHORIZATION, &bearer).await.status_code();
+                assert_ne!(taken.as_u16(), Code::ValidationFailed.http_status(), "{path} refuses {limit}");
+            }
             for limit in ["0", "201", "-1", "4294967295", "9999999999"] {
                 let asked = app.server.get(&format!("/api/v1{path}?limit={limit}"));
                 let refused: Problem = asked.add_header(header::AUTHORIZATION, &bearer).await.json();

@@ -3,6 +3,7 @@ use undertone_api::api_key::{ApiKey, KeyScope, NewApiKey};
 use undertone_api::consortium::NewConsortium;
 use undertone_api::id::ApiKeyId;
 use undertone_api::member::Role;
+use undertone_api::notification::{NotificationKind, NotificationQuery};
 use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::problem::Code;
 use uuid::Uuid;
@@ -11,7 +12,7 @@ use super::{create, list, revoke};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::service::session::authenticate;
-use crate::service::{consortium, invitation, member, organization, session};
+use crate::service::{consortium, invitation, member, notification, organization, session};
 use crate::testing::{Person, TestApp, on_both};
 
 fn wanted(scopes: &[KeyScope], days: u32) -> NewApiKey {
@@ -157,6 +158,19 @@ on_both! {
         app.clock.advance(Duration::SECOND);
         authenticate(&app.ctx, &secret).await.expect("holds");
         assert_eq!(last().await, Some(first + Duration::MINUTE));
+    }
+
+    async fn whoever_is_given_a_key_is_told_and_nobody_else(app: &TestApp) {
+        let founded = app.founded().await;
+        made(app, &founded.north.1, &[KeyScope::Read], 30).await;
+        let told = async |person: &Person| {
+            let query = NotificationQuery { kind: Some(NotificationKind::AccountChanged), ..NotificationQuery::default() };
+            let page = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("told");
+            page.items.into_iter().map(|one| one.text).collect::<Vec<_>>()
+        };
+        let texts = told(&founded.north.1).await;
+        assert!(texts.len() == 1 && texts[0].contains("“for a test”"), "{texts:?}");
+        assert!(told(&founded.south.1).await.is_empty());
     }
 
     async fn a_member_has_at_most_twenty_living_keys(app: &TestApp) {

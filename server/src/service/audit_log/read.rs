@@ -200,9 +200,9 @@ fn table(entries: &[AuditEntry], first: bool) -> Written {
     Ok(table.into_inner()?)
 }
 
-/// A name that a spreadsheet does not take for a formula.
-pub(super) fn harmless(name: &str) -> String {
-    if name.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{name}") } else { name.to_owned() }
+/// A text for a table that a spreadsheet does not take for a formula: names and questions are other people's.
+pub(crate) fn harmless(text: &str) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
 }
 
 /// Who may read a place's log.

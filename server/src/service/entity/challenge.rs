@@ -1,8 +1,8 @@
-//! What a worker was asked, until it answers.
+//! Which challenges a worker has answered, until their minute is over.
 
 use sea_orm::entity::prelude::*;
 
-/// What a worker was asked, until it answers.
+/// Which challenges a worker has answered, until their minute is over; `asked_at` is when it last did.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "challenge")]
 pub struct Model {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::JobId;
 use undertone_api::job::State;
@@ -11,10 +12,11 @@ use uuid::Uuid;
 
 use super::{Events, watch};
 use crate::auth::{Actor, Operation};
+use crate::config::Config;
 use crate::ctx::{MOST_STREAMS, Seen, Subject};
 use crate::service::entity::{member, role};
 use crate::service::world::World;
-use crate::service::{approval, job, session};
+use crate::service::{api_key, approval, job, session};
 use crate::testing::{HERE, TestApp, on_both};
 
 const READ: Operation = Operation::ReadJob;
@@ -133,6 +135,22 @@ on_both! {
         assert!(next(&mut third).await.is_some());
         app.ctx.shutdown.cancel();
         assert_eq!(next(&mut third).await, None, "the server stops");
+    }
+
+    async fn a_key_watches_only_while_its_owner_has_the_second_factor_that_everybody_is_asked_for(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let owner = signed_in(app, &world, 1).await;
+        let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
+        let secret = api_key::create(&app.ctx, &owner, &new).await.unwrap().secret.unwrap();
+        let program = session::authenticate(&app.ctx, &secret).await.unwrap();
+        let subject = Subject::Job(world.propose(world.spec(2)).await.unwrap().summary.id);
+        let mut events = watch(&app.ctx, &program, subject, READ, None).await.unwrap();
+        assert!(next(&mut events).await.is_some());
+        let strict = app.restarted_with(Config { require_two_factor: true, ..app.ctx.config.clone() }).await;
+        let mut events = watch(&strict.ctx, &program, subject, READ, None).await.unwrap();
+        assert_eq!(next(&mut events).await, None, "its owner has none");
+        strict.ctx.shutdown.cancel();
+        strict.ctx.db.clone().close().await.unwrap();
     }
 
     async fn nobody_watches_what_they_may_not_see_nor_more_than_there_is_room_for(app: &TestApp) {

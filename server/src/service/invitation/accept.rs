@@ -1,6 +1,6 @@
 //! Accepting a link: the one way to become a member, or to gain roles as one.
 
-use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
 use undertone_api::member::{NewMember, Role, Scope};
@@ -43,10 +43,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
     let known = members::by_email(ctx.db.read(), &new.email).await?;
     let (hash, doors) = if let Some(row) = &known {
         let doors = password::prove(ctx, from.address, &new.email, &new.password, Some(row)).await?;
-        if factor::in_force(ctx.db.read(), MemberId(row.id)).await? {
-            let remedy = "you have an account with two-factor on: sign in first, then open the link again";
-            return Err(Error::wrong_state(remedy));
-        }
+        no_second_factor(ctx.db.read(), MemberId(row.id)).await?;
         (None, doors.to_vec())
     } else {
         let place = new.organization.as_deref().unwrap_or_default();
@@ -59,9 +56,13 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
     let (row, tokens) = ctx
         .db
         .write("accept invitation", async |tx| {
-            // Both are asked again: another request may have been first.
+            // All is asked again: another request may have been first.
             let link = open(ctx, tx, secret).await?;
             let purpose = purpose(&link)?;
+            if let Some(known) = &known {
+                password::still(tx, known).await?;
+                no_second_factor(tx, MemberId(known.id)).await?;
+            }
             attempt::forgive(tx, &doors).await?;
             let member = settle(ctx, tx, new, hash.as_deref(), purpose == Purpose::Operator).await?;
             let bring = Bring::named(new.organization.as_deref());
@@ -75,6 +76,14 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
         .await?;
     tracing::info!(member.id = %row.id, invitation.purpose = row_purpose(&row), "an invitation was accepted");
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
+}
+
+/// Refuses to let in by a password alone who has a second factor.
+async fn no_second_factor(connection: &impl ConnectionTrait, member: MemberId) -> Result<(), Error> {
+    if !factor::in_force(connection, member).await? {
+        return Ok(());
+    }
+    Err(Error::wrong_state("you have an account with two-factor on: sign in first, then open the link again"))
 }
 
 /// Tells whoever made a link that somebody came by it.

@@ -11,6 +11,7 @@ use sea_orm::{
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, WorkerId};
 use undertone_api::job::{Hold, Holder, Job, Pause, State, Step};
+use undertone_api::member::Role;
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Signed, SiteHold};
 use uuid::Uuid;
@@ -172,7 +173,8 @@ pub(super) fn may_steer(actor: &Actor, operation: Operation, row: &job::Model) -
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, operation, Place::Consortium(consortium))?;
     let proposed_it = row.proposer_id == actor.id().0;
-    let runs_consortium = actor.roles_over(consortium).next().is_some();
+    // Auditors and annotators have a role over it too.
+    let runs_consortium = actor.roles_over(consortium).any(|role| role == Role::ConsortiumAdmin);
     if proposed_it || runs_consortium {
         return Ok(());
     }

@@ -42,6 +42,10 @@ pub(crate) enum Notice<'a> {
         who: &'a str,
         label: &'a str,
     },
+    /// An API key of a member's was made.
+    KeyMade { key: Uuid, member: Uuid, name: &'a str },
+    /// A member who was here before came by a provider for the first time; so many sessions and keys of before ended.
+    IdentityLinked { identity: Uuid, member: Uuid, sessions: u64, keys: u64 },
 }
 
 /// Who is to be told.
@@ -209,6 +213,33 @@ fn message(notice: &Notice<'_>) -> Message {
             dataset: None,
             organization,
         },
+        Notice::KeyMade { key, member, name } => of_account(
+            format!("key_made:{key}"),
+            format!("The API key “{name}” was made for you. If it was not you, revoke it, and change your password."),
+            member,
+        ),
+        Notice::IdentityLinked { identity, member, sessions, keys } => of_account(
+            format!("identity_linked:{identity}"),
+            format!(
+                "You came by the provider for the first time. What opened this account before does so no longer: its \
+                 password is gone, sessions ended: {sessions}, API keys revoked: {keys}."
+            ),
+            member,
+        ),
+    }
+}
+
+/// What a member alone is told of their own account.
+fn of_account(key: String, text: String, member: Uuid) -> Message {
+    Message {
+        kind: NotificationKind::AccountChanged,
+        key,
+        text,
+        to: vec![To::Member(member)],
+        consortium: None,
+        job: None,
+        dataset: None,
+        organization: None,
     }
 }
 

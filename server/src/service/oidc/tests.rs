@@ -1,13 +1,19 @@
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::id::IdentityId;
+use undertone_api::notification::{NotificationKind, NotificationQuery};
 use undertone_api::organization::Purpose;
 use undertone_api::problem::Code;
+use undertone_api::session::SignIn;
 use uuid::Uuid;
 
 use super::{Refusal, enter, list, unlink};
 use crate::auth::provider::Identity;
 use crate::auth::{Actor, Origin};
+use crate::service::entity::audit_log;
 use crate::service::session::{self, Entered};
-use crate::testing::{HERE, TestApp, on_both};
+use crate::service::{api_key, notification};
+use crate::testing::{HERE, PASSWORD, TestApp, on_both};
 
 fn identity(subject: &str, email: Option<&str>) -> Identity {
     Identity {
@@ -35,6 +41,35 @@ on_both! {
         // From now on the e-mail at the provider does not matter.
         let later = comes(app, &identity("a", None), None).await.expect("known");
         assert_eq!(later.member, member);
+    }
+
+    async fn whoever_made_the_account_under_an_e_mail_that_is_not_theirs_loses_it_to_its_owner(app: &TestApp) {
+        let before = app.operator().await;
+        let new = NewApiKey { name: "for later".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
+        let key = api_key::create(&app.ctx, &before.actor(app).await, &new).await.expect("made");
+        let secret = key.secret.expect("the answer that made it holds it");
+        session::authenticate(&app.ctx, &secret).await.expect("holds");
+        app.clock.advance(time::Duration::seconds(1));
+
+        let owner = comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
+        let over = session::authenticate(&app.ctx, &before.session.tokens.access_token).await;
+        assert_eq!(over.expect_err("the session is over").code(), Code::Unauthenticated);
+        let revoked = session::authenticate(&app.ctx, &secret).await;
+        assert_eq!(revoked.expect_err("the key is revoked").code(), Code::Unauthenticated);
+        let old = SignIn { email: "operator@example.org".to_owned(), password: PASSWORD.to_owned() };
+        let refused = session::sign_in(&app.ctx, HERE, &old).await;
+        assert_eq!(refused.expect_err("the password is gone").code(), Code::WrongCredentials);
+        let told = notification::list(&app.ctx, &owner, &NotificationQuery::default()).await.expect("told");
+        let (kind, text) = (told.items[0].kind, &told.items[0].text);
+        assert_eq!(kind, NotificationKind::AccountChanged);
+        assert!(text.contains("sessions ended: 1, API keys revoked: 1"), "{text}");
+        let log = audit_log::Entity::find().filter(audit_log::Column::What.eq("identity_linked")).one(app.ctx.db.read()).await;
+        let detail = log.expect("read").expect("recorded").detail;
+        assert!(detail.contains("\"keys_revoked\":1") && detail.contains("\"password_cleared\":true"), "{detail}");
+
+        // From now on the account is theirs: nothing of it ends when they come again.
+        comes(app, &identity("a", Some("operator@example.org")), None).await.expect("known");
+        session::actor_of(&app.ctx, owner.session().expect("one")).await.expect("the session goes on");
     }
 
     async fn an_e_mail_that_nobody_has_verified_links_nothing(app: &TestApp) {
@@ -77,13 +112,13 @@ on_both! {
     }
 
     async fn an_identity_that_was_taken_away_signs_nobody_in(app: &TestApp) {
-        let operator = app.operator().await;
+        app.operator().await;
         let actor = comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
         let linked = list(&app.ctx, &actor).await.expect("listed");
         assert_eq!((linked.len(), linked[0].issuer.as_str()), (1, "https://login.example"));
         let nobodys = unlink(&app.ctx, &actor, IdentityId(Uuid::nil())).await.expect_err("none");
         assert_eq!(nobodys.code(), Code::NotFound);
-        unlink(&app.ctx, &operator.actor(app).await, linked[0].id).await.expect("theirs");
+        unlink(&app.ctx, &actor, linked[0].id).await.expect("theirs");
         assert_eq!(comes(app, &identity("a", None), None).await, Err(Refusal::Unverified));
     }
 }

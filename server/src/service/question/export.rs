@@ -133,10 +133,11 @@ fn table(exported: &[Exported], first: bool) -> Written {
                 question.state.label(),
                 &number(question.count.map(|count| count.to_string())),
                 &number(question.uncertainty.map(|uncertainty| uncertainty.to_string())),
-                &question.text,
+                // Whoever asked it wrote it: a spreadsheet must not compute it.
+                &audit_log::harmless(&question.text),
                 &annotator,
                 answer,
-                label,
+                &audit_log::harmless(label),
             ])
         };
         if answers.is_empty() {

@@ -1,11 +1,14 @@
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
 use undertone_api::account::{NewPassword, NewReset};
+use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 
 use super::{create, preview, redeem};
-use crate::service::factor;
+use crate::service::entity::audit_log;
 use crate::service::session::{self, Entered};
+use crate::service::{api_key, factor};
 use crate::testing::{HERE, PASSWORD, on_both};
 
 const NEW: &str = "some other sentence of mine";
@@ -40,6 +43,30 @@ on_both! {
         assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Whole(_))));
         let again = redeem(&app.ctx, HERE, secret(&made.link), &password("yet another sentence of mine")).await;
         assert_eq!(again.expect_err("spent").code(), Code::LinkSpent);
+    }
+
+    async fn a_link_revokes_every_key_that_still_worked_and_the_log_says_so(app: &TestApp) {
+        let founded = app.founded().await;
+        let theirs = founded.north.1.actor(app).await;
+        let new = NewApiKey { name: "for a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
+        let mut secrets = Vec::new();
+        for _ in 0..2 {
+            let key = api_key::create(&app.ctx, &theirs, &new).await.expect("made");
+            secrets.push(key.secret.expect("the answer that made it holds it"));
+        }
+        let other = api_key::create(&app.ctx, &founded.south.1.actor(app).await, &new).await.expect("made");
+        let operator = founded.operator.actor(app).await;
+        let made = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        session::authenticate(&app.ctx, &secrets[0]).await.expect("a link that nobody has used changes nothing");
+        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("set");
+        for key in &secrets {
+            let refused = session::authenticate(&app.ctx, key).await.expect_err("revoked");
+            assert_eq!(refused.code(), Code::Unauthenticated);
+        }
+        session::authenticate(&app.ctx, &other.secret.expect("made")).await.expect("nobody else's are");
+        let log = audit_log::Entity::find().filter(audit_log::Column::What.eq("password_reset"));
+        let detail = log.one(app.ctx.db.read()).await.expect("read").expect("recorded").detail;
+        assert!(detail.contains("\"keys_revoked\":2"), "{detail}");
     }
 
     async fn a_link_is_over_after_a_day_and_a_newer_one_withdraws_it(app: &TestApp) {

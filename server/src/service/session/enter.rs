@@ -53,6 +53,7 @@ pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -
     let admitted = ctx
         .db
         .write("sign in", async |tx| {
+            password::still(tx, &row).await?;
             attempt::forgive(tx, &doors).await?;
             admit(ctx, tx, id, &from).await
         })

@@ -1,3 +1,4 @@
+use sea_orm::EntityTrait as _;
 use time::Duration;
 use undertone_api::account::SecondStep;
 use undertone_api::problem::Code;
@@ -5,7 +6,8 @@ use undertone_api::session::{Refresh, SignIn};
 
 use super::{Entered, Renewed, authenticate, finish, refresh, sign_in, sign_out};
 use crate::auth::Origin;
-use crate::service::sessions;
+use crate::service::entity::attempt;
+use crate::service::{password, sessions};
 use crate::testing::{HERE, PASSWORD, on_both};
 
 fn credentials(email: &str, password: &str) -> SignIn {
@@ -41,6 +43,25 @@ on_both! {
         assert_eq!(sign_in(&app.ctx, HERE, &right).await.expect_err("closed").code(), Code::RateLimited);
         app.clock.advance(Duration::minutes(15));
         sign_in(&app.ctx, HERE, &right).await.expect("open again");
+    }
+
+    async fn a_password_that_is_changed_while_it_is_proven_opens_nothing(app: &TestApp) {
+        let person = app.operator().await;
+        let member = person.session.member.id;
+        let other = app.ctx.passwords.hash("another long enough password", [3; 16]).await.expect("hashed");
+        let busy = app.ctx.passwords.busy().await;
+        let ctx = app.ctx.clone();
+        let late = tokio::spawn(async move { sign_in(&ctx, HERE, &credentials("operator@example.org", PASSWORD)).await });
+        // An attempt is counted when the old hash was read, and before the password is held against it.
+        while attempt::Entity::find().all(app.ctx.db.read()).await.expect("read").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        app.ctx.db.write("test", async |tx| password::set(tx, member, &other).await).await.expect("changed");
+        drop(busy);
+        let refused = late.await.expect("it ends").expect_err("the password is another by now");
+        assert_eq!(refused.code(), Code::WrongCredentials);
+        let open = sessions::list(&app.ctx, &person.actor(app).await).await.expect("listed");
+        assert_eq!(open.len(), 1, "the one that was there before");
     }
 
     async fn an_access_token_is_over_after_its_minutes_and_the_refresh_token_goes_on(app: &TestApp) {

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use ed25519_dalek::SigningKey;
+use sea_orm::EntityTrait as _;
 use undertone_api::id::WorkerId;
 use undertone_api::job::Job;
 use undertone_api::problem::Code;
@@ -9,6 +10,8 @@ use undertone_api::signed::{KeyChange, Pins, Rotation, Signed, public_key};
 use super::{of, rotate};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::entity::worker;
+use crate::service::offer::{self, Asking, Offer};
 use crate::service::world::{Site, World};
 use crate::service::{bundle, pins, receipt, witness};
 use crate::testing::on_both;
@@ -87,6 +90,24 @@ on_both! {
         let key = app.ctx.signer.verifying_key();
         let report = bundle::examine(&app.ctx.db, &key, verify::Pins::default(), app.ctx.now()).await.unwrap();
         assert_eq!((report.findings.len(), report.receipts), (0, 2), "{:?}", report.findings);
+    }
+
+    async fn whoever_waits_for_work_under_the_key_before_is_sent_away(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 20.0).await;
+        let site = &world.sites[1];
+        let (ctx, id) = (app.ctx.clone(), site.worker);
+        let asking = Asking { wait_seconds: 30, ..Asking::default() };
+        let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
+        // The first look has been written down: the call waits.
+        let seen = async || worker::Entity::find_by_id(id.0).one(app.ctx.db.read()).await.unwrap().unwrap().last_seen_at;
+        while seen().await.is_none() {
+            tokio::task::yield_now().await;
+        }
+        let new = SigningKey::from_bytes(&[79; 32]);
+        rotate(&app.ctx, &signed(&change(site, 1, &new), &site.key, &new)).await.unwrap();
+        assert_eq!(code(waits.await.unwrap()), Code::Unauthenticated);
+        let again = offer::next(&app.ctx, id, &Asking::default()).await.unwrap();
+        assert_eq!(again, Offer::Nothing, "under the new key it may ask");
     }
 
     async fn nobody_changes_a_sites_key_but_the_site(app: &TestApp) {

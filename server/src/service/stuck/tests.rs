@@ -85,6 +85,18 @@ on_both! {
         assert_eq!(causes(app, &job).await, [Cause::ClockSkew]);
     }
 
+    async fn a_clock_at_the_end_of_all_times_is_named_and_breaks_nothing(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(2).await;
+        all_seen(&world).await;
+        let lease = world.lease(1).await;
+        for (sequence, sent) in [(1, i64::MIN), (2, i64::MAX)] {
+            let said = Said { sequence, at_unix: sent, event: SiteEvent::Phase { phase: Phase::Begun } };
+            append(&app.ctx, world.sites[1].worker, &lease, sent, &[said]).await.unwrap();
+            assert_eq!(causes(app, &job).await, [Cause::ClockSkew], "{sent}");
+        }
+    }
+
     async fn a_late_vector_and_a_missing_quorum_are_told_apart(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;

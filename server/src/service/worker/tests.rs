@@ -58,6 +58,20 @@ on_both! {
         assert_eq!(late.expect_err("over").code(), Code::LinkSpent);
     }
 
+    async fn whoever_bears_no_token_opens_no_transaction(app: &TestApp) {
+        let founded = app.founded().await;
+        let opened = async || {
+            let told = crate::metrics::render(&app.ctx).await.expect("text");
+            told.contains("name=\"enrol worker\"")
+        };
+        let refused = enrol(&app.ctx, "invented", &key(1), "0.1.0", &[]).await;
+        assert_eq!(refused.expect_err("nobody made it").code(), Code::LinkSpent);
+        assert!(!opened().await, "it was looked up and nothing more");
+        let token = token(app, &founded).await;
+        enrol(&app.ctx, &token.secret, &key(1), "0.1.0", &[]).await.expect("enrolled");
+        assert!(opened().await, "whoever bears one does");
+    }
+
     async fn only_an_organizations_admin_enrols_its_workers(app: &TestApp) {
         let founded = app.founded().await;
         let new = NewEnrolment { name: "x".to_owned() };

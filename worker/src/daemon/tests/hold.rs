@@ -64,6 +64,30 @@ async fn work_that_is_held_at_the_terminal_waits_and_nothing_of_it_is_paid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_vector_that_was_paid_for_waits_on_disk_while_its_job_is_held() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = known(&place);
+    let manifest = open_job();
+    let signed = sign(&manifest);
+    let mut exchange = exchange(&site, &manifest, Visibility::Open);
+    let state = Arc::clone(&server.state);
+    beside(move || {
+        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
+        holds::say(&site.store, &said(&signed, true), Holder::Terminal).expect("it is open");
+        let refused = exchange.send("open", 1, vector).expect_err("it is held");
+        assert!(matches!(&refused, RunError::Stopped(reason) if reason.contains("a fire drill")), "{refused}");
+        assert!(state.lock().expect("nobody panicked").vectors.is_empty(), "nothing left");
+        assert_eq!(exchange.past("open", 1).expect("the disk works"), Past::Stored);
+        holds::say(&site.store, &said(&signed, false), Holder::Terminal).expect("it is open");
+        exchange.resend("open", 1).expect("it goes on");
+        assert_eq!(state.lock().expect("nobody panicked").vectors.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_site_that_waits_for_its_steward_has_the_deadlines_stopped_until_there_is_an_answer() {
     let server = start(false).await;
     let place = Place::new(&server, &manual());

@@ -11,7 +11,7 @@ use undertone_api::signed::{Limits, Manifest, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 use uuid::Uuid;
 
-use super::{Examined, Fault, Identity, examine};
+use super::{CLOCKS, Examined, Fault, Identity, examine};
 use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec, z};
 use crate::site::clock;
 use crate::site::datasets::Local;
@@ -282,7 +282,9 @@ fn a_manifest_holds_from_its_issue_until_its_limit() {
     };
     let tomorrow = now() + Duration::days(2);
     assert_eq!(fault(issue(tomorrow)), Fault::Future(tomorrow));
-    ask(issue(now() + Duration::hours(12))).expect("clocks may differ");
+    ask(issue(now() + CLOCKS)).expect("clocks may differ by a day");
+    let beyond = now() + CLOCKS + Duration::SECOND;
+    assert_eq!(fault(issue(beyond)), Fault::Future(beyond));
 }
 
 #[test]

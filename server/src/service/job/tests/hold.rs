@@ -3,13 +3,14 @@
 use time::Duration;
 use undertone_api::id::JobId;
 use undertone_api::job::{Holder, Pause, State};
+use undertone_api::member::{Grant, Role, Scope};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Signed, SiteHold};
 
 use super::report;
 use crate::service::finish::{Outcome, finish};
 use crate::service::job::hold::hold_by_site;
-use crate::service::job::{hold_dataset, pause, progress, release_dataset, resume};
+use crate::service::job::{cancel, hold_dataset, pause, progress, release_dataset, resume};
 use crate::service::lease;
 use crate::service::offer::{self, Asking, Offer};
 use crate::service::world::{Site, World};
@@ -105,6 +106,27 @@ on_both! {
         assert_eq!(denied.code(), Code::Forbidden);
         let on = release_dataset(&app.ctx, &steward, id, owner.dataset).await.unwrap();
         assert_eq!(on.summary.state, State::Queued, "nobody had begun");
+    }
+
+    async fn another_role_over_the_consortium_than_its_admins_steers_nobody_elses_job(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let id = world.queued(1).await.summary.id;
+        let scope = Scope::Consortium(world.consortium);
+        // A researcher of their organization, as the policy asks, but not who proposed the job.
+        let with = |role| {
+            let mut actor = world.sites[1].steward.clone();
+            actor.member.grants.push(Grant { scope, role });
+            actor
+        };
+        for role in [Role::Auditor, Role::Annotator] {
+            let denied = pause(&app.ctx, &with(role), id, &because("x")).await.unwrap_err();
+            assert_eq!(denied.code(), Code::Forbidden, "{role:?}");
+            let denied = cancel(&app.ctx, &with(role), id).await.unwrap_err();
+            assert_eq!(denied.code(), Code::Forbidden, "{role:?}");
+        }
+        let admin = with(Role::ConsortiumAdmin);
+        pause(&app.ctx, &admin, id, &because("a look at it")).await.unwrap();
+        assert_eq!(cancel(&app.ctx, &admin, id).await.unwrap().summary.state, State::Cancelled);
     }
 
     async fn a_site_holds_by_its_own_key_only_and_saying_it_twice_changes_nothing(app: &TestApp) {

@@ -81,8 +81,23 @@ on_both! {
             let refused = import(&app.ctx, importer, id, name, text).await.unwrap_err();
             assert_eq!(refused.code(), Code::ValidationFailed, "{text}");
         }
-        let many = "{\"text\":\"a\",\"label\":\"what\"}\n".repeat(20_001);
+        let most = "{\"text\":\"z\",\"label\":\"what\"}\n".repeat(20_000);
+        assert_eq!(bring(&poll, None, &most).await, Imported { unknown_texts: 20_000, ..NONE });
+        let many = most + "{\"text\":\"z\",\"label\":\"what\"}\n";
         assert_eq!(import(&app.ctx, importer, id, None, &many).await.unwrap_err().code(), Code::TooLarge);
+    }
+
+    async fn a_question_in_a_table_is_no_formula_and_elsewhere_as_it_was_asked(app: &TestApp) {
+        let mut poll = Poll::new(&app.ctx, 2).await;
+        let formula = "=1+1 is what";
+        poll.asks(1, &[formula]).await.unwrap();
+        poll.asks(2, &[]).await.unwrap();
+        poll.pools().await.unwrap();
+        poll.chooses(1, &[poll.id(1, formula)]).await.unwrap();
+        let table = taken(&poll, ExportFormat::Csv).await;
+        assert!(table.contains(",'=1+1 is what,"), "{table}");
+        let lines = taken(&poll, ExportFormat::Jsonl).await;
+        assert!(lines.contains("\"=1+1 is what\""), "{lines}");
     }
 
     async fn a_table_has_a_line_for_each_answer(app: &TestApp) {

@@ -125,6 +125,17 @@ pub enum SettingsError {
     /// Two of one name.
     #[error("transcription.providers: two are called `{0}`; to be two that do not collude, they must be two")]
     Twice(String),
+    /// Two at one place.
+    #[error(
+        "transcription.providers: `{first}` and `{second}` are asked at the same host and port: they are one party, which hears \
+         the parts of both; name another, or leave one out"
+    )]
+    Place {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// One field.
     #[error("transcription.providers `{name}`: {problem}")]
     Field {
@@ -178,8 +189,14 @@ pub fn check(providers: &[Settings]) -> Result<(), SettingsError> {
     }
     for (place, provider) in providers.iter().enumerate() {
         provider.check()?;
-        if providers[..place].iter().any(|other| other.name == provider.name) {
-            return Err(SettingsError::Twice(provider.name.clone()));
+        for before in &providers[..place] {
+            if before.name == provider.name {
+                return Err(SettingsError::Twice(provider.name.clone()));
+            }
+            // How much a partition hides is counted over parties.
+            if before.place() == provider.place() {
+                return Err(SettingsError::Place { first: before.name.clone(), second: provider.name.clone() });
+            }
         }
     }
     Ok(())
@@ -243,6 +260,12 @@ impl Settings {
             longest: number("longest_seconds", self.longest_seconds.unwrap_or(longest), longest)?,
         };
         Ok((address, bounds))
+    }
+
+    /// Host and port; none for an address that is none.
+    fn place(&self) -> Option<(String, Option<u16>)> {
+        let url = Address::parse(&self.url).ok()?.url();
+        Some((url.host_str()?.trim_end_matches('.').to_owned(), url.port_or_known_default()))
     }
 
     fn key(&self, site: &Path, environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Key>, KeyError> {
@@ -340,7 +363,21 @@ mod tests {
         let one = read(LEAST).unwrap();
         assert!(matches!(check(&[]), Err(SettingsError::Count(0))));
         assert!(matches!(check(&[one.clone(), one.clone()]), Err(SettingsError::Twice(name)) if name == "one"));
-        let many: Vec<_> = (0..17).map(|n| Settings { name: format!("p{n}"), ..one.clone() }).collect();
+        let elsewhere = |n: u32| format!("http://127.0.0.1:{}", 9 + n);
+        let many: Vec<_> =
+            (0..17).map(|n| Settings { name: format!("p{n}"), url: elsewhere(n), ..one.clone() }).collect();
         assert!(check(&many[..16]).is_ok() && matches!(check(&many), Err(SettingsError::Count(17))));
+    }
+
+    #[test]
+    fn one_party_under_two_names_is_no_partition() {
+        let one = read(LEAST).unwrap();
+        let at = |url: &str| Settings { name: "two".to_owned(), url: url.to_owned(), ..one.clone() };
+        let refused = check(&[one.clone(), at("http://127.0.0.1:9/another/")]).unwrap_err().to_string();
+        assert!(refused.contains("`one` and `two`"), "{refused}");
+        assert!(check(&[one.clone(), at("http://127.0.0.1:10")]).is_ok());
+        let named = |name: &str, url: &str| Settings { name: name.to_owned(), ..at(url) };
+        let twins = [named("a", "https://speech.example"), named("b", "https://Speech.Example.:443/v2")];
+        assert!(matches!(check(&twins), Err(SettingsError::Place { .. })));
     }
 }

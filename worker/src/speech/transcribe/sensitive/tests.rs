@@ -193,3 +193,17 @@ fn every_number_of_real_calls_stays_and_most_of_a_meeting_goes() {
     let share = meetings.iter().filter(|stays| **stays).count() as f64 / meetings.len() as f64;
     assert!(share < 0.06, "{share} of the words of meetings would stay");
 }
+
+#[test]
+fn a_list_has_ten_thousand_entries_of_a_thousand_bytes_and_a_hundred_patterns_and_no_more() {
+    let field =
+        |settings: &Settings| Finder::new(Language::known("en").unwrap(), settings).err().map(|error| error.field);
+    let listed = |entry: String, many: usize| Settings { list: vec![entry; many], ..Settings::default() };
+    let patterned = |many: usize| Settings { patterns: vec!["quill".to_owned(); many], ..Settings::default() };
+    assert_eq!(field(&listed("quill".to_owned(), MOST_LISTED)), None);
+    assert_eq!(field(&listed("quill".to_owned(), MOST_LISTED + 1)), Some("list"));
+    assert_eq!(field(&listed("q".repeat(LONGEST), 1)), None);
+    assert_eq!(field(&listed("q".repeat(LONGEST + 1), 1)), Some("list"));
+    assert_eq!(field(&patterned(MOST_PATTERNS)), None);
+    assert_eq!(field(&patterned(MOST_PATTERNS + 1)), Some("patterns"));
+}

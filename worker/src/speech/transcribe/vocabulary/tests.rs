@@ -114,6 +114,8 @@ fn what_is_no_vocabulary_is_refused() {
     let refused = |list: &str| public(english(), &List::parse(list).unwrap()).unwrap_err().to_string();
     assert!(refused("the\nand\n").contains("no word"));
     let word = |n: usize| format!("q{n}x\n");
+    let most: String = (0..MOST_WORDS).map(word).collect();
+    assert!(public(english(), &List::parse(&most).unwrap()).is_ok());
     let many: String = (0..=MOST_WORDS).map(word).collect();
     assert!(refused(&many).contains("at most 20000"));
     assert!(List::parse("fine\ntwo words\n").unwrap_err().to_string().contains("line 2"));

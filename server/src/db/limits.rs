@@ -1,0 +1,90 @@
+//! The limits of the writing transaction, each at its value and one beyond.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DbBackend, DbErr, Statement};
+use tokio::task::yield_now;
+use tokio::time::advance;
+use undertone_api::problem::Code;
+
+use super::{Db, PATIENCE, TRIES, Tx};
+use crate::error::Error;
+use crate::testing::on_both;
+
+const INSTANT: Duration = Duration::from_millis(1);
+
+/// What the database itself says when it asks to try again.
+async fn again(tx: &Tx, url: &str) -> DbErr {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        let raise = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$";
+        return tx.execute_unprepared(raise).await.expect_err("it was raised");
+    }
+    let mut options = ConnectOptions::new(url.to_owned());
+    options.max_connections(1).sqlx_logging(false);
+    options.map_sqlx_sqlite_opts(|sqlite| sqlite.busy_timeout(Duration::ZERO));
+    let other = Database::connect(options).await.expect("connected");
+    let busy = other.execute_unprepared("BEGIN IMMEDIATE").await.expect_err("there is one writer");
+    other.close().await.expect("closed");
+    busy
+}
+
+on_both! {
+    async fn a_transaction_is_tried_six_times_and_no_more(app: &TestApp) {
+        let url = app.ctx.config.database();
+        for (failing, succeeds) in [(TRIES - 1, true), (TRIES, false)] {
+            let tries = AtomicU32::new(0);
+            let done: Result<(), Error> = app.ctx.db.write("try", async |tx| {
+                if tries.fetch_add(1, Ordering::Relaxed) < failing {
+                    return Err(again(tx, &url).await.into());
+                }
+                Ok(())
+            }).await;
+            assert_eq!((done.is_ok(), tries.load(Ordering::Relaxed)), (succeeds, TRIES), "{failing} times");
+        }
+    }
+
+    async fn a_writer_on_postgresql_waits_as_long_for_another_server(app: &TestApp) {
+        let backend = app.ctx.db.read().get_database_backend();
+        if backend != DbBackend::Postgres {
+            return;
+        }
+        let wait: String = app.ctx.db.write("ask", async |tx| {
+            let row = tx.query_one_raw(Statement::from_string(backend, "SHOW lock_timeout")).await?;
+            Ok(row.expect("one row").try_get("", "lock_timeout")?)
+        }).await.expect("answered");
+        assert_eq!(wait, format!("{}s", PATIENCE.as_secs()));
+    }
+}
+
+/// By a clock that is moved by hand; writers of one server queue alike whatever the database.
+#[tokio::test]
+async fn a_writer_waits_twenty_seconds_for_its_turn_and_no_longer() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let db = Db::connect(&format!("sqlite://{}", dir.path().join("one.db").display())).await.expect("connected");
+    let first = db.begin().await.expect("its turn");
+    tokio::time::pause();
+    // Until this is dropped the clock does not move by itself while the database works.
+    let (still, ended) = mpsc::channel::<()>();
+    tokio::task::spawn_blocking(move || ended.recv());
+    let ask = async || {
+        let db = db.clone();
+        let asked = tokio::spawn(async move { db.begin().await });
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        asked
+    };
+    let second = ask().await;
+    advance(PATIENCE - INSTANT).await;
+    assert!(!second.is_finished());
+    first.rollback().await.expect("rolled back");
+    let second = second.await.expect("no panic").expect("its turn came in time");
+    let third = ask().await;
+    advance(PATIENCE + INSTANT).await;
+    let late = third.await.expect("no panic").expect_err("no turn came");
+    assert_eq!(Error::from(late).code(), Code::Unavailable);
+    second.rollback().await.expect("rolled back");
+    drop(still);
+}

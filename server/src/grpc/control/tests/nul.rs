@@ -1,0 +1,31 @@
+//! U+0000, which one of the databases keeps and the other does not: neither is asked.
+
+use undertone_api::job::{NewJob, Spec};
+use undertone_api::problem::Code;
+use undertone_proto::{document, v1};
+
+use super::{by, problem, scene};
+use crate::testing::on_both;
+
+on_both! {
+    async fn no_text_and_no_document_of_a_program_holds_a_zero_byte(app: &TestApp) {
+        let (world, researcher, mut client) = scene(app).await;
+        let consortium = world.consortium.to_string();
+        let ask = v1::ListJobsRequest { consortium: consortium.clone(), text: "a\0".to_owned(), ..Default::default() };
+        problem(client.list_jobs(by(&researcher, ask)).await, Code::Malformed);
+        let ask = v1::ListDatasetsRequest { consortium: consortium.clone(), text: "\0".to_owned(), ..Default::default() };
+        problem(client.list_datasets(by(&researcher, ask)).await, Code::Malformed);
+        let propose = |title: &str| {
+            let new = NewJob { title: title.to_owned(), spec: Spec::DpSgd(world.spec(1)) };
+            v1::ProposeJobRequest { consortium: consortium.clone(), job: document::of(&new) }
+        };
+        problem(client.propose_job(by(&researcher, propose("a\0b"))).await, Code::Malformed);
+        let job = client.propose_job(by(&researcher, propose("a\\u0000b"))).await.unwrap().into_inner().id;
+        let dataset = world.sites[1].dataset.to_string();
+        let refuse = v1::RefuseJobRequest { job: job.clone(), dataset, reason: "no\0".to_owned() };
+        problem(client.refuse_job(by(&researcher, refuse)).await, Code::Malformed);
+        let labels = "{\"text\":\"\\u0000\",\"label\":\"a\"}".to_owned();
+        let import = v1::ImportAnswersRequest { job, labels, ..Default::default() };
+        problem(client.import_answers(by(&researcher, import)).await, Code::Malformed);
+    }
+}

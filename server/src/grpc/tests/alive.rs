@@ -1,0 +1,60 @@
+//! How long a connection may be silent, by a clock that moves by itself when nobody has anything to do.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
+
+use crate::grpc::{KEEPALIVE, attentive};
+
+/// The kind of a frame that asks whether one lives (RFC 9113, 6.7), and the flag of its answer.
+const PING: u8 = 6;
+const ACK: u8 = 1;
+
+/// The next frame's kind and payload; none when the connection was closed.
+async fn frame(connection: &mut DuplexStream) -> Option<(u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    connection.read_exact(&mut head).await.ok()?;
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    connection.read_exact(&mut payload).await.ok()?;
+    Some((head[3], payload))
+}
+
+/// When a connection is first asked, and when it is closed, if it answers once after `answers`, or never.
+async fn life(answers: Option<Duration>) -> (Duration, Duration) {
+    let (mut connection, served) = tokio::io::duplex(1 << 16);
+    let (_, health) = tonic_health::server::health_reporter();
+    let only = tokio_stream::once(Ok::<_, std::io::Error>(served)).chain(tokio_stream::pending());
+    let server = tokio::spawn(attentive().add_service(health).serve_with_incoming(only));
+    let began = Instant::now();
+    // The preface of a client, and settings that change none (RFC 9113, 3.4).
+    connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut asked = None;
+    while let Some((kind, payload)) = frame(&mut connection).await {
+        if kind != PING || asked.is_some() {
+            continue;
+        }
+        asked = Some(began.elapsed());
+        if let Some(after) = answers {
+            tokio::time::sleep(after).await;
+            let head = [0, 0, 8, PING, ACK, 0, 0, 0, 0];
+            connection.write_all(&[&head[..], &payload].concat()).await.unwrap();
+        }
+    }
+    server.abort();
+    (asked.expect("it was asked"), began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_connection_is_asked_after_twenty_seconds_and_closed_twenty_later() {
+    let (asked, closed) = life(None).await;
+    assert_eq!((asked.as_secs(), closed.as_secs()), (KEEPALIVE.as_secs(), 2 * KEEPALIVE.as_secs()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_answers_within_twenty_seconds_stays_and_is_asked_again() {
+    let instant = Duration::from_millis(5);
+    let (_, closed) = life(Some(KEEPALIVE - instant)).await;
+    assert!(closed > 3 * KEEPALIVE, "{closed:?}");
+}

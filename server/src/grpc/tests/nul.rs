@@ -1,0 +1,35 @@
+//! U+0000, which one of the databases keeps and the other does not: neither is asked.
+
+use undertone_api::problem::Code;
+use undertone_proto::v1::finish_request::Outcome;
+use undertone_proto::{problem_of, v1};
+
+use super::{serve, sign_in, with, work};
+use crate::service::world::World;
+use crate::testing::on_both;
+
+on_both! {
+    async fn no_text_of_a_worker_holds_a_zero_byte(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        world.queued(1).await;
+        let mut client = serve(&app.ctx).await;
+        let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
+        let lease = work(&mut client, &session).await.lease;
+        let renew = v1::RenewRequest { lease: format!("{lease}\0") };
+        assert_eq!(problem_of(&client.renew(with(&session, renew)).await.unwrap_err()).code, Code::Malformed);
+        let gave_up = v1::GaveUp { reason: "the disk is full\0".to_owned() };
+        let finish =
+            v1::FinishRequest { lease: lease.clone(), outcome: Some(Outcome::GaveUp(gave_up)), ..Default::default() };
+        assert_eq!(problem_of(&client.finish(with(&session, finish)).await.unwrap_err()).code, Code::Malformed);
+        let registration = "{\"name\":\"\\u0000\"}".to_owned();
+        let register = v1::RegisterDatasetRequest { registration };
+        assert_eq!(
+            problem_of(&client.register_dataset(with(&session, register)).await.unwrap_err()).code,
+            Code::Malformed
+        );
+        let renew = v1::RenewRequest { lease };
+        assert!(client.renew(with(&session, renew)).await.unwrap().into_inner().go_on, "the lease holds");
+        let enroll = v1::EnrollRequest { secret: "\0".to_owned(), ..Default::default() };
+        assert_eq!(problem_of(&client.enroll(enroll).await.unwrap_err()).code, Code::Malformed);
+    }
+}

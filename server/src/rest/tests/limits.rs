@@ -1,0 +1,40 @@
+//! Limits of what is sent, each at its value and one beyond.
+
+use axum::http::{StatusCode, header};
+use undertone_api::problem::Code;
+
+use super::problem;
+use crate::rest::{LARGEST_BODY, LARGEST_IMPORT};
+use crate::testing::on_both;
+
+on_both! {
+    async fn a_body_of_a_mebibyte_is_read_and_one_byte_more_is_not(app: &TestApp) {
+        let post = async |size: usize| {
+            let body = format!("{:<size$}", "{\"email\":\"n@example.org\",\"password\":\"x\"}");
+            assert_eq!(body.len(), size);
+            app.server.post("/api/v1/session").text(body).content_type("application/json").await
+        };
+        problem(&post(LARGEST_BODY).await, Code::WrongCredentials);
+        problem(&post(LARGEST_BODY + 1).await, Code::TooLarge);
+    }
+
+    async fn a_form_of_a_mebibyte_is_read_and_one_byte_more_is_not(app: &TestApp) {
+        let post = async |size: usize| {
+            let body = format!("{:x<size$}", "email=n&password=");
+            let post = app.server.post("/ui/sign-in").text(body);
+            post.content_type("application/x-www-form-urlencoded").await.status_code()
+        };
+        assert_ne!(post(LARGEST_BODY).await, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(post(LARGEST_BODY + 1).await, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    async fn an_import_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {
+        let bearer = app.operator().await.bearer();
+        let import = async |size: usize| {
+            let path = format!("/api/v1/jobs/{}/questions/import?name=x", uuid::Uuid::nil());
+            app.server.post(&path).add_header(header::AUTHORIZATION, &bearer).text("x".repeat(size)).await
+        };
+        problem(&import(LARGEST_IMPORT).await, Code::NotFound);
+        problem(&import(LARGEST_IMPORT + 1).await, Code::TooLarge);
+    }
+}

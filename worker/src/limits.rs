@@ -1,0 +1,75 @@
+//! The table of limits in `OPERATION.md`, row by row, as the constants have it. What a limit does at its value and one beyond is tested
+//! where it is kept; here a constant that changes without the table is found, and so is a row that nobody knows.
+//!
+//! To add a limit: its constant, its test there, a row in the table, a line here.
+
+use crate::config::check::{KEY_DAYS, MOST_RUNS};
+use crate::config::queries::LEAST_MEMORY;
+use crate::queries::log::{LARGEST_COUNT, LONGEST_ROW};
+use crate::site::{admission, store};
+use crate::speech::audio;
+use crate::speech::transcribe::{sensitive, vocabulary};
+use crate::{cli, daemon, gateway};
+
+const OPERATION: &str = include_str!("../OPERATION.md");
+
+/// What is limited, and how.
+fn rows() -> Vec<(&'static str, String)> {
+    let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
+    let keep_alive = seconds(gateway::KEEP_ALIVE);
+    let connection = [gateway::CONNECT, gateway::CALL, gateway::TRANSFER].map(seconds).join("; ");
+    let words = [sensitive::MOST_LISTED, sensitive::MOST_PATTERNS, vocabulary::MOST_WORDS];
+    vec![
+        ("jobs that run at a time", format!("`concurrent_runs`, 1 to {MOST_RUNS}")),
+        (
+            "days of the site's key",
+            format!("`rotate_key_days`, {} to {}, or 0 for never", KEY_DAYS.start(), KEY_DAYS.end()),
+        ),
+        ("memory for counting query logs", format!("`queries.memory_mib`, at least {LEAST_MEMORY} MiB")),
+        ("connection to the server; a call; a vector or file on its way", connection),
+        ("connection to the server that is silent", format!("{keep_alive}, and {keep_alive} to answer")),
+        ("message of gRPC", format!("{} MiB", gateway::MESSAGE >> 20)),
+        ("vector, file or pools from the server", format!("{} GiB", gateway::MOST_TAKEN >> 30)),
+        ("pause between attempts", seconds(gateway::LONGEST_PAUSE)),
+        ("faults of the server's own in one call", gateway::FAULTS.to_string()),
+        ("events of a job's log that wait for the server", daemon::MOST_WAITING.to_string()),
+        ("runs that stop with the worker", seconds(daemon::FAREWELL)),
+        ("clocks of server and site", format!("{} h apart", admission::CLOCKS.whole_hours())),
+        ("wait for another process at the ledger", seconds(store::PATIENCE)),
+        ("row of a query log; its count", format!("{} MiB; 1 to {}", LONGEST_ROW >> 20, grouped(LARGEST_COUNT))),
+        ("recording of a dataset", format!("{} s unless told", audio::LONGEST)),
+        ("sensitive words; patterns; words of a vocabulary", words.map(|most| grouped(most as u64)).join("; ")),
+        ("passphrase of a backup", format!("at least {} characters", cli::SHORTEST_PASSPHRASE)),
+    ]
+}
+
+/// A number with a comma before each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The table's rows: what is limited, and how.
+fn documented() -> Vec<(&'static str, &'static str)> {
+    let (_, table) = OPERATION.split_once("## Limits\n").expect("there is such a section");
+    let table = table.split("\n## ").next().unwrap_or_default();
+    let cells = |line: &'static str| {
+        let mut cells = line.trim_matches('|').split('|').map(str::trim);
+        Some((cells.next()?, cells.next()?))
+    };
+    table.lines().filter(|line| line.starts_with('|')).skip(2).filter_map(cells).collect()
+}
+
+#[test]
+fn the_table_has_every_limit_as_it_is_and_no_other() {
+    let known = rows();
+    let known: Vec<_> = known.iter().map(|(what, limit)| (*what, limit.as_str())).collect();
+    assert_eq!(documented(), known);
+}

@@ -62,6 +62,7 @@ const ROOMS: [(&str, &[&str]); 9] = [
         &[
             "server/src/service",
             "server/src/db.rs",
+            "server/src/db/",
             "migrations/",
             "server/src/error.rs",
             "server/src/app.rs",

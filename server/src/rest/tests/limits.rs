@@ -7,11 +7,17 @@ use super::problem;
 use crate::rest::{LARGEST_BODY, LARGEST_IMPORT};
 use crate::testing::on_both;
 
+/// A text made so many bytes long.
+fn filled(text: &str, with: char, size: usize) -> String {
+    let body: String = text.chars().chain(std::iter::repeat(with)).take(size).collect();
+    assert_eq!(body.len(), size);
+    body
+}
+
 on_both! {
     async fn a_body_of_a_mebibyte_is_read_and_one_byte_more_is_not(app: &TestApp) {
         let post = async |size: usize| {
-            let body = format!("{:<size$}", "{\"email\":\"n@example.org\",\"password\":\"x\"}");
-            assert_eq!(body.len(), size);
+            let body = filled("{\"email\":\"n@example.org\",\"password\":\"x\"}", ' ', size);
             app.server.post("/api/v1/session").text(body).content_type("application/json").await
         };
         problem(&post(LARGEST_BODY).await, Code::WrongCredentials);
@@ -20,7 +26,7 @@ on_both! {
 
     async fn a_form_of_a_mebibyte_is_read_and_one_byte_more_is_not(app: &TestApp) {
         let post = async |size: usize| {
-            let body = format!("{:x<size$}", "email=n&password=");
+            let body = filled("email=n&password=", 'x', size);
             let post = app.server.post("/ui/sign-in").text(body);
             post.content_type("application/x-www-form-urlencoded").await.status_code()
         };

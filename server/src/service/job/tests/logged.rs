@@ -107,8 +107,8 @@ on_both! {
 
     async fn a_budget_that_was_spent_meanwhile_refuses_by_the_system(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
-        let job = world.propose(world.spec(1)).await.unwrap();
-        world.set_budget(&world.sites[1], 1e-6).await.unwrap();
+        let job = world.propose(world.spec(60)).await.unwrap();
+        world.set_budget(&world.sites[1], 1.0).await.unwrap();
         let site = &world.sites[1];
         let over = approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
         assert_eq!(over.summary.state, State::Refused);

@@ -152,7 +152,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_begins_within_thirty_seconds_or_is_a_problem() {
         let instant = Duration::from_millis(1);
-        assert_eq!(after(LONGEST - instant).await.status(), StatusCode::OK);
+        assert_eq!(after(LONGEST.saturating_sub(instant)).await.status(), StatusCode::OK);
         let late = after(LONGEST + instant).await;
         assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(late.headers()[header::CONTENT_TYPE], "application/problem+json");

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as Turn, Notify};
 use undertone_api::job::Spec;
 use undertone_api::job::log::{Fault, MOST_EVENTS, Phase, SiteEvent, series_of};
 use undertone_api::signed::{Manifest, Signed};
@@ -40,6 +40,8 @@ struct Inner {
     lease: Arc<Lease>,
     series: Vec<String>,
     waiting: Mutex<Waiting>,
+    /// Held while something is sent, so that nothing is sent twice at once.
+    turn: Turn<()>,
     bell: Notify,
 }
 
@@ -75,6 +77,7 @@ impl PartLog {
             lease: Arc::clone(lease),
             series: series_of(spec),
             waiting: Mutex::new(Waiting { events: VecDeque::new(), last }),
+            turn: Turn::new(()),
             bell: Notify::new(),
         })))
     }
@@ -171,6 +174,7 @@ impl PartLog {
 impl Inner {
     /// Sends what waits, oldest first. What the server refuses for good is forgotten.
     async fn send(&self) -> Result<(), GatewayError> {
+        let _turn = self.turn.lock().await;
         loop {
             let batch: Vec<v1::LogEvent> = {
                 let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

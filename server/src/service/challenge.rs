@@ -3,7 +3,7 @@
 //!
 //! Nothing is kept of a challenge that is asked for, so that whoever asks in a worker's name takes nothing from it: as many are open
 //! as were asked for. What is kept is which ones the worker has answered with its key, until their minute is over: each is good once.
-//! Only the worker's key can use one up; who calls [`spend`] has made sure of that.
+//! Only the worker's key can use one up; who calls `spend` has made sure of that.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde::{Deserialize, Serialize};

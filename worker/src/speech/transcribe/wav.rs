@@ -46,7 +46,7 @@ pub fn write(samples: &[f32]) -> Vec<u8> {
     file
 }
 
-/// The length of a file that [`write`] made, in seconds; of anything else, of what it would be.
+/// The length of a file that [`write()`] made, in seconds; of anything else, of what it would be.
 pub fn seconds(file: &[u8]) -> f64 {
     (file.len().saturating_sub(HEADER) / 2) as f64 / f64::from(RATE)
 }

@@ -1,7 +1,7 @@
 //! Languages: what counts as the same word, and which words carry nothing.
 //!
 //! Words are compared in lower case, composed (NFC), without what is not a letter or digit at their ends, by the stem that
-//! Snowball gives them. Stop words are those of the Stopwords ISO collection. To add a language: a row in [`LANGUAGES`], of
+//! Snowball gives them. Stop words are those of the Stopwords ISO collection. To add a language: a row in `LANGUAGES`, of
 //! which the collection and the stemmers must both know.
 
 use std::collections::BTreeSet;

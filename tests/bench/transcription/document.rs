@@ -103,7 +103,7 @@ pub(super) fn utterances(speaker: &Path) -> Staged<Vec<Utterance>> {
 /// When the data are missing.
 pub(super) fn speakers() -> Staged<Vec<(&'static str, PathBuf)>> {
     let mut all = Vec::new();
-    for subset in ["librispeech-test-other", "an4-train", "an4-test"] {
+    for subset in ["an4-train", "an4-test", "librispeech-test-other"] {
         // Speakers of one corpus are compared with each other: microphones tell corpora apart.
         let corpus = if subset.starts_with("an4") { "an4" } else { "librispeech" };
         all.extend(folders(&data()?.join("speech").join(subset))?.into_iter().map(|folder| (corpus, folder)));

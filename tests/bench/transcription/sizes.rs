@@ -3,17 +3,17 @@
 //! | variable | usual | smoke | what it is |
 //! |---|---|---|---|
 //! | `READERS` | 7 | 1 | readers of `data/speech` as documents |
-//! | `SECONDS` | 90 | 25 | most seconds of a document |
-//! | `SPOKEN` | 2 | 1 | texts of `data/docs` that are spoken |
+//! | `SECONDS` | 60 | 16 | most seconds of a document |
+//! | `SPOKEN` | 2 | 0 | texts of `data/docs` that are spoken |
 //! | `SPOKEN_WORDS` | 200 | 30 | words of each |
-//! | `VOCABULARY` | 20 | 5 | words of the public vocabulary where audio is made |
+//! | `VOCABULARY` | 20 | 3 | words of the public vocabulary where audio is made |
 //! | `EPSILON`, `DELTA`, `DISTANCE`, `PROVIDERS` | 2, 1e-4, 2, 3 | 4, 1e-3, 1, 2 | the same |
-//! | `ALPHAS` | 0.8,0.7,0.9 | 0.8 | coefficients of the voice; the first is that of the run through the clouds |
+//! | `ALPHAS` | 0.8,0.7 | 0.8 | coefficients of the voice; the first is that of the run through the clouds |
 //! | `CONVERTER` | none | none | a voice converter's program and arguments, as one more voice |
 //! | `DRAWS` | 4000 | 400 | plans that are drawn without audio |
 //! | `SPEAKERS`, `UTTERANCES` | 91, 12 | 8, 6 | of whom the attack knows how many utterances |
-//! | `SOUNDS` | 300 | 40 | true pieces, and as many dummies, that the other attack sees in each voice |
-//! | `MEMORY_SECONDS` | 120 | 20 | the shorter recording; the other is ten times as long |
+//! | `SOUNDS` | 200 | 12 | true pieces, and as many dummies, that the other attack sees in each voice |
+//! | `MEMORY_SECONDS` | 120 | 30 | the shorter recording; the other is ten times as long |
 //! | `PER_MINUTE`, `STEP` | 0.024, 15 | the same | what a provider asks in USD, and seconds that it rounds up to |
 
 use std::num::NonZeroU32;
@@ -62,21 +62,21 @@ impl Sizes {
         Ok(Self {
             parts: parts.split(',').map(|part| part.trim().to_owned()).collect(),
             readers: one("READERS", of("7", "1"))?,
-            seconds: one("SECONDS", of("90", "25"))?,
-            spoken: one("SPOKEN", of("2", "1"))?,
+            seconds: one("SECONDS", of("60", "16"))?,
+            spoken: one("SPOKEN", of("2", "0"))?,
             spoken_words: one("SPOKEN_WORDS", of("200", "30"))?,
-            vocabulary: one("VOCABULARY", of("20", "5"))?,
+            vocabulary: one("VOCABULARY", of("20", "3"))?,
             epsilon: one("EPSILON", of("2", "4"))?,
             delta: one("DELTA", of("1e-4", "1e-3"))?,
             distance: one("DISTANCE", of("2", "1"))?,
             providers: one("PROVIDERS", of("3", "2"))?,
-            alphas: list("ALPHAS", of("0.8,0.7,0.9", "0.8"))?,
+            alphas: list("ALPHAS", of("0.8,0.7", "0.8"))?,
             converter: text("CONVERTER", "").split_whitespace().map(str::to_owned).collect(),
             draws: one("DRAWS", of("4000", "400"))?,
             speakers: one("SPEAKERS", of("91", "8"))?,
             utterances: one("UTTERANCES", of("12", "6"))?,
-            sounds: one("SOUNDS", of("300", "40"))?,
-            memory_seconds: one("MEMORY_SECONDS", of("120", "20"))?,
+            sounds: one("SOUNDS", of("200", "12"))?,
+            memory_seconds: one("MEMORY_SECONDS", of("120", "30"))?,
             per_minute: text("PER_MINUTE", "0.024"),
             step: one("STEP", "15")?,
         })

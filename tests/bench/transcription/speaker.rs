@@ -147,6 +147,8 @@ fn asked(attack: &str, voice: &str, utterances: &[Said], windows: &[Vec<Vec<f32>
     let (low, high) = rate_interval(right as u64, trials.len() as u64, CONFIDENCE);
     let all: Vec<&Trial> = trials.iter().collect();
     let (least, most) = bootstrap(&trials, &speakers);
+    // Where nobody was ever mistaken, drawing others of the same tells nothing: what so many trials can tell at most.
+    let most = most.max(rate_interval(0, trials.len() as u64, CONFIDENCE).1);
     Ok(json!({
         "attack": "who speaks", "adversary": attack, "voice": voice, "speakers": speakers.len(), "utterances": trials.len(),
         "identified": rounded(right as f64 / trials.len().max(1) as f64), "identified_95": [rounded(low), rounded(high)],

@@ -113,7 +113,7 @@ pub(super) async fn set() -> Staged<Option<Scene>> {
     Ok(Some(Scene { stage, clouds: Clouds { clouds, unpaid }, recording }))
 }
 
-/// The job: ε = 3 for one word, against each of the providers alone.
+/// The job: ε = 3 for one word said otherwise, against each of the providers alone.
 pub(super) async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
     let provider = |(place, name): (usize, &&str)| Provider {
         name: (*name).to_owned(),
@@ -125,7 +125,7 @@ pub(super) async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
             dataset: stage.dataset(DATASET).await?.id,
             epsilon: Epsilon::new(3.0)?,
             delta: Delta::new(1e-3)?,
-            distance: NonZeroU32::MIN,
+            distance: NonZeroU32::MIN.saturating_add(1),
         },
         providers: providers.iter().enumerate().map(provider).collect(),
         colluding: NonZeroU32::MIN,

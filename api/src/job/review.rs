@@ -165,9 +165,15 @@ fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer,
     let exactly = "by their sound and by the words around";
     let parts = match (many, outside.colluding as usize) {
         (1, _) => format!("{names}: hears all pieces that are sent"),
-        (_, 1) => format!("{names}: each hears a part of the pieces, drawn by chance; one that knows another's part knows more"),
-        (_, colluding) if colluding == many => format!("{names}: each hears a part of the pieces; even all together learn no more"),
-        (_, colluding) => format!("{names}: each hears a part of the pieces; up to {colluding} of them together learn no more"),
+        (_, 1) => format!(
+            "{names}: each hears a part of the pieces, drawn by chance; one that knows another's part knows more"
+        ),
+        (_, colluding) if colluding == many => {
+            format!("{names}: each hears a part of the pieces; even all together learn no more")
+        }
+        (_, colluding) => {
+            format!("{names}: each hears a part of the pieces; up to {colluding} of them together learn no more")
+        }
     };
     let words = if form == Disclosed::Protected {
         format!(

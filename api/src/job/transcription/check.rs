@@ -39,10 +39,16 @@ fn check_dataset(dataset: Option<&Dataset>, say: &mut impl FnMut(&str, String)) 
     if of != Content::Recordings {
         say(
             "participant.dataset",
-            format!("`{name}` is of {}; recordings are transcribed: register them as a dataset of recordings", of.label()),
+            format!(
+                "`{name}` is of {}; recordings are transcribed: register them as a dataset of recordings",
+                of.label()
+            ),
         );
     } else if dataset.visibility != Visibility::Public && !dataset.keeps_apart(PrivacyUnit::Words) {
-        say("participant.dataset", format!("the words of `{name}` are not kept apart; ask its owner to register them so"));
+        say(
+            "participant.dataset",
+            format!("the words of `{name}` are not kept apart; ask its owner to register them so"),
+        );
     }
 }
 
@@ -58,7 +64,10 @@ fn check_providers(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
         let at = |field: &str| format!("providers.{index}.{field}");
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if !(1..=40).contains(&provider.name.len()) || !provider.name.chars().all(plain) {
-            say(&at("name"), "1 to 40 letters, digits, `-`, `_` and `.`, as the site's configuration has it".to_owned());
+            say(
+                &at("name"),
+                "1 to 40 letters, digits, `-`, `_` and `.`, as the site's configuration has it".to_owned(),
+            );
         } else if !names.insert(&provider.name) {
             let one = "the same recognizer again; two that do not put their parts together must be two";
             say(&at("name"), one.to_owned());
@@ -77,10 +86,9 @@ fn check_providers(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
 
 /// A message that begins with its field, as the field and the rest.
 fn split(message: &str) -> (String, String) {
-    message.split_once(": ").map_or_else(
-        || ("price".to_owned(), message.to_owned()),
-        |(field, rest)| (field.to_owned(), rest.to_owned()),
-    )
+    message
+        .split_once(": ")
+        .map_or_else(|| ("price".to_owned(), message.to_owned()), |(field, rest)| (field.to_owned(), rest.to_owned()))
 }
 
 /// Whether ε, δ and d are numbers that noise can be computed for.
@@ -111,7 +119,10 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     let fits = (least..=MOST_WORDS).contains(&words.len());
     if !fits {
         let given = words.len();
-        say("vocabulary.words", format!("{least} to {MOST_WORDS} words, not {given}: each costs dummies at every provider"));
+        say(
+            "vocabulary.words",
+            format!("{least} to {MOST_WORDS} words, not {given}: each costs dummies at every provider"),
+        );
     }
     let mut seen = HashSet::new();
     for (index, word) in words.iter().enumerate().take(MOST_WORDS) {
@@ -138,7 +149,10 @@ fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
         if !(0.5..=1.5).contains(&alpha) {
             say("voice.alpha", format!("from 0.5 to 1.5, not {alpha}; 0.8 is usual"));
         } else if alpha > 0.95 && alpha < 1.05 {
-            say("voice.alpha", format!("{alpha} leaves voices as they are: at most 0.95 or at least 1.05, 0.8 is usual"));
+            say(
+                "voice.alpha",
+                format!("{alpha} leaves voices as they are: at most 0.95 or at least 1.05, 0.8 is usual"),
+            );
         }
     }
 }

@@ -52,7 +52,10 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
     assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::Words, Adjacency::AddRemove));
     assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
     let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
-    assert!((0.99..1.0 + 1e-12).contains(&epsilon.get()) && delta.get() <= 1e-5 * (1.0 + 1e-9), "{epsilon:?} {delta:?}");
+    assert!(
+        (0.99..1.0 + 1e-12).contains(&epsilon.get()) && delta.get() <= 1e-5 * (1.0 + 1e-9),
+        "{epsilon:?} {delta:?}"
+    );
     let both = spec.promises().unwrap()[1];
     assert_eq!(format!("{:.2} {:.0}", both.epsilon, spec.noise().unwrap().mean()), "1.49 35", "as the text says");
 }
@@ -172,7 +175,8 @@ fn what_is_to_be_expected_adds_up() {
     let [bare] = &all.bare()[..] else { panic!("one currency") };
     assert_eq!(bare.to_string(), "USD 0.7700", "100 minutes at the cheaper one");
     assert!(bare.nanos < sum.nanos);
-    let free = Spec { providers: spec.providers.iter().map(|p| Provider { price: None, ..p.clone() }).collect(), ..spec };
+    let free =
+        Spec { providers: spec.providers.iter().map(|p| Provider { price: None, ..p.clone() }).collect(), ..spec };
     assert!(Estimate::of(&free, 6000, 1.5).unwrap().cost().is_empty());
 }
 
@@ -200,7 +204,10 @@ fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
     let any = AnySpec::Transcription(spec.clone());
     let outside = any.outside().unwrap();
     assert_eq!((outside.series.as_str(), &outside.sending[..]), (HISTOGRAM, &[spec.participant.dataset][..]));
-    assert_eq!((outside.recipients, outside.colluding, outside.distance), (vec!["one".to_owned(), "two".to_owned()], 1, 4));
+    assert_eq!(
+        (outside.recipients, outside.colluding, outside.distance),
+        (vec!["one".to_owned(), "two".to_owned()], 1, 4)
+    );
     assert_eq!((any.series(&[ward()]), any.questions(), any.model(0)), (Vec::new(), None, None));
     assert_eq!(any.clone().settled(&[ward()]), any, "a spec leaves nothing to the datasets");
 }
@@ -226,7 +233,10 @@ fn a_spec_survives_the_wire_and_a_strange_field_is_refused() {
     assert_eq!(serde_json::from_str::<AnySpec>(&text).unwrap(), any);
     let strange = text.replace(r#""protocol":"google""#, r#""protocol":"google","url":"http://somewhere""#);
     assert_ne!(strange, text);
-    assert!(serde_json::from_str::<AnySpec>(&strange).unwrap_err().to_string().contains("url"), "addresses are the site's");
+    assert!(
+        serde_json::from_str::<AnySpec>(&strange).unwrap_err().to_string().contains("url"),
+        "addresses are the site's"
+    );
 }
 
 #[test]

@@ -8,9 +8,8 @@ pub const MOST_WORDS: usize = 20_000;
 pub const LONGEST_WORD: usize = 64;
 /// The languages whose words can be compared by their stems: codes of ISO 639-1, sorted. A site knows what is sensitive in German
 /// and English; for another language its configuration names a list.
-pub const LANGUAGES: [&str; 18] = [
-    "ar", "ca", "da", "de", "el", "en", "es", "fi", "fr", "hu", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr",
-];
+pub const LANGUAGES: [&str; 18] =
+    ["ar", "ca", "da", "de", "el", "en", "es", "fi", "fr", "hu", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"];
 
 /// Where the vocabulary comes from. Everybody who hears the dummies learns it, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -59,7 +59,11 @@ fn where_epsilon_decides_the_greatest_that_fits_is_offered_with_its_dummies() {
     let mut more = smaller.apply(&spec);
     more.set(Knob::Epsilon, *dataset, to + 0.001);
     assert!(!reserves(&more, &datasets, &books, 1), "{to} is not the greatest");
-    assert!(smaller.sentence.starts_with('ε') && smaller.sentence.contains("dummies of each word"), "{}", smaller.sentence);
+    assert!(
+        smaller.sentence.starts_with('ε') && smaller.sentence.contains("dummies of each word"),
+        "{}",
+        smaller.sentence
+    );
     assert!(offered.iter().all(|offered| offered.knob != Knob::Delta), "no delta makes an epsilon of 4 one of 1");
 }
 

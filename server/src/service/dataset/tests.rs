@@ -20,6 +20,7 @@ fn registration() -> Registration {
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        seconds: None,
         users: None,
         units: undertone_api::dataset::usual_units(),
     }

@@ -88,10 +88,13 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
     (
         "spec.participant.distance",
         &[|spec, _| spec.participant.distance = count(10_001)],
-        &[|spec, _| spec.participant.distance = count(1), |spec, _| {
-            epsilon(spec, 50.0);
-            spec.participant.distance = count(10_000);
-        }],
+        &[
+            |spec, _| spec.participant.distance = count(1),
+            |spec, _| {
+                epsilon(spec, 50.0);
+                spec.participant.distance = count(10_000);
+            },
+        ],
     ),
     (
         "spec.providers",
@@ -117,10 +120,13 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
     (
         "spec.colluding",
         &[|spec, _| spec.colluding = count(3)],
-        &[|spec, _| spec.colluding = count(2), |spec, _| {
-            providers(spec, 1);
-            spec.colluding = count(1);
-        }],
+        &[
+            |spec, _| spec.colluding = count(2),
+            |spec, _| {
+                providers(spec, 1);
+                spec.colluding = count(1);
+            },
+        ],
     ),
     (
         "spec.language",
@@ -129,14 +135,20 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
     ),
     (
         "spec.vocabulary.words",
-        &[|spec, _| words(spec, &[]), |spec, _| {
-            let words = (0..=MOST_WORDS).map(|n| format!("w{n}")).collect();
-            spec.vocabulary = Vocabulary::Public { words };
-        }],
-        &[|spec, _| words(spec, &["one"]), |spec, _| {
-            epsilon(spec, 50.0);
-            spec.vocabulary = Vocabulary::Public { words: (0..MOST_WORDS).map(|n| format!("w{n}")).collect() };
-        }],
+        &[
+            |spec, _| words(spec, &[]),
+            |spec, _| {
+                let words = (0..=MOST_WORDS).map(|n| format!("w{n}")).collect();
+                spec.vocabulary = Vocabulary::Public { words };
+            },
+        ],
+        &[
+            |spec, _| words(spec, &["one"]),
+            |spec, _| {
+                epsilon(spec, 50.0);
+                spec.vocabulary = Vocabulary::Public { words: (0..MOST_WORDS).map(|n| format!("w{n}")).collect() };
+            },
+        ],
     ),
     (
         "spec.vocabulary.words.1",
@@ -151,10 +163,13 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
     ),
     (
         "spec.vocabulary.from",
-        &[|spec, _| from_data(spec, 10.0, 0.01, 500), |spec, dataset| {
-            from_data(spec, 10.0, 0.01, 500);
-            dataset.visibility = Visibility::Open;
-        }],
+        &[
+            |spec, _| from_data(spec, 10.0, 0.01, 500),
+            |spec, dataset| {
+                from_data(spec, 10.0, 0.01, 500);
+                dataset.visibility = Visibility::Open;
+            },
+        ],
         &[|spec, dataset| {
             from_data(spec, 10.0, 0.01, 500);
             dataset.visibility = Visibility::Public;
@@ -210,10 +225,13 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
     ),
     (
         "spec.crowded",
-        &[|spec, _| spec.crowded = Crowded::Send, |spec, dataset| {
-            spec.crowded = Crowded::Send;
-            dataset.visibility = Visibility::Open;
-        }],
+        &[
+            |spec, _| spec.crowded = Crowded::Send,
+            |spec, dataset| {
+                spec.crowded = Crowded::Send;
+                dataset.visibility = Visibility::Open;
+            },
+        ],
         &[|spec, dataset| {
             spec.crowded = Crowded::Send;
             dataset.visibility = Visibility::Public;

@@ -176,6 +176,18 @@ pub struct Outside {
     pub distance: u32,
 }
 
+impl Report {
+    /// Whether it tells no more than the spec does, as a report must of recordings that are charged: whatever else is in it was
+    /// computed of them and not paid for. Reports of other kinds follow from what was released and from public data.
+    pub fn tells_no_more(&self, spec: &Spec) -> bool {
+        match (self, spec) {
+            (Self::Transcription(report), Spec::Transcription(spec)) => spec.report().as_ref() == Ok(report),
+            (Self::Transcription(_), _) => false,
+            (Self::DpSgd(_) | Self::ActiveLearning(_), _) => true,
+        }
+    }
+}
+
 /// What a job's lead may measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {

@@ -219,6 +219,11 @@ fn a_report_of_recordings_that_are_not_public_is_a_function_of_the_spec() {
     let value = serde_json::to_value(AnyReport::Transcription(report.clone())).unwrap();
     assert_eq!((&value["kind"], value["report"].get("outcome")), (&"transcription".into(), None));
     assert_eq!((report.words, report.colluding, report.distance), (5, 1, 4));
+    let spec = AnySpec::Transcription(spec);
+    assert!(AnyReport::Transcription(report.clone()).tells_no_more(&spec));
+    let counted = Report { dummies: report.dummies + 1.0, ..report.clone() };
+    assert!(!AnyReport::Transcription(counted).tells_no_more(&spec), "how many dummies were drawn is a secret");
+    assert!(!AnyReport::Transcription(report.clone().with(Outcome::default())).tells_no_more(&spec));
     let public = report.with(Outcome { words: 4, ..Outcome::default() });
     assert_eq!((public.words, public.outcome.is_some()), (4, true));
     let errors = WordErrors { words: 8, substitutions: 1, insertions: 2, deletions: 1 };

@@ -162,7 +162,9 @@ fn checked(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<S
         return Err(wrong("the report is of another kind than the job"));
     }
     if charged && !report.tells_no_more(&from_json(&row.spec)?) {
-        return Err(wrong("it tells more than the spec does, of data that are charged: leave out what was computed of them"));
+        return Err(wrong(
+            "it tells more than the spec does, of data that are charged: leave out what was computed of them",
+        ));
     }
     let text = to_json(report)?;
     if text.len() > 1 << 20 {

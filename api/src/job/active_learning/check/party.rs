@@ -61,7 +61,11 @@ fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say:
             say("golden", format!("`{name}` has about {has} examples; take at most as many as there are"));
         }
     }
-    if !public && index > 0 && matches!(spec.unit, PrivacyUnit::Record | PrivacyUnit::User) && !dataset.keeps_apart(spec.unit) {
+    if !public
+        && index > 0
+        && matches!(spec.unit, PrivacyUnit::Record | PrivacyUnit::User)
+        && !dataset.keeps_apart(spec.unit)
+    {
         let other = if spec.unit == PrivacyUnit::User {
             "no column of users; use `record`"
         } else {

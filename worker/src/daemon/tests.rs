@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod audit;
+mod batch;
 #[cfg(unix)]
 mod fault;
 mod hold;

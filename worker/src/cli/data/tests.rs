@@ -175,7 +175,7 @@ fn recordings_are_added_and_listed() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     std::fs::create_dir(dir.join("in")).unwrap();
-    let sound = crate::speech::transcribe::wav::write(&[0.25; 24_000]);
+    let sound = crate::speech::transcribe::wav::write(&vec![0.25; 24_000]);
     std::fs::write(dir.join("in/visit.wav"), sound).unwrap();
     std::fs::write(dir.join("in/visit.txt"), "go forward").unwrap();
     let said = data(dir, "add-recordings --input {}/in --name visits").unwrap();

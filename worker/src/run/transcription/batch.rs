@@ -94,7 +94,8 @@ pub(super) fn make(
     go_on(exchange)?;
     // From here on nothing fails but the disk.
     let event = plan.event()?;
-    let charged = Charged::new(exchange.clear(HISTOGRAM, ROUND)?, &event).map_err(refused)?;
+    let charged = Charged::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
+        .map_err(|error| RunError::Refused(error.to_string()))?;
     draft.seal(charged).map(Arc::new).map_err(failed)
 }
 
@@ -119,7 +120,11 @@ pub(super) fn deliver(
                 }
                 // A provider that refuses the site has its pieces keep the offline words; the others are not lost for that.
                 Err(error @ OutboundError::Line { .. }) => problems.push(Some(error.to_string())),
-                Err(error @ OutboundError::Recipient { .. }) => return Err(refused(error)),
+                Err(OutboundError::Recipient { .. }) => {
+                    let reason =
+                        "a provider leads elsewhere by the site's configuration than when the batch was charged";
+                    return Err(RunError::Refused(reason.to_owned()));
+                }
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -128,10 +133,6 @@ pub(super) fn deliver(
         }
     }
     Ok(Vec::new())
-}
-
-fn refused(error: OutboundError) -> RunError {
-    RunError::Refused(error.to_string())
 }
 
 impl Places {
@@ -198,6 +199,9 @@ fn spectrum(said: &[(String, f64)], tools: &Tools) -> Result<Spectrum, RunError>
     Ok(spectrum.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// What a dummy of this number is made of what an engine said, in this manner.
+type Shape<'a> = dyn Fn(usize, Vec<f32>, &Manner) -> Vec<f32> + Sync + 'a;
+
 /// Why no dummy was made.
 enum Unmade {
     Said(SpeakError),
@@ -217,7 +221,7 @@ fn speak(
     making: &Making<'_>,
     places: &Places,
     draft: &Mutex<Draft>,
-    shape: &(dyn Fn(usize, Vec<f32>, &Manner) -> Vec<f32> + Sync),
+    shape: &Shape<'_>,
     exchange: &dyn Exchange,
 ) -> Result<(), RunError> {
     let voice = &making.tools.voice;

@@ -63,7 +63,7 @@ struct Sent {
     /// Name and address.
     recipient: String,
     /// Sounds that were sent, over all lives of the run; more than there are where some were sent again.
-    sent: u64,
+    times: u64,
     /// Sounds that were not answered.
     unanswered: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ impl Telling<'_> {
         let recipients = (0_u32..).zip(self.sealed.recipients());
         let sent = recipients.map(|(number, recipient)| Sent {
             recipient: recipient.clone(),
-            sent: self.sealed.sent(number),
+            times: self.sealed.sent(number),
             unanswered: self.sealed.left(number).len() as u64,
             problem: self.problems.get(number as usize).cloned().flatten(),
         });

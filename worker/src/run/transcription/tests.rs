@@ -162,6 +162,25 @@ fn a_manifest_that_charges_another_release_is_refused() {
     assert_eq!((place.paid(), place.received().concat().len()), (0, 0));
 }
 
+/// Needs PocketSphinx (`UNDERTONE_ALIGNER`), flite and espeak-ng; passes without.
+#[test]
+fn with_a_real_recognizer_and_another_speaker_numbers_stay_at_the_site() {
+    let Some(aligner) = crate::speech::fixture::aligner() else { return };
+    if std::process::Command::new("espeak-ng").arg("--version").output().is_err() {
+        return;
+    }
+    let real = |spec: &mut Spec| spec.recognizer = undertone_api::job::transcription::Recognizer::Pocketsphinx;
+    let Some(place) = Place::new(real) else { return };
+    let place = place.hearing_with(aligner);
+    place.live().unwrap();
+    assert_eq!((place.paid(), place.heard_at_the_site()), (1, 0));
+    let words = place.words();
+    let ten = words.iter().find(|word| word["word"] == "ten").expect("\"go forward ten meters\" is what it hears best");
+    assert!(ten["sensitive"] == true && ten["source"] == "offline", "{ten}");
+    let outcome = place.outcome();
+    assert!(outcome.sensitive > 0 && outcome.providers.iter().all(|provider| provider.dummies > 0));
+}
+
 #[test]
 fn the_noise_that_is_drawn_is_the_noise_that_is_charged_to_the_bit() {
     for (epsilon, delta, distance, providers, colluding) in [

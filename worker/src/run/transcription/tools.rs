@@ -104,13 +104,12 @@ impl Ears {
             return Err(refused(format!("the site's recognizer is not the job's (`{}`)", spec.recognizer.word())));
         }
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let recognizer: Box<dyn Recognizer> = match configured.program() {
-            Some((program, processes)) => Box::new(program.start(processes).map_err(failed)?),
-            None => {
-                let server = configured.server(&site.site, &spec.language).map_err(failed)?;
-                let server = server.ok_or_else(|| failed("the recognizer is neither program nor server"))?;
-                Box::new(runtime.block_on(Server::find(server)).map_err(failed)?)
-            }
+        let recognizer: Box<dyn Recognizer> = if let Some((program, processes)) = configured.program() {
+            Box::new(program.start(processes).map_err(failed)?)
+        } else {
+            let server = configured.server(&site.site, &spec.language).map_err(failed)?;
+            let server = server.ok_or_else(|| failed("the recognizer is neither program nor server"))?;
+            Box::new(runtime.block_on(Server::find(server)).map_err(failed)?)
         };
         Ok(Self { runtime, recognizer, at_once: configured.at_once() })
     }
@@ -170,11 +169,16 @@ const MOST_TEXT: u64 = 64 << 20;
 
 fn finder(spec: &Spec, site: &Transcribing) -> Result<Finder, RunError> {
     let said = &site.settings.sensitive;
+    // A refusal is told to whoever proposed the job: what is wrong in the site's own file is for the site's log.
     let language = match &said.language {
-        Some(path) => Sensitive::parse(&text(site, "transcription.sensitive.language", path, MOST_TEXT)?),
-        None => Sensitive::known(&spec.language),
+        Some(path) => {
+            let text = text(site, "transcription.sensitive.language", path, MOST_TEXT)?;
+            Sensitive::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
+        }
+        None => {
+            Sensitive::known(&spec.language).map_err(|error| refused(format!("transcription.sensitive: {error}")))?
+        }
     };
-    let language = language.map_err(|error| refused(format!("transcription.sensitive: {error}")))?;
     if language.code() != spec.language {
         let reason =
             format!("transcription.sensitive.language is of `{}`, the job of `{}`", language.code(), spec.language);

@@ -164,7 +164,7 @@ fn a_declared_visibility_is_written_once_and_never_overwritten() {
 fn a_transcription_that_hides_fewer_words_than_the_site_wants_may_not_run() {
     let histogram = |distance: u32| Event::TruncatedLaplace {
         rate: Epsilon::new(0.25).expect("a finite number"),
-        shift: 60,
+        shift: 80,
         distance: NonZeroU32::new(distance).expect("at least 1"),
         partition: undertone_privacy::histogram::Partition::NONE,
     };

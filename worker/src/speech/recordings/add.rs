@@ -239,7 +239,7 @@ mod tests {
 
     use std::path::Path;
 
-    use super::super::{LONGEST, Recordings};
+    use super::super::Recordings;
     use super::{AddError, Added, Options, add};
     use crate::speech::transcribe::wav;
 
@@ -276,9 +276,8 @@ mod tests {
         let samples: usize = made.stream(first).unwrap().map(|block| block.unwrap().len()).sum();
         assert_eq!(samples as u64, first.samples);
         assert!(!format!("{made:?}").contains("ward/a"), "names of recordings are not printed");
-        assert!(LONGEST > 3_600.0);
         // What was changed is not read.
-        std::fs::write(options.output.join("audio").join(&first.file), wav::write(&[0.5; 32_000])).unwrap();
+        std::fs::write(options.output.join("audio").join(&first.file), wav::write(&vec![0.5; 32_000])).unwrap();
         assert!(Recordings::check(&options.output).is_err() && made.stream(first).is_err());
     }
 

@@ -67,6 +67,8 @@ pub(super) struct Place {
     site: Cloud,
     providers: Vec<Cloud>,
     spec: Spec,
+    /// A Python with PocketSphinx, when that is to hear at the site and espeak-ng to speak.
+    aligner: Option<PathBuf>,
     state: RefCell<State>,
 }
 
@@ -133,7 +135,12 @@ impl Place {
         let (site, providers) = (start(&first), vec![start(&cloud), start(&cloud)]);
         let mut spec = spec();
         change(&mut spec);
-        Some(Self { folder, runtime, site, providers, spec, state: RefCell::default() })
+        Some(Self { folder, runtime, site, providers, spec, aligner: None, state: RefCell::default() })
+    }
+
+    /// With `PocketSphinx` at the site, and espeak-ng for the dummies.
+    pub(super) fn hearing_with(self, aligner: PathBuf) -> Self {
+        Self { aligner: Some(aligner), ..self }
     }
 
     /// One life of the run.
@@ -290,13 +297,20 @@ impl Exchange for Life<'_> {
                 cloud.url()
             )
         };
-        let text = format!(
-            "[recognizer]\nkind = \"server\"\nprotocol = \"open_ai\"\nurl = \"{}\"\nkey_file = \"site.key\"\n\
-             [speech]\nkind = \"flite\"\n{}{}",
-            self.place.site.url(),
-            provider("one", "deepgram", &self.place.providers[0]),
-            provider("two", "openai", &self.place.providers[1]),
-        );
+        let tools = match &self.place.aligner {
+            Some(python) => format!(
+                "[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"{}\"\n[speech]\nkind = \"espeak\"\n",
+                python.display()
+            ),
+            None => format!(
+                "[recognizer]\nkind = \"server\"\nprotocol = \"open_ai\"\nurl = \"{}\"\nkey_file = \"site.key\"\n\
+                 [speech]\nkind = \"flite\"\n",
+                self.place.site.url()
+            ),
+        };
+        let one = provider("one", "deepgram", &self.place.providers[0]);
+        let two = provider("two", "openai", &self.place.providers[1]);
+        let text = format!("{tools}{one}{two}");
         let settings: Transcription = toml::from_str(&text).unwrap();
         settings.check().unwrap();
         Ok(Transcribing {

@@ -15,6 +15,9 @@ if [ "${1:-}" = accounting ]; then
 elif [ "${1:-}" = counting ] && [ -z "${2:-}" ]; then
   UNDERTONE_PEER=$(.ci/peer.sh counting)
   export UNDERTONE_PEER
+elif [ "${1:-}" = transcription ] && [ -z "${2:-}" ]; then
+  UNDERTONE_ALIGNER=$(.ci/aligner.sh)
+  export UNDERTONE_ALIGNER
 elif [ "${1:-}" = rounds ]; then
   UNDERTONE_PEER=$(.ci/peer.sh rounds)
   export UNDERTONE_PEER

@@ -31,6 +31,8 @@ pub enum Content {
     Speech,
     /// A query log: records are its rows, each a text with how often it was asked, and perhaps a user and a label.
     Queries,
+    /// Recordings to be transcribed, without labels: records are recordings.
+    Recordings,
 }
 
 impl Content {
@@ -44,6 +46,7 @@ impl Content {
         match self {
             Self::Speech => "speech",
             Self::Queries => "queries",
+            Self::Recordings => "recordings",
         }
     }
 }
@@ -118,16 +121,19 @@ pub struct Dataset {
     /// What it is of.
     #[serde(default, skip_serializing_if = "Content::is_speech")]
     pub content: Content,
-    /// Coefficients in a frame; 0 of queries.
+    /// Coefficients in a frame; 0 of queries and recordings.
     pub inputs: u32,
-    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0.
+    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0; 0 of recordings.
     pub classes: u32,
-    /// Training records (utterances, rows of a log), roughly.
+    /// Training records (utterances, rows of a log, recordings), roughly.
     pub records: SizeClass,
-    /// Training speakers, roughly; 1 of queries, which have none.
+    /// Training speakers, roughly; 1 of queries, which have none, and of recordings, where nobody counts them.
     pub speakers: SizeClass,
     /// Test records held out, roughly; 0 when none are.
     pub test_records: u64,
+    /// Seconds of sound, roughly; of recordings only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<SizeClass>,
     /// Training users (patients, sessions, whatever its owner's id column names), roughly; absent where it has no column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<SizeClass>,
@@ -156,16 +162,19 @@ pub struct Registration {
     /// What it is of.
     #[serde(default, skip_serializing_if = "Content::is_speech")]
     pub content: Content,
-    /// Coefficients in a frame; 0 of queries.
+    /// Coefficients in a frame; 0 of queries and recordings.
     pub inputs: u32,
-    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0.
+    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0; 0 of recordings.
     pub classes: u32,
     /// Training records, roughly.
     pub records: SizeClass,
-    /// Training speakers, roughly; 1 of queries, which have none.
+    /// Training speakers, roughly; 1 of queries, which have none, and of recordings, where nobody counts them.
     pub speakers: SizeClass,
     /// Test records, roughly; 0 when none are held out.
     pub test_records: u64,
+    /// Seconds of sound, roughly; of recordings, and only of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<SizeClass>,
     /// Training users, roughly; absent where it has no column of users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<SizeClass>,
@@ -185,10 +194,10 @@ fn are_usual_units(units: &[PrivacyUnit]) -> bool {
 
 impl Dataset {
     /// n: how many of these units it has, roughly. Of public data, which need no protection, speakers stand for users
-    /// where there is no column of users.
+    /// where there is no column of users. Nobody counts words outside the site: recordings stand for them.
     pub fn count(&self, unit: PrivacyUnit) -> SizeClass {
         match unit {
-            PrivacyUnit::Record => self.records,
+            PrivacyUnit::Record | PrivacyUnit::Words => self.records,
             PrivacyUnit::Speaker => self.speakers,
             PrivacyUnit::User => self.users.unwrap_or(self.speakers),
         }

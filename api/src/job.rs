@@ -17,6 +17,7 @@ pub mod audit;
 pub mod diagnosis;
 pub mod dp_sgd;
 pub mod log;
+pub mod transcription;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,12 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
         None
     }
 
+    /// What leaves for somebody who is no part of the consortium; `None` from a kind of which nothing does. All that the server
+    /// knows of it: it is paid for like everything else, and never comes here.
+    fn outside(&self) -> Option<Outside> {
+        None
+    }
+
     /// What the lead may measure: every series (arm) with its last round, and the names of the public test sets. The server
     /// takes no other figure.
     fn measured(&self) -> Measured;
@@ -151,6 +158,33 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     fn audited(&self, dataset: &Dataset) -> Option<Audited> {
         let _ = dataset;
         None
+    }
+}
+
+/// What leaves for somebody who is no part of the consortium: recognizers that hear pieces of recordings among dummies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outside {
+    /// The series under which it is paid for, in one round with the number 1: [`Kind::release`] tells what is released.
+    pub series: String,
+    /// Whose data leave, in the order of the participants.
+    pub sending: Vec<DatasetId>,
+    /// Who gets a part of it, by the names that the site has for them: at least one.
+    pub recipients: Vec<String>,
+    /// How many of them may put their parts together without more being told than is charged for.
+    pub colluding: u32,
+    /// d: words that are not to be told, added and removed together.
+    pub distance: u32,
+}
+
+impl Report {
+    /// Whether it tells no more than the spec does, as a report must of recordings that are charged: whatever else is in it was
+    /// computed of them and not paid for. Reports of other kinds follow from what was released and from public data.
+    pub fn tells_no_more(&self, spec: &Spec) -> bool {
+        match (self, spec) {
+            (Self::Transcription(report), Spec::Transcription(spec)) => spec.report().as_ref() == Ok(report),
+            (Self::Transcription(_), _) => false,
+            (Self::DpSgd(_) | Self::ActiveLearning(_), _) => true,
+        }
     }
 }
 
@@ -234,6 +268,11 @@ macro_rules! kinds {
                 match self { $(Self::$variant(spec) => Kind::questions(spec),)* }
             }
 
+            /// See [`Kind::outside`].
+            pub fn outside(&self) -> Option<Outside> {
+                match self { $(Self::$variant(spec) => Kind::outside(spec),)* }
+            }
+
             /// See [`Kind::measured`].
             pub fn measured(&self) -> Measured {
                 match self { $(Self::$variant(spec) => spec.measured(),)* }
@@ -260,4 +299,6 @@ kinds! {
     DpSgd => dp_sgd,
     /// A classifier of queries, taught by people who see only questions that are private.
     ActiveLearning => active_learning,
+    /// Transcription of recordings by cloud recognizers that learn almost nothing of them.
+    Transcription => transcription,
 }

@@ -18,6 +18,7 @@ mod release;
 mod tests;
 pub mod thresholds;
 mod together;
+mod transcription;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +70,7 @@ pub struct Plan {
     pub together: Option<Together>,
 }
 
-/// What the budgets buy with a plan's own numbers. A job that pays one pool of questions counts pools where others count rounds.
+/// What the budgets buy with a plan's own numbers. A job that pays one pool of questions counts pools where others count rounds, a transcription counts transcriptions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Buys {
@@ -176,6 +177,7 @@ pub fn outlook(spec: &Spec, datasets: &[Dataset], books: &Books) -> Option<Price
     match spec {
         Spec::DpSgd(spec) => Priced::of(spec, datasets, books),
         Spec::ActiveLearning(spec) => Priced::of(spec, datasets, books),
+        Spec::Transcription(spec) => Priced::of(spec, datasets, books),
     }
 }
 
@@ -194,6 +196,14 @@ pub fn nearest(job: &NewJob, datasets: &[Dataset], books: &Books) -> Vec<Offer> 
             .into_iter()
             .map(|offered| {
                 let spec = Spec::ActiveLearning(offered.apply(spec));
+                let job = NewJob { title: job.title.clone(), spec };
+                offered.into_offer(job)
+            })
+            .collect(),
+        Spec::Transcription(spec) => transcription::offers(spec, datasets, books)
+            .into_iter()
+            .map(|offered| {
+                let spec = Spec::Transcription(offered.apply(spec));
                 let job = NewJob { title: job.title.clone(), spec };
                 offered.into_offer(job)
             })

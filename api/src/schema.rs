@@ -13,8 +13,8 @@ fn word(description: &str, words: &[&str]) -> Schema {
 /// [`undertone_privacy::PrivacyUnit`].
 pub fn unit() -> Schema {
     word(
-        "Who is protected: one recording, everything that one speaker said, or everything that one user asked.",
-        &["record", "speaker", "user"],
+        "Who is protected: one recording, everything that one speaker said, everything that one user asked, or as many words of recordings as the release states.",
+        &["record", "speaker", "user", "words"],
     )
 }
 
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_words_are_those_of_the_contract() {
         let of = |schema| serde_json::to_value(schema).expect("a schema has a JSON form");
-        let every_unit = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User];
+        let every_unit = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words];
         assert_eq!(of(unit())["enum"], words(&every_unit));
         assert_eq!(of(units())["items"]["enum"], words(&every_unit));
         let every_adjacency = [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne];

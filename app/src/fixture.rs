@@ -138,6 +138,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             records: SizeClass(records),
             speakers: SizeClass(speakers),
             test_records: tests,
+            seconds: None,
             users: None,
             units: undertone_api::dataset::usual_units(),
             accounts: standings

@@ -7,9 +7,12 @@
 pub mod active_learning;
 pub mod dp_sgd;
 #[cfg(feature = "ssr")]
+mod field;
+#[cfg(feature = "ssr")]
 mod opened;
 #[cfg(feature = "ssr")]
 mod posted;
+pub mod transcription;
 
 use leptos::prelude::*;
 #[cfg(feature = "ssr")]
@@ -73,6 +76,7 @@ pub const fn title(spec: &Spec) -> &'static str {
     match spec {
         Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TITLE,
         Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TITLE,
+        Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TITLE,
     }
 }
 
@@ -81,14 +85,14 @@ pub const fn title(spec: &Spec) -> &'static str {
 #[cfg(feature = "ssr")]
 pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
     use undertone_api::dataset::{Content, Visibility};
-    use undertone_api::job::{active_learning, dp_sgd};
+    use undertone_api::job::{active_learning, dp_sgd, transcription};
     let of = |content| {
         let mut own = ground.clone();
         own.datasets.retain(|dataset| dataset.content == content);
         own.standings.retain(|(id, _)| own.datasets.iter().any(|dataset| dataset.id == *id));
         own
     };
-    let (speech, queries) = (of(Content::Speech), of(Content::Queries));
+    let (speech, queries, recordings) = (of(Content::Speech), of(Content::Queries), of(Content::Recordings));
     let wanted = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
     let wanted = |kind: &str| wanted.as_deref().is_none_or(|wanted| wanted == kind);
     let mut forms = Vec::new();
@@ -98,6 +102,9 @@ pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
     if wanted(active_learning::Spec::NAME) && !queries.datasets.is_empty() {
         forms.push((active_learning::Spec::TITLE, active_learning::Spec::form(queries).await));
     }
+    if wanted(transcription::Spec::NAME) && !recordings.datasets.is_empty() {
+        forms.push((transcription::Spec::TITLE, transcription::Spec::form(recordings).await));
+    }
     forms
 }
 
@@ -106,6 +113,7 @@ pub fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
     match spec {
         Spec::DpSgd(spec) => spec.facts(),
         Spec::ActiveLearning(spec) => spec.facts(),
+        Spec::Transcription(spec) => spec.facts(),
     }
 }
 
@@ -114,6 +122,7 @@ pub fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<
     match spec {
         Spec::DpSgd(spec) => spec.consent(dataset, charge),
         Spec::ActiveLearning(spec) => spec.consent(dataset, charge),
+        Spec::Transcription(spec) => spec.consent(dataset, charge),
     }
 }
 
@@ -122,6 +131,7 @@ pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
     match spec {
         Spec::DpSgd(spec) => spec.figures(measurements),
         Spec::ActiveLearning(spec) => spec.figures(measurements),
+        Spec::Transcription(spec) => spec.figures(measurements),
     }
 }
 
@@ -130,6 +140,7 @@ pub fn result(spec: &Spec, report: &Report, participants: &[Participant]) -> Any
     match (spec, report) {
         (Spec::DpSgd(spec), Report::DpSgd(result)) => spec.result(result, participants),
         (Spec::ActiveLearning(spec), Report::ActiveLearning(result)) => spec.result(result, participants),
-        (Spec::DpSgd(_) | Spec::ActiveLearning(_), _) => ().into_any(),
+        (Spec::Transcription(spec), Report::Transcription(result)) => spec.result(result, participants),
+        (Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Transcription(_), _) => ().into_any(),
     }
 }

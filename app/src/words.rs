@@ -223,6 +223,7 @@ pub const fn unit(unit: PrivacyUnit) -> &'static str {
         PrivacyUnit::Record => "record",
         PrivacyUnit::Speaker => "speaker",
         PrivacyUnit::User => "user",
+        PrivacyUnit::Words => "words",
     }
 }
 
@@ -232,6 +233,9 @@ pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
         PrivacyUnit::Record => "Protects each recording by itself. Nothing is promised about a person with several.",
         PrivacyUnit::Speaker => "Protects everything that one person said, all recordings together.",
         PrivacyUnit::User => "Protects everything of one person, by the owner's own column of people.",
+        PrivacyUnit::Words => {
+            "Protects as many words of the recordings as each job states, and no more: nothing is promised about a whole recording or a person."
+        }
     }
 }
 

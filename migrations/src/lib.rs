@@ -49,6 +49,7 @@ mod m20261122_000502_create_job_log;
 mod m20261122_000600_create_audit_log;
 mod m20261122_000701_create_idempotency;
 mod m20261122_000800_create_challenge;
+mod m20261122_000900_add_dataset_seconds;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +100,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000600_create_audit_log::Migration),
             Box::new(m20261122_000701_create_idempotency::Migration),
             Box::new(m20261122_000800_create_challenge::Migration),
+            Box::new(m20261122_000900_add_dataset_seconds::Migration),
         ]
     }
 }

@@ -12,6 +12,10 @@ pub enum PrivacyUnit {
     Speaker,
     /// Everything that one user of a query log asked.
     User,
+    /// Words of recordings: any d of them, added and removed together, where d is the `distance` of each event that is charged; a
+    /// word said otherwise is one removed and one added. What is promised of the words is promised for the least d among an
+    /// account's events. Not everything that a recording or a speaker says.
+    Words,
 }
 
 /// The neighbouring relation of a guarantee.

@@ -17,6 +17,7 @@ mod load;
 mod report;
 mod rounds;
 mod simulation;
+mod transcription;
 
 use std::process::ExitCode;
 
@@ -96,6 +97,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "simulation",
         what: "schedules a second of a consortium in which everything goes wrong, and how many failed",
         run: simulation::run,
+    },
+    Measurement {
+        name: "transcription",
+        what: "word error rates, dummies, money, what providers receive, two attacks, hours an hour, memory",
+        run: transcription::run,
     },
 ];
 

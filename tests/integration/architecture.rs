@@ -74,8 +74,17 @@ const ROOMS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("sea_orm_migration", &["migrations/", "server/src/db.rs"]),
-    // The bench times burn's own differentiation beside ours.
-    ("burn", &["worker/src/dp", "worker/src/speech/model", "worker/src/queries/classifier", "tests/bench/dp_step"]),
+    // The bench times burn's own differentiation beside ours; its adversary of transcription learns by burn.
+    (
+        "burn",
+        &[
+            "worker/src/dp",
+            "worker/src/speech/model",
+            "worker/src/queries/classifier",
+            "tests/bench/dp_step",
+            "tests/bench/transcription",
+        ],
+    ),
     ("datafusion", &["worker/src/queries"]),
     ("ballista", &["worker/src/queries/count"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),

@@ -18,3 +18,4 @@ mod refusal;
 mod scene;
 mod simulation;
 mod tampering;
+mod transcription;

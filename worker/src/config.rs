@@ -15,11 +15,13 @@ use undertone_api::worker::EnrolmentToken;
 use crate::dp::device::Compute;
 use crate::site::folder::{Folder, FolderError, write_durably};
 use queries::Queries;
+use transcription::Transcription;
 
 pub mod check;
 #[cfg(test)]
 mod fuzz;
 pub mod queries;
+pub mod transcription;
 
 /// What every enrolment token begins with.
 pub const TOKEN_PREFIX: &str = "ute1.";
@@ -215,6 +217,8 @@ pub struct Config {
     pub compute: Compute,
     /// What counts query logs here.
     pub queries: Queries,
+    /// What transcribes recordings here.
+    pub transcription: Transcription,
 }
 
 /// What the file looks like.
@@ -238,6 +242,8 @@ struct Stored {
     compute: Compute,
     #[serde(default)]
     queries: Queries,
+    #[serde(default, skip_serializing_if = "Transcription::is_default")]
+    transcription: Transcription,
 }
 
 const fn four() -> usize {
@@ -280,6 +286,7 @@ impl Config {
             return Err(field("rotate_key_days", format!("{least} to {most} days, or 0 for never, not {days}")));
         }
         stored.queries.check()?;
+        stored.transcription.check()?;
         Ok(Self {
             server: Server::new(&stored.server, stored.certificate.as_deref())?,
             server_key: public_key(&stored.server_key).map_err(|_| field("server_key", "not an Ed25519 key, hex"))?,
@@ -291,6 +298,7 @@ impl Config {
             rotate_key_days: stored.rotate_key_days,
             compute: stored.compute,
             queries: stored.queries,
+            transcription: stored.transcription,
         })
     }
 
@@ -311,6 +319,7 @@ impl Config {
             rotate_key_days: self.rotate_key_days,
             compute: self.compute,
             queries: self.queries.clone(),
+            transcription: self.transcription.clone(),
         };
         let body = toml::to_string(&stored).map_err(|error| field("config.toml", error.to_string()))?;
         let text = format!(

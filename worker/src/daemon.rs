@@ -28,6 +28,7 @@ use undertone_api::problem::Code;
 use undertone_api::signed::SignedError;
 
 use crate::config::queries::Queries;
+use crate::config::transcription::Transcription;
 use crate::config::{Config, ConfigError};
 use crate::gateway::{Gateway, GatewayError, Offer, Patience, Work};
 use crate::queries::scratch;
@@ -102,6 +103,8 @@ pub struct Site {
     clock: Clock,
     /// What counts query logs here.
     queries: Queries,
+    /// What transcribes recordings here.
+    transcription: Transcription,
     datasets: Mutex<Vec<Local>>,
     /// Held while the server is asked about its log: one question at a time.
     asking: tokio::sync::Mutex<()>,
@@ -129,6 +132,7 @@ impl Site {
             gateway,
             clock,
             queries: config.queries.clone(),
+            transcription: config.transcription.clone(),
             datasets: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
         })

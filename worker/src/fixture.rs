@@ -81,6 +81,7 @@ pub(crate) fn config() -> Config {
         rotate_key_days: 365,
         compute: Compute::default(),
         queries: Queries::default(),
+        transcription: crate::config::transcription::Transcription::default(),
     }
 }
 
@@ -186,6 +187,7 @@ pub(crate) fn local(visibility: Visibility) -> Local {
         speakers: 48,
         test_records: 0,
         users: None,
+        seconds: None,
         units: undertone_api::dataset::usual_units(),
     }
 }

@@ -1,10 +1,12 @@
 //! How jobs run at a site: the second face of a job kind.
 //!
 //! A run is ordinary blocking code on a thread of its own. All it may ask of the world is [`Exchange`]; all that it can send of
-//! data are [`Outgoing`] vectors and [`OutgoingPool`]s of questions, which cannot be made without a [`Clearance`]. To add a kind: `run/<kind>.rs` with `impl Run`,
+//! data are [`Outgoing`] vectors, [`OutgoingPool`]s of questions and [`Sealed`] batches of sounds, which cannot be made without a [`Clearance`]. To add a kind: `run/<kind>.rs` with `impl Run`,
 //! and its line in [`run`].
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{Audited, Finding};
@@ -12,14 +14,19 @@ use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 
 use crate::config::queries::Queries;
+use crate::config::transcription::Transcription;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
 use crate::site::clearance::{Clearance, Published};
+use crate::site::clock::Clock;
+use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed};
+use crate::speech::transcribe::provider::line::Line;
 
 pub mod active_learning;
 pub mod dp_sgd;
+pub mod transcription;
 
 pub use undertone_proto::question::Answered;
 
@@ -55,6 +62,21 @@ pub enum Past {
     Stored,
     /// The server has it.
     Accepted,
+}
+
+/// With what recordings of a site are transcribed, and where what they say is written.
+#[derive(Clone)]
+pub struct Transcribing {
+    /// The site's configuration of it.
+    pub settings: Transcription,
+    /// The site's folder, from which paths of the configuration start.
+    pub site: PathBuf,
+    /// Where transcripts and the site's own report go: a folder of the job, for its owner alone.
+    pub results: PathBuf,
+    /// The worker's environment, for keys that lie there.
+    pub environment: fn(&str) -> Option<OsString>,
+    /// The clock.
+    pub clock: Clock,
 }
 
 /// What a running job may ask of the world. Calls block; network trouble is retried inside until the lease is lost.
@@ -217,6 +239,32 @@ pub trait Exchange {
         Err(asks_nothing("questions", round))
     }
 
+    /// With what recordings of this site are transcribed.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] where none are.
+    fn transcribing(&self) -> Result<Transcribing, RunError> {
+        Err(RunError::Failed("no recordings are transcribed here".to_owned()))
+    }
+
+    /// Notes durably that a sealed batch leaves, which it may when it was cleared for this round, now or in an earlier life; then
+    /// sends what is not answered, each provider its part by its line, in the order of the batch's providers. Said again it
+    /// sends what is left: the identical bits, without a new charge.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when it was not cleared for this round or nothing may leave, [`RunError::Stopped`] when the lease
+    /// is lost.
+    fn dispatch(
+        &mut self,
+        series: &str,
+        round: u32,
+        batch: &Arc<Sealed>,
+        lines: &[Line],
+    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        let _ = (batch, lines);
+        Err(RunError::Refused(format!("nothing leaves from here but to the server ({series}/{round})")))
+    }
+
     /// Whether the run should end at the next chance; also kept up to date by every other call.
     fn stopped(&self) -> bool;
 }
@@ -243,5 +291,6 @@ pub fn run(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     match spec {
         Spec::DpSgd(spec) => spec.run(exchange),
         Spec::ActiveLearning(spec) => spec.run(exchange),
+        Spec::Transcription(spec) => spec.run(exchange),
     }
 }

@@ -3,7 +3,7 @@
 //! The road is one way: [`audio`] decodes, [`mfcc`] turns samples into cepstra, [`features`] these into what a
 //! model sees, [`align`] reads the labels or has them made, [`prepare`]
 //! joins the two and writes what [`dataset`] then serves by memory map. [`synthesize`] makes a corpus where there is
-//! none. Nothing of it opens a socket. [`transcribe`] is another road, of which one room sends what was paid for. Nothing here
+//! none. [`recordings`] keeps recordings without labels. Nothing of it opens a socket. [`transcribe`] is another road, of which one room sends what was paid for. Nothing here
 //! but the site's own report names a recording.
 
 pub mod align;
@@ -14,6 +14,7 @@ pub mod mfcc;
 pub mod model;
 pub mod prepare;
 pub mod progress;
+pub mod recordings;
 pub mod synthesize;
 pub mod transcribe;
 

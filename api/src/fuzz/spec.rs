@@ -1,4 +1,4 @@
-//! Specs of both kinds: whatever passes the check has a price that is a number, and is written as it was read.
+//! Specs of every kind: whatever passes the check has a price that is a number, and is written as it was read.
 
 use undertone_fuzz::Target;
 use undertone_privacy::curve::OrderGrid;
@@ -14,6 +14,7 @@ pub(super) fn examples() -> Vec<String> {
     let pages = [
         ("dp_sgd", include_str!("../job/dp_sgd/spec.md")),
         ("active_learning", include_str!("../job/active_learning/spec.md")),
+        ("transcription", include_str!("../job/transcription/spec.md")),
     ];
     pages
         .map(|(kind, page)| {
@@ -40,6 +41,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
         records: SizeClass(10_000),
         speakers: SizeClass(200),
         test_records: 500,
+        seconds: (content == Content::Recordings).then_some(SizeClass(5000)),
         users: (!public).then_some(SizeClass(1000)),
         units: usual_units(),
         accounts: Vec::new(),
@@ -50,14 +52,17 @@ pub(super) fn datasets() -> Vec<Dataset> {
         units: vec![undertone_privacy::PrivacyUnit::Record, undertone_privacy::PrivacyUnit::User],
         ..dataset
     });
-    named(Content::Speech).into_iter().chain(queries).collect()
+    let recordings = named(Content::Recordings)
+        .map(|dataset| Dataset { units: vec![undertone_privacy::PrivacyUnit::Words], ..dataset });
+    named(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
 }
 
-/// The two datasets of one content: the examples of both kinds name the same ids.
+/// The two datasets of one content: the examples of all kinds name the same ids.
 fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     let content = match spec {
         Spec::DpSgd(_) => Content::Speech,
         Spec::ActiveLearning(_) => Content::Queries,
+        Spec::Transcription(_) => Content::Recordings,
     };
     datasets.iter().filter(|dataset| dataset.content == content).cloned().collect()
 }
@@ -66,7 +71,7 @@ fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
 pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
     let datasets = of(spec, all);
     let violations = spec.check(&datasets);
-    let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.measured());
+    let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.outside(), spec.measured());
     for known in [&datasets[..], &[]] {
         let _ = spec.series(known);
     }

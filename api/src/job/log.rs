@@ -238,7 +238,8 @@ pub fn ordinal(number: u32) -> String {
 /// The series of a job by name, in the order in which the log numbers them: those that are averaged, then that of the pools.
 pub fn series_of(spec: &Spec) -> Vec<String> {
     let averaged = spec.series(&[]).into_iter().map(|series| series.name);
-    averaged.chain(spec.questions().map(|questions| questions.series)).collect()
+    let asked = spec.questions().map(|questions| questions.series);
+    averaged.chain(asked).chain(spec.outside().map(|outside| outside.series)).collect()
 }
 
 /// A line of a job's log.

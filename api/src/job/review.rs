@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use undertone_privacy::Event;
 
-use super::{Series, Spec, State};
+use super::{Outside, Series, Spec, State};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::{DatasetId, JobId};
 use crate::plan::PlanParty;
@@ -28,6 +28,8 @@ pub enum Observer {
     Recipients,
     /// Every member of the consortium who may see jobs.
     Members,
+    /// Companies outside the consortium that hear what is sent to them: cloud recognizers.
+    Providers,
 }
 
 impl Observer {
@@ -39,6 +41,7 @@ impl Observer {
             Self::Annotators => "the annotators",
             Self::Recipients => "whoever gets the model",
             Self::Members => "every member who may see jobs",
+            Self::Providers => "the recognizers outside",
         }
     }
 }
@@ -139,6 +142,10 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         say(Observer::Annotators, form, u64::from(questions.rounds), asked);
         anything = anything.or(Some(form));
     }
+    if let Some(outside) = spec.outside().filter(|outside| outside.sending.contains(&dataset.id)) {
+        let form = if dataset.visibility == Visibility::Public { Disclosed::Exact } else { Disclosed::Protected };
+        of_outside(&outside, form, &mut say);
+    }
     if let Some(form) = anything {
         let form = if form == Disclosed::Protected { Disclosed::Derived } else { form };
         say(Observer::Recipients, form, 1, "the trained model and what was measured with it".to_owned());
@@ -150,6 +157,34 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     let facts = "its name, owner and rough size, what it is charged, and when each of its rounds came or was late";
     say(Observer::Members, Disclosed::Fact, 1, facts.to_owned());
     found
+}
+
+/// What leaves the consortium, and what of it the server is told.
+fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
+    let (names, many, d) = (outside.recipients.join(", "), outside.recipients.len(), outside.distance);
+    let exactly = "by their sound and by the words around";
+    let parts = match (many, outside.colluding as usize) {
+        (1, _) => format!("{names}: hears all pieces that are sent"),
+        (_, 1) => format!(
+            "{names}: each hears a part of the pieces, drawn by chance; one that knows another's part knows more"
+        ),
+        (_, colluding) if colluding == many => {
+            format!("{names}: each hears a part of the pieces; even all together learn no more")
+        }
+        (_, colluding) => {
+            format!("{names}: each hears a part of the pieces; up to {colluding} of them together learn no more")
+        }
+    };
+    let words = if form == Disclosed::Protected {
+        format!(
+            "{parts}. Protected is how often each word of the vocabulary was said, up to {d} words added and removed together, a word              said otherwise being two; not covered is what true pieces tell {exactly}"
+        )
+    } else {
+        format!("{parts}, among dummies that need not hide anything: the recordings are public")
+    };
+    say(Observer::Providers, form, 1, words);
+    let plan = "that it was paid, and the plan with its promises; no sound, no text, no count of what was said or sent";
+    say(Observer::Server, Disclosed::Fact, 1, plan.to_owned());
 }
 
 /// What one series shows of a dataset: to the server, and to those who fetch the averages.

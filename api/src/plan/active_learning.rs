@@ -30,7 +30,7 @@ impl Rounded for Spec {
             Knob::SamplingRate => Some(gate.sampling_rate.get()),
             Knob::Threshold => Some(f64::from(gate.threshold.get())),
             Knob::Epsilon => Some(gate.epsilon.get()),
-            Knob::Rounds | Knob::Noise => None,
+            Knob::Rounds | Knob::Noise | Knob::Delta => None,
         }
     }
 
@@ -41,7 +41,7 @@ impl Rounded for Spec {
                 Knob::SamplingRate => gate.sampling_rate = SamplingRate::new(value).unwrap_or(gate.sampling_rate),
                 Knob::Threshold => gate.threshold = NonZeroU32::new(value as u32).unwrap_or(gate.threshold),
                 Knob::Epsilon => gate.epsilon = Epsilon::new(value).unwrap_or(gate.epsilon),
-                Knob::Rounds | Knob::Noise => {}
+                Knob::Rounds | Knob::Noise | Knob::Delta => {}
             }
         }
     }
@@ -51,7 +51,7 @@ impl Rounded for Spec {
         let field = match knob {
             Knob::Threshold => "threshold",
             Knob::Epsilon => "epsilon",
-            Knob::SamplingRate | Knob::Rounds | Knob::Noise => "sampling_rate",
+            Knob::SamplingRate | Knob::Rounds | Knob::Noise | Knob::Delta => "sampling_rate",
         };
         format!("spec.participants.{index}.gate.{field}")
     }
@@ -92,7 +92,7 @@ impl Search<'_> {
                 Knob::Epsilon => {
                     self.lowered(knob, purse, |gate| least_epsilon(gate.shown, gate.sampling_rate.get()).max(1e-3))?
                 }
-                Knob::Rounds | Knob::Noise => return None,
+                Knob::Rounds | Knob::Noise | Knob::Delta => return None,
             };
             values.extend(self.moved(knob, purse, bound));
         }

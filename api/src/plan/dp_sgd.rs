@@ -21,7 +21,7 @@ impl Rounded for Spec {
             Knob::Rounds => self.private.map(|rounds| f64::from(rounds.rounds)),
             Knob::Noise => party.noise.map(|noise| noise.noise_multiplier.get()),
             Knob::SamplingRate => Some(party.sampling_rate.get()),
-            Knob::Threshold | Knob::Epsilon => None,
+            Knob::Threshold | Knob::Epsilon | Knob::Delta => None,
         }
     }
 
@@ -43,7 +43,9 @@ impl Rounded for Spec {
         match knob {
             Knob::Rounds => "spec.private.rounds".to_owned(),
             Knob::Noise => format!("spec.participants.{index}.noise.noise_multiplier"),
-            Knob::SamplingRate | Knob::Threshold | Knob::Epsilon => format!("spec.participants.{index}.sampling_rate"),
+            Knob::SamplingRate | Knob::Threshold | Knob::Epsilon | Knob::Delta => {
+                format!("spec.participants.{index}.sampling_rate")
+            }
         }
     }
 }

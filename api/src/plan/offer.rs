@@ -28,6 +28,8 @@ pub enum Knob {
     Threshold,
     /// ε at which such a release is charged, in steps of the third digit.
     Epsilon,
+    /// δ of the noise of a word histogram, in steps of the third digit.
+    Delta,
 }
 
 /// A change that fits.
@@ -100,7 +102,7 @@ impl<K: Rounded> Search<'_, K> {
             let bound = match knob {
                 Knob::Noise => self.least_noise(purse)?,
                 Knob::SamplingRate => self.highest_rate(purse)?,
-                Knob::Rounds | Knob::Threshold | Knob::Epsilon => return None,
+                Knob::Rounds | Knob::Threshold | Knob::Epsilon | Knob::Delta => return None,
             };
             values.extend(self.moved(knob, purse, bound));
         }

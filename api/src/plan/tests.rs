@@ -51,6 +51,7 @@ fn dataset(index: usize, lineage: usize) -> Dataset {
         records: SizeClass(1000),
         speakers: SizeClass(200),
         test_records: 100,
+        seconds: None,
         users: None,
         units: crate::dataset::usual_units(),
         accounts: Vec::new(),
@@ -141,7 +142,7 @@ fn beyond(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
         Knob::Rounds => to + 1.0,
         Knob::Noise => ((to * 1000.0).round() - 1.0) / 1000.0,
         Knob::SamplingRate => Digits::above(to * (1.0 + 1e-6)).value().min(from),
-        Knob::Threshold | Knob::Epsilon => panic!("no training plan is offered another {:?}", offered.knob),
+        Knob::Threshold | Knob::Epsilon | Knob::Delta => panic!("no training plan is offered another {:?}", offered.knob),
     };
     let lineage = |id| datasets.iter().find(|dataset| dataset.id == id).unwrap().lineage;
     let mut lineages: Vec<LineageId> = offered.values.iter().map(|(id, ..)| lineage(*id)).collect();

@@ -26,13 +26,15 @@ pub enum How {
     },
     /// The job protected speakers: one record more or less is one speaker replaced.
     Part,
+    /// The job protected some words: a whole recording may be any number of them, and is promised nothing.
+    Whole,
 }
 
 /// ε at one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PrivacyLevel))]
 pub struct Level {
-    /// The level: records, or speakers (users).
+    /// The level: records, speakers (users), or words.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// How the figure came about.
@@ -77,21 +79,20 @@ struct Data {
     all: &'static str,
     /// Whose the records are.
     unit: PrivacyUnit,
+    /// d, of releases that protect words; else 0.
+    words: u32,
 }
 
 impl Data {
     /// Only of query logs are samples with a threshold released.
     const fn of(event: &Event) -> Self {
-        if matches!(event, Event::SampledThreshold { .. }) {
-            Self { record: "row", person: "user", all: "everything one user asked", unit: PrivacyUnit::User }
+        let (record, person, all, unit) = if matches!(event, Event::SampledThreshold { .. }) {
+            ("row", "user", "everything one user asked", PrivacyUnit::User)
         } else {
-            Self {
-                record: "recording",
-                person: "speaker",
-                all: "everything one speaker said",
-                unit: PrivacyUnit::Speaker,
-            }
-        }
+            ("recording", "speaker", "everything one speaker said", PrivacyUnit::Speaker)
+        };
+        let words = if let Event::TruncatedLaplace { distance, .. } = event { distance.get() } else { 0 };
+        Self { record, person, all, unit, words }
     }
 }
 
@@ -99,10 +100,13 @@ impl Level {
     /// Both levels of some releases: records first.
     pub fn both(releases: &Releases<'_>) -> Vec<Self> {
         let own = Self::protected(releases);
-        if releases.unit == PrivacyUnit::Record {
-            vec![own, Self::person(releases)]
-        } else {
-            vec![Self::record(releases), own]
+        match releases.unit {
+            PrivacyUnit::Record => vec![own, Self::person(releases)],
+            PrivacyUnit::Speaker | PrivacyUnit::User => vec![Self::record(releases), own],
+            PrivacyUnit::Words => {
+                let why_not = "only words of it are protected";
+                vec![own, Self::of(PrivacyUnit::Record, How::Whole, None, Data::of(releases.event), why_not)]
+            }
         }
     }
 
@@ -147,7 +151,7 @@ impl Level {
     }
 
     fn of(unit: PrivacyUnit, how: How, epsilon: Option<f64>, data: Data, why_not: &str) -> Self {
-        let Data { record, person, all, .. } = data;
+        let Data { record, person, all, words, .. } = data;
         let one_record = || format!("a single {record}");
         let (one, grounds) = match (unit, how) {
             (PrivacyUnit::Record, How::Part) => (
@@ -157,6 +161,10 @@ impl Level {
                 ),
             ),
             (PrivacyUnit::Record, _) => (one_record(), String::new()),
+            (PrivacyUnit::Words, _) => (
+                format!("{words} {} of the recordings", if words == 1 { "word" } else { "words" }),
+                ", added and removed together; a word said otherwise is two".to_owned(),
+            ),
             (PrivacyUnit::Speaker | PrivacyUnit::User, How::Group { records }) => (
                 all.to_owned(),
                 format!(
@@ -213,6 +221,29 @@ mod tests {
         assert_eq!(records, SizeClass(500).most() - SizeClass(20).least() + 1);
         assert!(!both[1].meaningful && both[1].said.starts_with("No meaningful bound"), "{:?}", both[1]);
         assert!(both[1].epsilon.is_none_or(|epsilon| epsilon > own));
+    }
+
+    #[test]
+    fn a_job_that_protects_words_says_how_many_and_promises_a_recording_nothing() {
+        let event = Event::TruncatedLaplace {
+            rate: undertone_privacy::Epsilon::new(0.25).unwrap(),
+            shift: 60,
+            distance: 4.try_into().unwrap(),
+            partition: undertone_privacy::histogram::Partition::NONE,
+        };
+        let both = Level::both(&Releases {
+            unit: PrivacyUnit::Words,
+            adjacency: Adjacency::AddRemove,
+            event: &event,
+            count: 1,
+            delta: Delta::new(1e-5).unwrap(),
+            records: SizeClass(50),
+            speakers: SizeClass(1),
+        });
+        assert_eq!([both[0].unit, both[1].unit], [PrivacyUnit::Words, PrivacyUnit::Record]);
+        assert!(both[0].meaningful && both[0].epsilon.is_some_and(|epsilon| epsilon < 1.01), "{:?}", both[0]);
+        assert!(both[0].said.contains("4 words of the recordings"), "{}", both[0].said);
+        assert!(both[1].epsilon.is_none() && !both[1].meaningful && both[1].said.starts_with("No meaningful bound"));
     }
 
     #[test]

@@ -130,12 +130,17 @@ async fn entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, bool)
 fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
     let rough = |count: u64| if count == 0 { "none".to_owned() } else { format!("about {}", words::count(count)) };
     let speech = dataset.content == Content::Speech;
-    let records = if speech { "Recordings" } else { "Rows of the query log" };
+    let records = match dataset.content {
+        Content::Speech | Content::Recordings => "Recordings",
+        Content::Queries => "Rows of the query log",
+    };
+    let transcribed = dataset.content == Content::Recordings;
+    let kept = if transcribed { format!("{records} to transcribe") } else { format!("{records} to train on") };
     let classes = words::count(dataset.classes.into());
     let made = match (dataset.content, dataset.classes) {
         (Content::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
         // Of a private log nobody is told whether it has labels.
-        (Content::Queries, 0) => None,
+        (Content::Queries, 0) | (Content::Recordings, _) => None,
         (Content::Queries, _) => Some(("Labels", classes)),
     };
     view! {
@@ -144,8 +149,9 @@ fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
             <div><dt>"Visibility"</dt><dd>{words::visibility(dataset.visibility)}". "{words::visibility_meaning(dataset.visibility)}</dd></div>
             {speech.then(|| view! { <div><dt>"Speakers"</dt><dd>{rough(dataset.speakers.0)}</dd></div> })}
             {dataset.users.map(|users| view! { <div><dt>"Users, by its owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
-            <div><dt>{format!("{records} to train on")}</dt><dd>{rough(dataset.records.0)}</dd></div>
-            <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div>
+            <div><dt>{kept}</dt><dd>{rough(dataset.records.0)}</dd></div>
+            {dataset.seconds.map(|seconds| view! { <div><dt>"Their length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
+            {(!transcribed).then(|| view! { <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div> })}
             {made.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
             <div><dt>"Registered"</dt><dd><When at=dataset.created_at now/></dd></div>
         </dl>

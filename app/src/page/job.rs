@@ -140,7 +140,11 @@ async fn approval(
         .collect();
     let (mut what, gauge, label) = match (&party.charge, payment) {
         (None, _) => (
-            vec!["The data are public: exact gradients leave the site, and nothing is charged.".to_owned()],
+            vec![if job.spec.outside().is_some() {
+                "The recordings are public: they are sent to the recognizers, and nothing is charged.".to_owned()
+            } else {
+                "The data are public: exact gradients leave the site, and nothing is charged.".to_owned()
+            }],
             ().into_any(),
             "Approve".to_owned(),
         ),
@@ -175,6 +179,9 @@ async fn approval(
         if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
     // Annotators need not be of any organization.
     let (seen, stays) = match job.spec.questions() {
+        None if job.spec.outside().is_some() => {
+            ("the recognizers that are named above; this server sees none of it".to_owned(), "The transcript never leaves")
+        }
         Some(_) => (format!("{seen}, and by everybody who answers questions"), "The log itself never leaves"),
         None => (seen, "The recordings never leave"),
     };

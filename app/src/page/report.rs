@@ -5,9 +5,11 @@ mod costs;
 mod facts;
 mod learning;
 mod membership;
+mod transcription;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::Spec;
 use undertone_api::report::ReportFile;
 
 use super::audit;
@@ -85,7 +87,11 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
         <p class="lead">{title}", a job of "{report.consortium.name.clone()}". "<StateMark state=job.state/></p>
         <div class="report">
             <section class="panel answer"><h2>"What came of it"</h2>
-                {learning.as_ref().map_or_else(|| arms::headline(report), learning::Of::headline)}
+                {match (&learning, report.spec()) {
+                    (Some(learning), _) => learning.headline(),
+                    (None, Spec::Transcription(_)) => transcription::headline(report),
+                    (None, _) => arms::headline(report),
+                }}
                 <dl class="facts">
                     <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
                     {job.started_at.map(|at| view! { <div><dt>"Began"</dt><dd>{words::exact(at)}</dd></div> })}
@@ -98,6 +104,7 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
             </section>
             {match &learning {
                 Some(learning) if learning.is_told() => learning.sections(),
+                None if matches!(report.spec(), Spec::Transcription(_)) => transcription::section(report),
                 _ => view! {
                     {arms::tables(report)}
                     <section class="charts" aria-label="Learning curves">{figures}</section>

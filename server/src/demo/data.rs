@@ -171,6 +171,7 @@ async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError
             let units: &[PrivacyUnit] = match dataset.content {
                 Content::Speech => &[PrivacyUnit::Record, PrivacyUnit::Speaker],
                 Content::Queries => &[PrivacyUnit::Record],
+                Content::Recordings => &[PrivacyUnit::Words],
             };
             for &unit in units {
                 let new = NewBudget { unit, epsilon, delta };

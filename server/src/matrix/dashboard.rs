@@ -63,8 +63,10 @@ pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/weigh-active-learning": PlanJob @ Consortium;
     "POST /ui/draft-dp-sgd": WriteDraft @ Consortium;
     "POST /ui/draft-active-learning": WriteDraft @ Consortium;
+    "POST /ui/draft-transcription": WriteDraft @ Consortium;
     "POST /ui/propose-dp-sgd": ProposeJob @ Consortium;
     "POST /ui/propose-active-learning": ProposeJob @ Consortium;
+    "POST /ui/propose-transcription": ProposeJob @ Consortium;
     "GET /ui/watch": ReadJob @ Consortium;
 
     "GET /ui/turn": Annotate @ Consortium;

@@ -23,7 +23,7 @@ pub(super) struct JobQuery {
     limit: Option<u32>,
     /// In this state only.
     state: Option<jobs::State>,
-    /// Of this kind only: `dp_sgd`, `active_learning`.
+    /// Of this kind only: `dp_sgd`, `active_learning`, `transcription`.
     kind: Option<String>,
     /// That name this dataset.
     dataset: Option<DatasetId>,

@@ -25,7 +25,7 @@ pub(super) struct ModelQuery {
     cursor: Option<String>,
     /// Jobs looked through for a page: 1 to 200, 50 unless told. Those without files are left out.
     limit: Option<u32>,
-    /// Of this kind of job only: `dp_sgd`, `active_learning`.
+    /// Of this kind of job only: `dp_sgd`, `active_learning`, `transcription`.
     kind: Option<String>,
     /// Made with this dataset.
     dataset: Option<DatasetId>,

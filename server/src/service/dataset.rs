@@ -82,6 +82,7 @@ pub(super) async fn shown(connection: &impl ConnectionTrait, rows: Vec<dataset::
             speakers: SizeClass(count(row.speakers)?),
             test_records: count(row.test_records)?,
             users: row.users.map(count).transpose()?.map(SizeClass),
+            seconds: row.seconds.map(count).transpose()?.map(SizeClass),
             units: row.units.as_deref().map_or_else(|| Ok(usual_units()), units)?,
             accounts: accounts.get(&key).cloned().unwrap_or_default(),
             created_at: row.created_at,

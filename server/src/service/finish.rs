@@ -106,7 +106,7 @@ async fn end(
                 return Err(Error::validation(vec![Violation::new("done.audit", message)]));
             }
             if leads && !over {
-                row.report = Some(checked(&row, report.as_ref())?);
+                row.report = Some(checked(&row, report.as_ref(), part.charge.is_some())?);
                 row = row.into_active_model().reset_all().update(tx).await?;
             }
             set_state(tx, part, "done").await?;
@@ -154,12 +154,17 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
         }))
 }
 
-fn checked(row: &job::Model, report: Option<&Report>) -> Result<String, Error> {
+fn checked(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
     let wrong = |message: &str| Error::validation(vec![Violation::new("report", message)]);
     let report = report.ok_or_else(|| wrong("the lead hands in the job's report"))?;
     let kind = serde_json::to_value(report).ok().and_then(|value| value["kind"].as_str().map(str::to_owned));
     if kind.as_deref() != Some(&*row.kind) {
         return Err(wrong("the report is of another kind than the job"));
+    }
+    if charged && !report.tells_no_more(&from_json(&row.spec)?) {
+        return Err(wrong(
+            "it tells more than the spec does, of data that are charged: leave out what was computed of them",
+        ));
     }
     let text = to_json(report)?;
     if text.len() > 1 << 20 {

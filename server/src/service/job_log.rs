@@ -227,8 +227,8 @@ async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>) -> Result<(), Error> {
 
 /// Events about rounds that the job does not have.
 fn violations(spec: &Spec, said: &[Said]) -> Vec<Violation> {
-    let rounds: Vec<u32> =
-        spec.series(&[]).iter().map(|series| series.rounds).chain(spec.questions().map(|_| 1)).collect();
+    let rounds = spec.series(&[]).into_iter().map(|series| series.rounds);
+    let rounds: Vec<u32> = rounds.chain(spec.questions().map(|_| 1)).chain(spec.outside().map(|_| 1)).collect();
     let wrong = |one: &Said| {
         let event = LogEvent::Site { said: one.event };
         event

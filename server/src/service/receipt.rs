@@ -6,7 +6,7 @@ use sea_orm::{
     PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
 };
 use undertone_api::id::{DatasetId, JobId, WorkerId};
-use undertone_api::job::Charge;
+use undertone_api::job::{Charge, Spec};
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Countersignature, Receipt, Signed};
 
@@ -178,6 +178,15 @@ async fn is_foreseen(tx: &Tx, worker: WorkerId, receipt: &Receipt) -> Result<(),
         || question::of(&job)?.is_some_and(|questions| {
             questions.series == receipt.series
                 && questions.asking.contains(&receipt.dataset)
+                && charge.event == receipt.event
+                && receipt.round == 1
+                && receipt.attempt >= 1
+        });
+    // So is what leaves for somebody outside the consortium, which never comes here.
+    let foreseen = foreseen
+        || from_json::<Spec>(&job.spec)?.outside().is_some_and(|outside| {
+            outside.series == receipt.series
+                && outside.sending.contains(&receipt.dataset)
                 && charge.event == receipt.event
                 && receipt.round == 1
                 && receipt.attempt >= 1

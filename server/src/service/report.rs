@@ -175,6 +175,7 @@ fn absent(report: &ReportFile, state: State) -> Vec<Absent> {
     match &report.proposal.spec {
         Spec::DpSgd(spec) => absent_of_training(spec, report, &mut say),
         Spec::ActiveLearning(spec) => absent_of_asking(spec, &mut say),
+        Spec::Transcription(_) => absent_of_transcribing(report, &mut say),
     }
     if report.certificate.is_none() {
         say("The certificate", "it is made when the job is over and every site has closed its part".to_owned());
@@ -225,6 +226,25 @@ fn absent_of_training(spec: &dp_sgd::Spec, report: &ReportFile, say: &mut impl F
         ),
         Some(_) if report.audits.is_empty() => say("Audit and membership inference", "no site has handed in its statement".to_owned()),
         Some(_) => {}
+    }
+}
+
+/// What a report of a transcription does not have.
+fn absent_of_transcribing(report: &ReportFile, say: &mut impl FnMut(&str, String)) {
+    say("The transcript", "it is at the site, in the job's own folder, and was never anywhere else".to_owned());
+    if report.datasets.iter().any(|dataset| dataset.visibility != Visibility::Public) {
+        say(
+            "Word error rates, histograms, numbers of pieces, and the bill",
+            "they are computed of recordings that are not public, and nothing was paid for telling them. The site keeps them in a \
+             report of its own"
+                .to_owned(),
+        );
+        say(
+            "What the recognizers heard",
+            "which pieces were true, and how many dummies of each word there were, is a secret of the site: whoever knew it could take \
+             the noise off"
+                .to_owned(),
+        );
     }
 }
 

@@ -308,6 +308,7 @@ async fn register(ctx: &Ctx, site: &Site, name: &str, visibility: Visibility, li
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        seconds: None,
         users: None,
         units: undertone_api::dataset::usual_units(),
     };

@@ -19,12 +19,14 @@ mod forecast;
 mod list;
 mod prepare;
 mod query_log;
+mod recordings;
 mod synthesize;
 
 use bar::Bar;
 use forecast::Forecast;
 use list::List;
 use prepare::Prepare;
+use recordings::AddRecordings;
 use synthesize::Synthesize;
 
 /// Make datasets from recordings or query logs, and list them.
@@ -38,6 +40,8 @@ pub(super) struct DataCommand {
 enum Action {
     /// Turn a folder of recordings and their labels, or query logs, into a dataset of this site.
     Prepare(Box<Prepare>),
+    /// Copy a folder of recordings into a dataset of this site, to be transcribed.
+    AddRecordings(AddRecordings),
     /// Show this site's datasets.
     List(List),
     /// Estimate how many queries of a log gates would let through.
@@ -80,6 +84,9 @@ pub(super) enum DataError {
     /// The preparation.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    /// Recordings that cannot be added.
+    #[error(transparent)]
+    Recordings(#[from] crate::speech::recordings::AddError),
     /// The synthesis.
     #[error(transparent)]
     Synthesize(#[from] SynthesizeError),
@@ -117,6 +124,7 @@ impl DataCommand {
     ) -> Result<(), DataError> {
         match &self.action {
             Action::Prepare(prepare) => prepare.run(folder, now, out),
+            Action::AddRecordings(add) => add.run(folder, now, out),
             Action::List(list) => list.run(folder, out),
             Action::Forecast(forecast) => forecast.run(folder, out),
             Action::Synthesize(synthesize) => synthesize.run(out),

@@ -7,6 +7,7 @@ mod data;
 mod disk;
 mod server;
 mod site;
+mod transcription;
 
 use std::io::Write;
 
@@ -129,6 +130,7 @@ impl Doctor {
         }
         if let Some(config) = &config {
             data::device(config, &mut found);
+            transcription::look(folder, config, self, clock, &mut found);
         }
         site::daemon(folder, &mut found);
         if let (Some(config), Some(key), false) = (config, key, self.offline) {

@@ -69,6 +69,7 @@ pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError>
         rotate_key_days: 365,
         compute: Compute::default(),
         queries: crate::config::queries::Queries::default(),
+        transcription: crate::config::transcription::Transcription::default(),
     };
     config.store(folder)?;
     Ok(config)

@@ -35,7 +35,7 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     writeln!(out, "Most epsilon per job    {}\n", general.most_epsilon_per_job.get())?;
     let mut rows = vec![row("(any other)", &general)];
     rows.extend(names.iter().map(|name| row(name, &policy.rules(name))));
-    let head = ["DATASET", "VISIBILITY", "APPROVAL", "RECORD", "SPEAKER", "USER"];
+    let head = ["DATASET", "VISIBILITY", "APPROVAL", "RECORD", "SPEAKER", "USER", "WORDS"];
     write!(out, "{}", table(&head, &rows))?;
     writeln!(out, "\nBudgets are epsilon/delta for life; a unit without one cannot be charged.")?;
     Ok(())
@@ -51,7 +51,7 @@ fn row(name: &str, rules: &Rules) -> Vec<String> {
         let limit = rules.limits.of(unit);
         limit.map_or_else(|| "none".to_owned(), |limit| format!("{}/{:e}", limit.epsilon.get(), limit.delta.get()))
     };
-    let units = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User].map(limit);
+    let units = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words].map(limit);
     let mut row = vec![name.to_owned(), word(rules.visibility).to_owned(), approval.to_owned()];
     row.extend(units);
     row

@@ -30,6 +30,7 @@ fn site() -> (tempfile::TempDir, Folder) {
         rotate_key_days: 0,
         compute: Compute::default(),
         queries: crate::config::queries::Queries::default(),
+        transcription: crate::config::transcription::Transcription::default(),
     };
     config.store(&folder).expect("the folder is writable");
     SiteKey::load_or_make(&folder.key()).expect("the folder is writable");

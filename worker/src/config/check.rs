@@ -17,7 +17,7 @@ pub const MOST_RUNS: i64 = 256;
 pub const KEY_DAYS: std::ops::RangeInclusive<i64> = 30..=3650;
 
 /// Every key: its table, its name, whether enrolment always writes it, and what it means.
-pub const KEYS: [(&str, &str, bool, &str); 18] = [
+pub const KEYS: [(&str, &str, bool, &str); 25] = [
     ("", "server", true, "address of the server's gateway for workers"),
     ("", "certificate", false, "SHA-256 of the certificate at enrolment, hex; absent on loopback without TLS"),
     ("", "server_key", true, "Ed25519 key with which the server signs, hex"),
@@ -36,6 +36,23 @@ pub const KEYS: [(&str, &str, bool, &str); 18] = [
     ("queries", "memory_mib", false, "memory for counting, at least 32 MiB"),
     ("queries", "spill_mib", false, "disk for counting, at least 1 MiB"),
     ("queries", "tasks", false, "parts into which a cluster divides the work; 0 for 16"),
+    ("transcription", "recognizer", false, "table: who hears recordings at the site (kind pocketsphinx or server)"),
+    ("transcription", "speech", false, "table: who speaks the dummies (kind espeak, flite, command or http)"),
+    ("transcription", "voice", false, "table: a converter of voices (kind command or url)"),
+    ("transcription", "dummies", false, "table: corpus, a text that anybody may have"),
+    ("transcription", "vocabulary", false, "table: baseline, document frequencies for vocabularies of public data"),
+    (
+        "transcription",
+        "sensitive",
+        false,
+        "table: list, patterns, doubtful, least_confidence, language: what never leaves",
+    ),
+    (
+        "transcription",
+        "providers",
+        false,
+        "tables: the cloud recognizers, each with name, protocol, url and its key's place",
+    ),
 ];
 
 /// Something that is wrong.
@@ -103,7 +120,7 @@ pub fn check(path: &Path) -> Result<Checked, ConfigError> {
 /// Keys that are none, with the one that was meant.
 fn unknown(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
     let known = |of: &str, name: &str| KEYS.iter().any(|(table, key, ..)| *table == of && *key == name);
-    let tables = ["compute", "queries"];
+    let tables = ["compute", "queries", "transcription"];
     let mut report = |of: &str, name: &str| {
         let full = joined(of, name);
         let near = nearest(&full);
@@ -204,7 +221,8 @@ fn defaults() -> toml::Table {
     table.insert("rotate_key_days".to_owned(), Value::Integer(i64::from(super::year())));
     let compute = toml::Value::try_from(crate::dp::device::Compute::default());
     let queries = toml::Value::try_from(Queries::default());
-    for (name, value) in [("compute", compute), ("queries", queries)] {
+    let transcription = toml::Value::try_from(super::transcription::Transcription::default());
+    for (name, value) in [("compute", compute), ("queries", queries), ("transcription", transcription)] {
         if let Ok(value) = value {
             table.insert(name.to_owned(), value);
         }
@@ -222,9 +240,9 @@ fn find(text: &str, key: &str) -> Option<usize> {
     let mut within = String::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
-        if let Some(head) = line.strip_prefix('[') {
-            head.trim_end_matches(']').trim().clone_into(&mut within);
-            if table.is_empty() && within == name {
+        if line.starts_with('[') {
+            head(line).clone_into(&mut within);
+            if within == key || (table.is_empty() && within == name) {
                 return Some(number);
             }
         } else if let Some((left, _)) = line.split_once('=') {
@@ -237,11 +255,15 @@ fn find(text: &str, key: &str) -> Option<usize> {
     None
 }
 
+/// The name of the table that begins on a line.
+fn head(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default().trim().trim_matches(['[', ']']).trim()
+}
+
 /// The key that is set on a line, with its table; empty where none is.
 fn key_on(text: &str, number: usize) -> String {
     let lines: Vec<&str> = text.lines().take(number).map(str::trim).collect();
-    let head = lines.iter().rev().find_map(|line| line.strip_prefix('['));
-    let within = head.map_or("", |head| head.trim_end_matches(']').trim());
+    let within = lines.iter().rev().find(|line| line.starts_with('[')).map_or("", |line| head(line));
     let set = lines.last().and_then(|line| line.split_once('='));
     set.map(|(left, _)| joined(within, left.trim().trim_matches('"'))).unwrap_or_default()
 }

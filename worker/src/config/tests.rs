@@ -87,6 +87,7 @@ fn a_configuration_is_read_as_it_was_written() {
         rotate_key_days: 90,
         compute: Compute { device: Processor::Wgpu(1), threads: 3 },
         queries: Queries { memory_mib: 64, shared: Some("/mnt/shared".into()), ..Queries::default() },
+        transcription: crate::config::transcription::Transcription::default(),
     };
     written.store(&folder).expect("the folder is writable");
     let read = Config::load(&folder).expect("it was just written");

@@ -24,6 +24,7 @@ use crate::site::gate::{self, GateError};
 use crate::site::holds;
 use crate::site::ledger::LedgerError;
 use crate::site::outbox::{Kept, Outbox, Parcel, receipts_to_send};
+use crate::speech::transcribe::outbound::Sealed;
 
 /// A clearance that was given and not yet used.
 struct Pending {
@@ -159,6 +160,37 @@ impl Errand {
             .map_err(failed)?;
         fault::point(fault::AFTER_STORE);
         Ok(())
+    }
+
+    /// Notes that a sealed batch is about to leave for others than the server: from then on its payment is used up. It must have
+    /// been cleared for this round, by this life or by one that died before it could note it. On disk when this returns; said
+    /// again of the same batch, nothing changes.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when it was not cleared, is held, or is another batch than was noted, [`RunError::Failed`] when
+    /// the disk fails.
+    pub fn depart(&mut self, site: &Site, series: &str, round: u32, batch: &Sealed) -> Result<(), RunError> {
+        if let Some(held) =
+            holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id).map_err(failed)?
+        {
+            return Err(RunError::Stopped(format!("this site holds the job: {}", held.word.reason)));
+        }
+        if self.past(site, series, round)? != Past::Untouched {
+            let noted = self.outbox.parcel(&site.store, series, round).map_err(failed)?;
+            let same = noted.bytes == batch.digest().as_bytes();
+            let other = || RunError::Refused(format!("another batch was paid for under {series}/{round}"));
+            return if same { Ok(()) } else { Err(other()) };
+        }
+        let in_hand =
+            self.pending.as_ref().is_some_and(|pending| (pending.series.as_str(), pending.round) == (series, round));
+        if !in_hand {
+            // Paid by an earlier life: nothing was noted to leave under that payment, so it is found again.
+            drop(self.clear(site, series, round)?);
+        }
+        let cleared = self.cleared("batch", series, round, batch.receipt())?;
+        let sounds: usize = (0..batch.recipients().len() as u32).map(|provider| batch.lengths(provider).count()).sum();
+        let bytes = batch.digest().as_bytes();
+        self.outbox.keep(&site.store, series, round, bytes, sounds as u64, cleared.receipt).map_err(failed)
     }
 
     /// The clearance in hand, when it is for this round and was used up by what carries this receipt.

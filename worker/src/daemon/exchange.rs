@@ -1,5 +1,6 @@
 //! All that a running job may ask of the world, answered from the site's own rules and the server's gateway.
 
+mod batch;
 mod questions;
 
 use std::cell::RefCell;
@@ -28,10 +29,12 @@ use crate::fault;
 use crate::gateway::{Download, GatewayError, Patience, Submitted, written_report};
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
-use crate::run::{Answered, Average, Exchange, Past, RunError};
+use crate::run::{Answered, Average, Exchange, Past, RunError, Transcribing};
 use crate::site::admission::Examined;
 use crate::site::clearance::{Clearance, Published};
 use crate::site::gate;
+use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed};
+use crate::speech::transcribe::provider::line::Line;
 use crate::telemetry;
 
 /// How long the server is asked to wait for a round or a file.
@@ -292,7 +295,9 @@ impl Exchange for SiteExchange {
     }
 
     fn report(&mut self, report: Report) -> Result<(), RunError> {
-        self.must_be_public("a report")?;
+        if !self.follows_from_manifest(&report) {
+            self.must_be_public("a report")?;
+        }
         self.handed.report = written_report(Some(&report)).map_err(failed)?;
         Ok(())
     }
@@ -339,6 +344,20 @@ impl Exchange for SiteExchange {
 
     fn answers(&mut self, round: u32) -> Result<Vec<Answered>, RunError> {
         self.all_answers(round)
+    }
+
+    fn transcribing(&self) -> Result<Transcribing, RunError> {
+        Ok(self.at_this_site())
+    }
+
+    fn dispatch(
+        &mut self,
+        series: &str,
+        round: u32,
+        batch: &Arc<Sealed>,
+        lines: &[Line],
+    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        self.note_and_deliver(series, round, batch, lines)
     }
 
     fn stopped(&self) -> bool {

@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod audit;
+mod batch;
 #[cfg(unix)]
 mod fault;
 mod hold;
@@ -62,6 +63,7 @@ impl Place {
             rotate_key_days: 0,
             compute: crate::dp::device::Compute::default(),
             queries: crate::config::queries::Queries::default(),
+            transcription: crate::config::transcription::Transcription::default(),
         };
         config.store(&folder).expect("the folder is writable");
         let place = Self { dir, config };

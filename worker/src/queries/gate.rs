@@ -104,7 +104,7 @@ impl Gate {
                 Err(GateError::RowsPerRecord(settings.rows_per_unit.get()))
             }
             PrivacyUnit::Record | PrivacyUnit::User => Ok(Self { settings, unit }),
-            PrivacyUnit::Speaker => Err(GateError::Unit(unit)),
+            PrivacyUnit::Speaker | PrivacyUnit::Words => Err(GateError::Unit(unit)),
         }
     }
 
@@ -164,7 +164,7 @@ impl Gate {
                 let rows = texts.map(|text| text.map(|text| (text, 1)));
                 sample::draw(rows, keep, counting.scratch, |text, copies| nominator.add(text, copies))?
             }
-            PrivacyUnit::Record | PrivacyUnit::Speaker => {
+            PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::Words => {
                 let rows = rows.filter(|row| row.as_ref().map_or(true, |row| is_question(&row.text)));
                 let rows = rows.map(|row| row.map(|row| (row.text, row.count)));
                 sample::draw(rows, keep, counting.scratch, |text, copies| nominator.add(text, copies))?

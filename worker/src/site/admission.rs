@@ -145,12 +145,23 @@ impl Examined {
         self.manifest.spec.release(&self.dataset, series)
     }
 
-    /// Rounds of `series` in which something of this dataset may leave; `None` when the job has no such series, and for one of
-    /// questions when this participant asks none.
+    /// Rounds of `series` in which something of this dataset may leave; `None` when the job has no such series, for one of
+    /// questions when this participant asks none, and for one of sounds when it sends none.
     pub fn rounds(&self, series: &str) -> Option<u32> {
         let all = self.manifest.spec.series(std::slice::from_ref(&self.dataset));
         let averaged = all.into_iter().find(|known| known.name == series).map(|known| known.rounds);
-        averaged.or_else(|| self.asks(series).then_some(1))
+        averaged.or_else(|| self.pays_once(series).then_some(1))
+    }
+
+    /// Whether `series` is one release of this participant: a pool of questions, or what goes to others than the server.
+    pub fn pays_once(&self, series: &str) -> bool {
+        self.asks(series) || self.sends_outside(series)
+    }
+
+    /// Whether this participant sends something to others than the server under `series`: one batch, in round 1.
+    pub fn sends_outside(&self, series: &str) -> bool {
+        let outside = self.manifest.spec.outside();
+        outside.is_some_and(|said| said.series == series && said.sending.contains(&self.dataset.id))
     }
 
     /// Whether this participant sends a pool of questions under `series`: one, in round 1.

@@ -19,6 +19,7 @@ use super::policy::Policy;
 use super::store::{Store, StoreError};
 use crate::queries::dataset as queries;
 use crate::speech::dataset::{self as speech, DatasetError, META_FILE};
+use crate::speech::recordings;
 
 /// Why the datasets of a site cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,8 @@ pub struct Local {
     pub test_records: u64,
     /// Training users, exactly; absent where there is no column of users.
     pub users: Option<u64>,
+    /// Seconds of audio, exactly, rounded up; of recordings only.
+    pub seconds: Option<u64>,
     /// The units that its data keep apart, ascending.
     pub units: Vec<PrivacyUnit>,
 }
@@ -79,6 +82,7 @@ impl Local {
             speakers: SizeClass::of(self.speakers),
             test_records: if self.test_records == 0 { 0 } else { SizeClass::of(self.test_records).0 },
             users: self.users.map(SizeClass::of),
+            seconds: self.seconds.map(SizeClass::of),
             units: self.units.clone(),
         }
     }
@@ -101,6 +105,7 @@ impl Local {
             speakers: told.speakers,
             test_records: told.test_records,
             users: told.users,
+            seconds: told.seconds,
             units: told.units,
             accounts: Vec::new(),
             created_at: OffsetDateTime::UNIX_EPOCH,
@@ -108,13 +113,15 @@ impl Local {
     }
 }
 
-/// The description of a dataset, of either kind.
+/// The description of a dataset, of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Described {
     /// Of speech.
     Speech(Box<speech::Meta>),
     /// Of queries.
     Queries(Box<queries::Meta>),
+    /// Of recordings.
+    Recordings(Box<recordings::Meta>),
 }
 
 impl Described {
@@ -133,6 +140,9 @@ impl Described {
         let text = std::fs::read(&path).map_err(DatasetError::io("read", &path))?;
         match serde_json::from_slice(&text) {
             Ok(Kind { content: Content::Queries }) => queries::read_meta(folder).map(Box::new).map(Self::Queries),
+            Ok(Kind { content: Content::Recordings }) => {
+                recordings::read_meta(folder).map(Box::new).map(Self::Recordings)
+            }
             // Also what cannot be read: it is said of it what is wrong.
             _ => speech::read_meta(folder).map(Box::new).map(Self::Speech),
         }
@@ -147,6 +157,7 @@ impl Described {
         match described {
             Self::Speech(_) => drop(speech::Dataset::open(folder)?),
             Self::Queries(_) => drop(queries::Reader::open(folder)?),
+            Self::Recordings(_) => drop(recordings::Recordings::check(folder)?),
         }
         Ok(described)
     }
@@ -161,6 +172,7 @@ struct Facts {
     speakers: u64,
     test_records: u64,
     users: Option<u64>,
+    seconds: Option<u64>,
     units: Vec<PrivacyUnit>,
 }
 
@@ -176,6 +188,7 @@ impl Facts {
                 speakers: meta.train.speakers as u64,
                 test_records: meta.test.utterances as u64,
                 users: meta.unit_column.is_some().then_some(meta.train.users as u64),
+                seconds: None,
                 units: meta.units,
             },
             Described::Queries(meta) => Self {
@@ -187,7 +200,19 @@ impl Facts {
                 speakers: 0,
                 test_records: meta.test.occurrences,
                 users: meta.has_users().then_some(meta.train.users),
+                seconds: None,
                 units: meta.units,
+            },
+            Described::Recordings(meta) => Self {
+                content: Content::Recordings,
+                inputs: 0,
+                classes: 0,
+                records: meta.recordings.len() as u64,
+                speakers: 0,
+                test_records: 0,
+                users: None,
+                seconds: Some(meta.seconds()),
+                units: vec![PrivacyUnit::Words],
             },
         }
     }
@@ -219,7 +244,7 @@ pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Loca
         };
         let lineage = lineage(store, &name)?;
         let visibility = policy.rules(&name).visibility;
-        let Facts { content, inputs, classes, records, speakers, test_records, users, units } =
+        let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
             Facts::of(described, visibility);
         found.push(Local {
             lineage,
@@ -233,6 +258,7 @@ pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Loca
             speakers,
             test_records,
             users,
+            seconds,
             units,
             name,
         });

@@ -6,6 +6,7 @@
 //! data/<name>/  prepared datasets                              work/<job>/<dataset>/  a running job's files
 //! pins.json     the server's certificates, in its own hand     key.next, key-change.json   a key that is to follow
 //! lock          held by the running daemon                     ledger.db.before-vN   as it was before an upgrade
+//! transcripts/<job>/   what recordings say, and what came of the job: for nobody but this site
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -133,6 +134,11 @@ impl Folder {
     /// The folder of a running job's part.
     pub fn work(&self, job: JobId, dataset: DatasetId) -> PathBuf {
         self.all_work().join(job.to_string()).join(dataset.to_string())
+    }
+
+    /// The folder of a job's transcripts.
+    pub fn transcripts(&self, job: JobId) -> PathBuf {
+        self.0.join("transcripts").join(job.to_string())
     }
 
     /// Makes the folder, readable by its owner only.

@@ -1,4 +1,4 @@
-//! The gate: asked before every vector and every pool of questions, it gives the clearance without which nothing can be sent.
+//! The gate: asked before every vector, every pool of questions and every batch of sounds, it gives the clearance without which nothing can be sent.
 //!
 //! It asks the policy file, as it stands now, and then the ledger, which pays. Public data need no payment, open data are
 //! recorded as released in the clear, all else is charged.
@@ -98,8 +98,9 @@ pub fn clear(
     let (Some(under), Some(event)) = (examined.under(), examined.release(series)) else {
         return Err(GateError::NotCharged(series.to_owned()));
     };
-    // A pool is one release, and its job reserved one: what a crash left paid and unused pays for it.
-    let left = if examined.asks(series) { ledger.unspent(&under, &event, series, round)? } else { None };
+    // A pool is one release, and so is a batch for others than the server, and its job reserved one: what a crash left paid and
+    // unused pays for it.
+    let left = if examined.pays_once(series) { ledger.unspent(&under, &event, series, round)? } else { None };
     let paid = match left {
         Some(paid) => paid,
         None if is_exact(&event) => ledger.publish(&under, before, &event, series, round)?,

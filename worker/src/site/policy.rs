@@ -120,6 +120,9 @@ pub struct Limits {
     /// For users of a query log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Limit>,
+    /// For words of recordings, as many as each job states.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<Limit>,
 }
 
 impl Limits {
@@ -129,6 +132,7 @@ impl Limits {
             PrivacyUnit::Record => self.record,
             PrivacyUnit::Speaker => self.speaker,
             PrivacyUnit::User => self.user,
+            PrivacyUnit::Words => self.words,
         }
     }
 
@@ -138,11 +142,12 @@ impl Limits {
             record: if self.record.is_some() { self.record } else { general.record },
             speaker: if self.speaker.is_some() { self.speaker } else { general.speaker },
             user: if self.user.is_some() { self.user } else { general.user },
+            words: if self.words.is_some() { self.words } else { general.words },
         }
     }
 
     fn named(&self) -> impl Iterator<Item = (&'static str, Limit)> {
-        [("record", self.record), ("speaker", self.speaker), ("user", self.user)]
+        [("record", self.record), ("speaker", self.speaker), ("user", self.user), ("words", self.words)]
             .into_iter()
             .filter_map(|(name, limit)| limit.map(|limit| (name, limit)))
     }
@@ -160,6 +165,8 @@ struct Jobs {
     least_threshold: NonZeroU32,
     #[serde(default = "most_sampling_rate")]
     most_sampling_rate: SamplingRate,
+    #[serde(default = "least_distance")]
+    least_distance: NonZeroU32,
     most_epsilon_per_job: Epsilon,
     #[serde(default)]
     logs: Logs,
@@ -173,6 +180,11 @@ const fn least_threshold() -> NonZeroU32 {
 /// What a file that says nothing of it allows: that of the template.
 fn most_sampling_rate() -> SamplingRate {
     SamplingRate::new(0.5).expect("one half is greater than 0 and at most 1")
+}
+
+/// What a file that says nothing of it demands: that of the template.
+const fn least_distance() -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(1)
 }
 
 /// What is said of one dataset.
@@ -213,6 +225,8 @@ pub struct Rules {
     pub least_threshold: NonZeroU32,
     /// Largest share of its rows that a query log is sampled at.
     pub most_sampling_rate: SamplingRate,
+    /// Least distance of a histogram of words: words that are not to be told, added and removed together.
+    pub least_distance: NonZeroU32,
     /// Most ε of one job by itself, at the δ of the unit's lifetime limit.
     pub most_epsilon_per_job: Epsilon,
     /// Lifetime limits.
@@ -251,6 +265,14 @@ pub enum PolicyRefusal {
         asked: f64,
         /// What the policy sets.
         most: f64,
+    },
+    /// Too few words.
+    #[error("the distance of {asked} words is below this site's least of {least} (`jobs.least_distance`)")]
+    Distance {
+        /// What the job asks for.
+        asked: u32,
+        /// What the policy sets.
+        least: u32,
     },
     /// No lifetime limit for this unit.
     #[error("this site has set no budget for the privacy unit `{0:?}`")]
@@ -315,6 +337,7 @@ impl Policy {
             least_noise_multiplier: self.jobs.least_noise_multiplier,
             least_threshold: self.jobs.least_threshold,
             most_sampling_rate: self.jobs.most_sampling_rate,
+            least_distance: self.jobs.least_distance,
             most_epsilon_per_job: self.jobs.most_epsilon_per_job,
             limits: of.budget.or(self.budget),
         }
@@ -367,12 +390,18 @@ impl Rules {
                 }
                 Ok(())
             }
+            Event::TruncatedLaplace { distance, .. } => {
+                let least = self.least_distance;
+                if *distance < least {
+                    return Err(PolicyRefusal::Distance { asked: distance.get(), least: least.get() });
+                }
+                Ok(())
+            }
             // Their ε is their noise; the limits on ε judge it.
             Event::Laplace { .. }
             | Event::Pure { .. }
             | Event::Approximate { .. }
-            | Event::DistributedDiscreteGaussian(_)
-            | Event::TruncatedLaplace { .. } => Ok(()),
+            | Event::DistributedDiscreteGaussian(_) => Ok(()),
             Event::NonPrivate if self.visibility == Visibility::Open => Ok(()),
             Event::NonPrivate => Err(PolicyRefusal::Exact),
             Event::Composed { events } => events.iter().try_for_each(|event| self.judge_event(event)),

@@ -338,7 +338,8 @@ impl Dataset {
         for i in self.split(split) {
             let Entry { speaker, user, .. } = self.index.entries[i];
             let key = match unit {
-                PrivacyUnit::Record => i as u32,
+                // Words of an utterance are nothing that a gradient could be taken of; no job over labels protects them.
+                PrivacyUnit::Record | PrivacyUnit::Words => i as u32,
                 PrivacyUnit::Speaker => speaker,
                 PrivacyUnit::User => user.unwrap_or(speaker),
             };
@@ -426,8 +427,12 @@ pub fn read_meta(dir: &Path) -> Result<Meta, DatasetError> {
     let Ok(Versioned { format: found, content }) = serde_json::from_slice(&text) else {
         return Err(DatasetError::Foreign { path, reason: "no layout version in its description" });
     };
-    if content != Content::Speech {
-        return Err(DatasetError::Foreign { path, reason: "it holds queries, not speech" });
+    match content {
+        Content::Speech => {}
+        Content::Queries => return Err(DatasetError::Foreign { path, reason: "it holds queries, not speech" }),
+        Content::Recordings => {
+            return Err(DatasetError::Foreign { path, reason: "it holds recordings without labels" });
+        }
     }
     if !(layout::VERSION..=layout::WITH_USERS).contains(&found) {
         return Err(DatasetError::Version { path, found, supported: layout::WITH_USERS });

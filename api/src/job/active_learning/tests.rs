@@ -35,6 +35,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         records: SizeClass(10_000),
         speakers: SizeClass(1),
         test_records: 500,
+        seconds: None,
         users,
         units: match users {
             Some(_) => vec![PrivacyUnit::Record, PrivacyUnit::User],

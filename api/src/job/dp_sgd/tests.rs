@@ -39,6 +39,7 @@ fn ours() -> Dataset {
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        seconds: None,
         users: None,
         units: usual_units(),
         accounts: Vec::new(),

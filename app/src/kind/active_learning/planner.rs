@@ -6,8 +6,6 @@
 #[cfg(feature = "ssr")]
 pub(super) mod cost;
 #[cfg(feature = "ssr")]
-mod field;
-#[cfg(feature = "ssr")]
 mod form;
 
 use std::time::Duration;

@@ -41,7 +41,7 @@ pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
 pub(super) const fn who(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "row",
-        PrivacyUnit::User | PrivacyUnit::Speaker => "user",
+        PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => "user",
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{standing, words};
 
 /// The forms: one for each unit that the data keep apart, to set or to raise.
 pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
-    let units = [PrivacyUnit::Speaker, PrivacyUnit::Record, PrivacyUnit::User];
+    let units = [PrivacyUnit::Speaker, PrivacyUnit::Record, PrivacyUnit::User, PrivacyUnit::Words];
     let apart = units.into_iter().filter(|unit| dataset.keeps_apart(*unit));
     let forms = apart.map(|unit| one(consortium, dataset, unit)).collect_view();
     view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{forms}</section> }.into_any()

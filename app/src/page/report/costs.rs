@@ -54,7 +54,7 @@ fn level(level: &Level, delta: Option<f64>) -> AnyView {
     let unit = words::unit(level.unit);
     let title = match level.how {
         How::Protected => format!("For each {unit}, which the job protects"),
-        How::Group { .. } | How::Part => format!("For each {unit}, which it does not protect"),
+        How::Group { .. } | How::Part | How::Whole => format!("For each {unit}, which it does not protect"),
     };
     let number = match level.epsilon {
         Some(epsilon) => {

@@ -35,10 +35,12 @@ fn parameters(report: &ReportFile) -> AnyView {
 }
 
 fn datasets(report: &ReportFile) -> AnyView {
-    // A query log has no speakers, and nothing is divided by its size.
-    let asks = report.spec().questions().is_some();
+    // A query log has no speakers, nor does anybody count those of recordings; nothing is divided by their size.
+    let outside = report.spec().outside().is_some();
+    let asks = outside || report.spec().questions().is_some();
     let rows = report.datasets.iter().map(|used| {
         let what = match used.purpose {
+            Purpose::Participate if outside => "transcribed",
             Purpose::Participate if asks => "its questions",
             Purpose::Participate => "trained on",
             Purpose::Evaluate => "measured on",

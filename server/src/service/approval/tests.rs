@@ -145,6 +145,7 @@ on_both! {
             records: SizeClass(records),
             speakers: SizeClass(20),
             test_records: 0,
+            seconds: None,
             users: None,
             units: usual_units(),
         };
@@ -194,6 +195,7 @@ on_both! {
             records: SizeClass(500),
             speakers: SizeClass(20),
             test_records: 0,
+            seconds: None,
             users: None,
             units: usual_units(),
         };

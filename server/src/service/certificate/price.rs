@@ -68,6 +68,7 @@ pub(super) fn known_of(party: &Party) -> Dataset {
         records: SizeClass(party.units),
         speakers: SizeClass(party.units),
         test_records: 0,
+        seconds: None,
         users: None,
         units: undertone_api::dataset::usual_units(),
         accounts: Vec::new(),

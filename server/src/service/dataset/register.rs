@@ -127,6 +127,7 @@ fn row(
         speakers: i64::try_from(told.speakers.0).map_err(too_many)?,
         test_records: i64::try_from(told.test_records).map_err(too_many)?,
         users: told.users.map(|users| i64::try_from(users.0).map_err(too_many)).transpose()?,
+        seconds: told.seconds.map(|seconds| i64::try_from(seconds.0).map_err(too_many)).transpose()?,
         content: word(&told.content)?,
         units: Some(told.units.iter().map(word).collect::<Result<Vec<_>, _>>()?.join(" ")),
         created_at,
@@ -138,8 +139,9 @@ fn violations(told: &Registration) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_name("name", &told.name, &mut violations);
     check_content(told, &mut violations);
-    let users = told.users.map(|users| ("users", users.0));
-    for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)].into_iter().chain(users) {
+    let rest = [("users", told.users), ("seconds", told.seconds)];
+    let rest = rest.into_iter().filter_map(|(field, size)| Some((field, size?.0)));
+    for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)].into_iter().chain(rest) {
         if size == 0 || SizeClass::of(size).0 != size {
             violations.push(Violation::new(field, "tell sizes roughly: 1, 2 or 5 times a power of ten"));
         }
@@ -150,7 +152,7 @@ fn violations(told: &Registration) -> Vec<Violation> {
     if told.units.is_empty() || !told.units.is_sorted_by(|a, b| a < b) {
         violations.push(Violation::new(
             "units",
-            "name at least one of `record`, `speaker`, `user`, in this order, each once",
+            "name at least one of `record`, `speaker`, `user`, `words`, in this order, each once",
         ));
     }
     if told.units.contains(&PrivacyUnit::User) && told.users.is_none() {
@@ -160,7 +162,7 @@ fn violations(told: &Registration) -> Vec<Violation> {
 }
 
 /// What follows from what the data are of: recordings have coefficients and classes; of a private log of queries nobody learns
-/// which labels there are.
+/// which labels there are; of recordings to be transcribed only the words are protected, and their length is told.
 fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
     let mut within = |field: &str, count: u32, least: u32, most: u32| {
         if !(least..=most).contains(&count) {
@@ -182,5 +184,25 @@ fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
                 ));
             }
         }
+        Content::Recordings => {
+            within("inputs", told.inputs, 0, 0);
+            within("classes", told.classes, 0, 0);
+            if told.units != [PrivacyUnit::Words] {
+                let only = "of recordings without labels words are protected, and nothing else: name `words` alone";
+                violations.push(Violation::new("units", only));
+            }
+            if told.test_records != 0 {
+                violations.push(Violation::new("test_records", "use 0: recordings have no test part"));
+            }
+        }
+    }
+    if told.content != Content::Recordings && told.units.contains(&PrivacyUnit::Words) {
+        violations.push(Violation::new("units", "only of recordings to be transcribed words are protected"));
+    }
+    if told.seconds.is_some() != (told.content == Content::Recordings) {
+        violations.push(Violation::new(
+            "seconds",
+            "tell roughly how long recordings to be transcribed are, and nothing of others",
+        ));
     }
 }

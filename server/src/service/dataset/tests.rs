@@ -20,6 +20,7 @@ fn registration() -> Registration {
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        seconds: None,
         users: None,
         units: undertone_api::dataset::usual_units(),
     }
@@ -77,6 +78,29 @@ on_both! {
         register(&app.ctx, site, &public).await.expect("the labels of public data are known");
         let other = Registration { name: "calls".to_owned(), lineage: registration().lineage, ..log };
         assert_eq!(register(&app.ctx, site, &other).await.expect_err("of another kind").code(), Code::WrongState);
+    }
+
+    async fn of_recordings_their_length_is_told_and_words_alone_are_protected(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let letters = Registration {
+            name: "letters".to_owned(), content: Content::Recordings, inputs: 0, classes: 0, speakers: SizeClass(1),
+            seconds: Some(SizeClass(5000)), units: vec![PrivacyUnit::Words], ..registration()
+        };
+        let told = register(&app.ctx, site, &letters).await.expect("registered");
+        assert_eq!((told.content, told.seconds, told.units), (Content::Recordings, Some(SizeClass(5000)), vec![PrivacyUnit::Words]));
+        for (wrong, field) in [
+            (Registration { seconds: None, ..letters.clone() }, "seconds"),
+            (Registration { seconds: Some(SizeClass(4711)), ..letters.clone() }, "seconds"),
+            (Registration { units: vec![PrivacyUnit::Record], ..letters.clone() }, "units"),
+            (Registration { classes: 3, ..letters.clone() }, "classes"),
+            (Registration { test_records: 5, ..letters.clone() }, "test_records"),
+            (Registration { seconds: Some(SizeClass(5000)), ..registration() }, "seconds"),
+            (Registration { units: vec![PrivacyUnit::Record, PrivacyUnit::Words], ..registration() }, "units"),
+        ] {
+            let refused = register(&app.ctx, site, &wrong).await.expect_err("refused").into_problem();
+            assert_eq!((refused.violations.len(), &*refused.violations[0].field), (1, field));
+        }
     }
 
     async fn a_name_cannot_leave_its_lineage(app: &TestApp) {

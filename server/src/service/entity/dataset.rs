@@ -22,8 +22,10 @@ pub struct Model {
     pub users: Option<i64>,
     /// Words with blanks between; absent in rows from before it was told: records and speakers.
     pub units: Option<String>,
-    /// What it is of: `speech` or `queries`.
+    /// What it is of: `speech`, `queries` or `recordings`.
     pub content: String,
+    /// Seconds of sound; of recordings only.
+    pub seconds: Option<i64>,
     pub created_at: TimeDateTimeWithTimeZone,
     pub updated_at: TimeDateTimeWithTimeZone,
 }

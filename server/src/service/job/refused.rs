@@ -42,5 +42,6 @@ const fn plural(unit: PrivacyUnit) -> &'static str {
         PrivacyUnit::Record => "records",
         PrivacyUnit::Speaker => "speakers",
         PrivacyUnit::User => "users",
+        PrivacyUnit::Words => "words",
     }
 }

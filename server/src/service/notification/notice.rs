@@ -286,5 +286,6 @@ const fn said(unit: PrivacyUnit) -> &'static str {
         PrivacyUnit::Record => "record",
         PrivacyUnit::Speaker => "speaker",
         PrivacyUnit::User => "user",
+        PrivacyUnit::Words => "words",
     }
 }

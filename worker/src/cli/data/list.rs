@@ -102,5 +102,16 @@ fn cells(described: &Described) -> [String; 8] {
             if meta.has_labels() { meta.labels.len().to_string() } else { none() },
             short(&meta.digest),
         ],
+        // Of recordings, how many seconds stand where speech has its frames.
+        Described::Recordings(meta) => [
+            "audio".to_owned(),
+            meta.recordings.len().to_string(),
+            none(),
+            none(),
+            none(),
+            format!("{} s", meta.seconds()),
+            none(),
+            short(&meta.digest),
+        ],
     }
 }

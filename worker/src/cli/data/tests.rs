@@ -169,3 +169,28 @@ fn a_forecast_says_what_gates_would_let_through_of_a_log() {
     assert!(data(dir, "forecast ward --thresholds 0").unwrap_err().contains("--thresholds"));
     assert!(data(dir, "forecast nobody").is_err());
 }
+
+#[test]
+fn recordings_are_added_and_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("in")).unwrap();
+    let sound = crate::speech::transcribe::wav::write(&vec![0.25; 24_000]);
+    std::fs::write(dir.join("in/visit.wav"), sound).unwrap();
+    std::fs::write(dir.join("in/visit.txt"), "go forward").unwrap();
+    let said = data(dir, "add-recordings --input {}/in --name visits").unwrap();
+    assert!(said.contains("Recordings      1") && said.contains("With reference  1"), "{said}");
+    let listed = data(dir, "list --check").unwrap();
+    assert!(
+        listed
+            .lines()
+            .nth(1)
+            .is_some_and(|line| line.starts_with("visits") && line.contains("audio") && line.contains("2 s")),
+        "{listed}"
+    );
+    assert!(data(dir, "add-recordings --input {}/in --name visits").unwrap_err().contains("--replace"));
+    assert!(data(dir, "add-recordings --input {}/none --name other").unwrap_err().contains("--input"));
+    assert!(
+        data(dir, "add-recordings --input {}/in --name other --visibility open").unwrap_err().contains("--visibility")
+    );
+}

@@ -123,6 +123,7 @@ fn seen(party: &ManifestParticipant, visibility: Visibility) -> Dataset {
         records: SizeClass(party.units),
         speakers: SizeClass(party.units),
         test_records: 0,
+        seconds: None,
         users: Some(SizeClass(party.units)),
         units: undertone_api::dataset::usual_units(),
         accounts: Vec::new(),

@@ -86,7 +86,7 @@ where
             gate.survivors((self.rows)(), self.occurrences, self.queries, self.work, self.randomness(seed))?;
         let survivors = survivors.rehearsed(self.published);
         let (violations, missed) = match self.unit {
-            PrivacyUnit::Record | PrivacyUnit::Speaker => {
+            PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::Words => {
                 differences(&survivors, &self.kept(rate, seed)?, threshold.get().into())
             }
             PrivacyUnit::User => (beyond(&survivors, &self.users()?, threshold.get().into()), 0),

@@ -38,6 +38,7 @@ fn an_unknown_or_impossible_line_refuses_the_whole_file() {
         ("delta = 1e-6", "delta = 0.0"),
         ("epsilon = 8.0", "epsilon = -8.0"),
         ("epsilon = 8.0", "epsilon = 1e-9"),
+        ("least_distance = 2", "least_distance = 0"),
         ("[budget.record]", "[budget.word]"),
     ] {
         let changed = TEMPLATE.replacen(from, to, 1);
@@ -157,4 +158,25 @@ fn a_declared_visibility_is_written_once_and_never_overwritten() {
     assert_eq!(Policy::load(&path).expect("it is a policy").rules("an4-public").visibility, Visibility::Public);
     assert!(matches!(declare(&path, "an4-public", Visibility::Open), Err(PolicyError::Declared { .. })));
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), text);
+}
+
+#[test]
+fn a_transcription_that_hides_fewer_words_than_the_site_wants_may_not_run() {
+    let histogram = |distance: u32| Event::TruncatedLaplace {
+        rate: Epsilon::new(0.25).expect("a finite number"),
+        shift: 80,
+        distance: NonZeroU32::new(distance).expect("at least 1"),
+        partition: undertone_privacy::histogram::Partition::NONE,
+    };
+    let judge = |event: Event| {
+        let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
+        let text =
+            TEMPLATE.replacen("[budget.record]", "[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n\n[budget.record]", 1);
+        policy(&text).expect("it is a policy").rules("ward-7").judge(&spec(), Some(&charge))
+    };
+    assert_eq!(judge(histogram(4)), Ok(()));
+    assert_eq!(judge(histogram(1)), Err(PolicyRefusal::Distance { asked: 1, least: 2 }));
+    let without = charge(histogram(4), 1);
+    let without = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..without };
+    assert_eq!(rules().judge(&spec(), Some(&without)), Err(PolicyRefusal::NoLimit(PrivacyUnit::Words)));
 }

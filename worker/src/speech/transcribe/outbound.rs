@@ -53,6 +53,7 @@ use undertone_privacy::Event;
 use self::journal::Journal;
 use super::piece::Heard;
 use super::provider::line::LineError;
+use super::wav::HEADER;
 use crate::site::clearance::Clearance;
 use crate::site::folder::FolderError;
 
@@ -256,6 +257,17 @@ impl Sealed {
     /// Name and address of each provider, by its number.
     pub fn recipients(&self) -> &[String] {
         &self.seal.recipients
+    }
+
+    /// SHA-256 of the list of its sounds, hexadecimal: two batches of one digest are the same, to the bit.
+    pub fn digest(&self) -> &str {
+        &self.seal.index
+    }
+
+    /// Samples of each of a provider's sounds, in the order of their places.
+    pub fn lengths(&self, provider: u32) -> impl Iterator<Item = u64> + '_ {
+        let rows = self.rows.get(provider as usize).map_or(&[][..], Vec::as_slice);
+        rows.iter().map(|row| row.bytes.saturating_sub(HEADER as u64) / 2)
     }
 
     /// The places of a provider's sounds that are not answered, in order.

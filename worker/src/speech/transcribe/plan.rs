@@ -30,22 +30,12 @@ use super::vocabulary::{Disclosure, Held};
 use crate::dp::noise::below;
 use crate::dp::randomness::{Purpose, Randomness};
 pub use keep::kept;
+pub use undertone_api::job::transcription::Crowded;
 
 /// Most dummies that may be expected of a plan, at all providers together. Each is seconds of speech to make and to pay for.
 pub const MOST_DUMMIES: f64 = 1_000_000.0;
 /// Most providers.
 pub const MOST_PROVIDERS: u32 = 100;
-
-/// What becomes of pieces that have several words of the vocabulary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Crowded {
-    /// They keep their offline text.
-    #[default]
-    Keep,
-    /// They are sent. A provider knows them for true pieces; the guarantee is then for the counts alone.
-    Send,
-}
 
 /// A piece that may be sent: its number, and what it has of the vocabulary by the offline transcript.
 pub type Candidate = (u32, Held);

@@ -18,8 +18,8 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
     if spec.participants.is_empty() || spec.participants.len() > MAX_PARTICIPANTS {
         say("participants", format!("name 1 to {MAX_PARTICIPANTS}, not {}", spec.participants.len()));
     }
-    if spec.unit == PrivacyUnit::Speaker {
-        say("unit", "query logs have no speakers; use `record` or `user`".to_owned());
+    if matches!(spec.unit, PrivacyUnit::Speaker | PrivacyUnit::Words) {
+        say("unit", "query logs have no speakers and no recorded words; use `record` or `user`".to_owned());
     }
     if !spec.participants.is_empty() && spec.participants.iter().all(|party| party.gate.is_none()) {
         say("participants", "nobody asks anything: give at least one participant a gate".to_owned());
@@ -61,7 +61,11 @@ fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say:
             say("golden", format!("`{name}` has about {has} examples; take at most as many as there are"));
         }
     }
-    if !public && index > 0 && spec.unit != PrivacyUnit::Speaker && !dataset.keeps_apart(spec.unit) {
+    if !public
+        && index > 0
+        && matches!(spec.unit, PrivacyUnit::Record | PrivacyUnit::User)
+        && !dataset.keeps_apart(spec.unit)
+    {
         let other = if spec.unit == PrivacyUnit::User {
             "no column of users; use `record`"
         } else {
@@ -83,7 +87,7 @@ fn check_gate(
     if gate.rows_per_unit.get() > most {
         let given = gate.rows_per_unit;
         let say_what = match spec.unit {
-            PrivacyUnit::User | PrivacyUnit::Speaker => format!("from 1 to {most}, not {given}"),
+            PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => format!("from 1 to {most}, not {given}"),
             PrivacyUnit::Record => {
                 format!("1, not {given}: a row is one row; protect users where one of them may have several")
             }

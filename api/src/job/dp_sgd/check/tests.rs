@@ -42,6 +42,7 @@ fn datasets() -> Vec<Dataset> {
         records: SizeClass(500),
         speakers: SizeClass(20),
         test_records: 0,
+        seconds: None,
         users: None,
         units: crate::dataset::usual_units(),
         accounts: Vec::new(),

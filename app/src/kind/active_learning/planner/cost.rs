@@ -256,7 +256,7 @@ fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView
                 match offer.knob {
                     Knob::Threshold => part.threshold = change.to as u32,
                     Knob::Epsilon => part.epsilon = change.to,
-                    Knob::SamplingRate | Knob::Rounds | Knob::Noise => part.rate = change.to,
+                    Knob::SamplingRate | Knob::Rounds | Knob::Noise | Knob::Delta => part.rate = change.to,
                 }
             }
         }

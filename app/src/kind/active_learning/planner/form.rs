@@ -8,9 +8,9 @@ use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
 use super::super::plan::{Part, Plan};
-use super::field::{beside, choice, line, lines, number, options, tick, word};
 use super::{Weighed, cost};
 use crate::component::said::VisibilityMark;
+use crate::kind::field::{beside, choice, line, lines, number, options, tick, word};
 use crate::path;
 use crate::standing::Standing;
 use crate::words;

@@ -17,7 +17,7 @@ pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: Con
             Knob::Noise => "More noise",
             Knob::SamplingRate => "Smaller samples",
             // No plan of training has these.
-            Knob::Threshold | Knob::Epsilon => "Other numbers",
+            Knob::Threshold | Knob::Epsilon | Knob::Delta => "Other numbers",
         };
         let sentence = offered.sentence.clone();
         let label = format!("Use this: {sentence}");

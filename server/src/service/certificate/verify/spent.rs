@@ -37,7 +37,7 @@ fn open(certificate: &Certificate, proven: &Proven) -> Result<Own, String> {
 /// Whether each receipt pays for something that the manifest foresees, under this very manifest.
 pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
     let (job, spec) = (&opened.certificate.job, &opened.manifest.spec);
-    let (series, questions) = (spec.series(&[]), spec.questions());
+    let (series, questions, outside) = (spec.series(&[]), spec.questions(), spec.outside());
     for (party, receipts) in opened.parts() {
         let dataset = price::known_of(party);
         let Some(charged) = &party.charged else {
@@ -66,7 +66,11 @@ pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
             let asks = questions.as_ref().is_some_and(|asked| {
                 (&asked.series, 1) == (&receipt.series, receipt.round) && asked.asking.contains(&receipt.dataset)
             });
-            let within = within || asks;
+            // What leaves for somebody outside is one release too.
+            let leaves = outside.as_ref().is_some_and(|outside| {
+                (&outside.series, 1) == (&receipt.series, receipt.round) && outside.sending.contains(&receipt.dataset)
+            });
+            let within = within || asks || leaves;
             expect(within && receipt.attempt >= 1, "the manifest has no such round");
         }
     }

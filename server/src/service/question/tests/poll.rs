@@ -55,6 +55,7 @@ impl Poll {
                 records: SizeClass(10_000),
                 speakers: SizeClass(1),
                 test_records: if number == 0 { 500 } else { 0 },
+                seconds: None,
                 users: None,
                 units: vec![PrivacyUnit::Record],
             };

@@ -171,6 +171,7 @@ impl Hub {
             records: SizeClass(20),
             speakers: SizeClass(5),
             test_records: 0,
+            seconds: None,
             users: None,
             units: undertone_api::dataset::usual_units(),
             accounts: Vec::new(),

@@ -49,7 +49,7 @@ impl<'a> Cast<'a> {
         let parts = split::split(dataset, spec.unit, &shares, *seed, &work.join("data"))?;
         let train = dataset.meta().train;
         let lead = match spec.unit {
-            PrivacyUnit::Record => train.utterances,
+            PrivacyUnit::Record | PrivacyUnit::Words => train.utterances,
             PrivacyUnit::Speaker | PrivacyUnit::User => train.speakers,
         };
         let stated = std::iter::once(SizeClass::of(lead as u64).0).chain(units.iter().copied()).collect();

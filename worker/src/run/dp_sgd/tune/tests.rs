@@ -87,6 +87,7 @@ fn rules(visibility: Visibility) -> Rules {
         least_noise_multiplier: NoiseMultiplier::new(0.1).unwrap(),
         least_threshold: std::num::NonZeroU32::MIN,
         most_sampling_rate: SamplingRate::ONE,
+        least_distance: std::num::NonZeroU32::MIN,
         most_epsilon_per_job: Epsilon::new(8.0).unwrap(),
         limits: Limits::default(),
     }
@@ -130,6 +131,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         records: SizeClass(20),
         speakers: SizeClass(5),
         test_records: 0,
+        seconds: None,
         users: None,
         units: usual_units(),
         accounts: Vec::new(),

@@ -85,6 +85,11 @@ impl Key {
         if fits { Ok(Self(Zeroizing::new(text.to_owned()))) } else { Err(KeyError::Malformed(place())) }
     }
 
+    /// The key itself, for a client that makes its own header of it; wiped when that is dropped.
+    pub(crate) fn into_secret(self) -> Zeroizing<String> {
+        self.0
+    }
+
     /// The key behind `prefix`, for a header that is never printed.
     ///
     /// # Errors

@@ -26,33 +26,10 @@ use super::openai::OpenAi;
 use crate::site::clock::Clock;
 use crate::speech::transcribe::web::{Address, AddressError, WebError};
 
+pub use undertone_api::job::transcription::Protocol;
+
 /// Most providers of a site.
 pub const MOST: usize = 16;
-
-/// How a provider is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// `POST v1/audio/transcriptions`.
-    Openai,
-    /// `POST v1/speech:recognize`.
-    Google,
-    /// `POST v1/listen`.
-    Deepgram,
-}
-
-impl Protocol {
-    /// The longest sound that the protocol takes in one request, seconds.
-    pub const fn longest(self) -> u32 {
-        match self {
-            // 25 MB of a file, of which the header is 44 bytes.
-            Self::Openai => 780,
-            Self::Google => 60,
-            // Two minutes of concurrent processing; far longer sounds are taken, pieces never are.
-            Self::Deepgram => 3_600,
-        }
-    }
-}
 
 /// One provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The planner's inputs: plain ones, each with its name in the form.
+//! Inputs of the planners: plain ones, each with its name in the form.
 
 use leptos::prelude::*;
 

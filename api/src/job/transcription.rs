@@ -1,0 +1,141 @@
+//! `transcription`: private use of cloud recognizers, after *Prεεch* (Ahmed, Chowdhury, Fawaz, Ramanathan 2020).
+//!
+//! One site cuts its recordings into short pieces and sends them, among dummies that carry the words of a vocabulary, in one
+//! voice and in parts to several recognizers. What each of them learns of how often which word was said is noisy; the transcript
+//! is put together at the site and stays there. One release, paid once, before it leaves; nothing of it comes to the server, which
+//! learns the plan, its promises and that it was paid.
+//!
+//! Every option of a spec stands in the file of its subject: `party.rs`, `provider.rs`, `price.rs`, `vocabulary.rs`, `sound.rs`.
+//! `noise.rs` alone says how much noise that is and what it promises, `cost.rs` what is charged, `check.rs` what is refused,
+//! `estimate.rs` what is to be expected of it.
+//!
+#![doc = include_str!("transcription/spec.md")]
+
+mod check;
+mod cost;
+pub mod estimate;
+pub mod noise;
+mod party;
+pub mod price;
+mod provider;
+mod report;
+mod sound;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod vocabulary;
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::histogram::HistogramError;
+use undertone_privacy::{Event, PrivacyUnit};
+
+use super::{Charge, Kind, Measured, Outside, Purpose, Series};
+use crate::dataset::Dataset;
+use crate::id::DatasetId;
+use crate::problem::Violation;
+
+pub use estimate::Estimate;
+pub use noise::{MOST_DUMMIES, Promise};
+pub use party::Party;
+pub use price::{Money, Price, PriceError, Tariff};
+pub use provider::{Protocol, Provider};
+pub use report::{Attack, Bin, Errors, Outcome, ProviderResult, Report, Stage, WordErrors};
+pub use sound::{Corpus, Crowded, Dummies, Recognizer, Voice};
+pub use vocabulary::{LANGUAGES, Vocabulary};
+
+/// The series under which the histogram is paid for, in one round: number 1. Nothing of it is sent to the server.
+pub const HISTOGRAM: &str = "histogram";
+
+/// A `transcription` job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionSpec))]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Whose recordings are transcribed, and what is promised of them.
+    pub participant: Party,
+    /// N: the recognizers that hear a part each, 1 to 16.
+    pub providers: Vec<Provider>,
+    /// m: how many of them may put their parts together without more being told than is promised; 1 to N.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
+    pub colluding: NonZeroU32,
+    /// What is spoken, by ISO 639-1.
+    #[serde(default = "english")]
+    #[cfg_attr(feature = "openapi", schema(example = "en"))]
+    pub language: String,
+    /// The words whose counts are hidden.
+    pub vocabulary: Vocabulary,
+    /// The dummies.
+    #[serde(default)]
+    pub dummies: Dummies,
+    /// The one voice.
+    #[serde(default)]
+    pub voice: Voice,
+    /// What becomes of pieces with several words of the vocabulary.
+    #[serde(default)]
+    pub crowded: Crowded,
+    /// The recognizer at the site.
+    #[serde(default)]
+    pub recognizer: Recognizer,
+}
+
+const fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn english() -> String {
+    "en".to_owned()
+}
+
+impl Spec {
+    /// What the server may be told of any recordings: see [`Report::planned`].
+    ///
+    /// # Errors
+    /// [`HistogramError`] for a spec without noise, of which there is no job.
+    pub fn report(&self) -> Result<Report, HistogramError> {
+        Report::planned(self)
+    }
+}
+
+impl Kind for Spec {
+    const NAME: &'static str = "transcription";
+
+    fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
+        check::check(self, datasets)
+    }
+
+    fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
+        vec![(self.participant.dataset, Purpose::Participate)]
+    }
+
+    fn cost(&self, dataset: &Dataset) -> Option<Charge> {
+        cost::cost(self, dataset)
+    }
+
+    fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
+        cost::release(self, dataset, series)
+    }
+
+    fn units(&self, dataset: &Dataset) -> u64 {
+        dataset.count(PrivacyUnit::Words).0
+    }
+
+    fn series(&self, _datasets: &[Dataset]) -> Vec<Series> {
+        Vec::new()
+    }
+
+    fn measured(&self) -> Measured {
+        Measured { series: Vec::new(), tests: Vec::new() }
+    }
+
+    fn outside(&self) -> Option<Outside> {
+        Some(Outside {
+            series: HISTOGRAM.to_owned(),
+            sending: vec![self.participant.dataset],
+            recipients: self.providers.iter().map(|provider| provider.name.clone()).collect(),
+            colluding: self.colluding.get(),
+            distance: self.participant.distance.get(),
+        })
+    }
+}

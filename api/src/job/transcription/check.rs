@@ -1,0 +1,201 @@
+//! What a `transcription` spec must satisfy before anybody is asked to approve it.
+
+use std::collections::HashSet;
+
+use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
+
+use super::vocabulary::{LANGUAGES, LONGEST_WORD, MOST_WORDS};
+use super::{Crowded, MOST_DUMMIES, Spec, Vocabulary, Voice};
+use crate::dataset::{Content, Dataset, Visibility};
+use crate::job::check::within;
+use crate::problem::Violation;
+
+/// Most providers; as many as a site's configuration may have.
+const MOST_PROVIDERS: usize = 16;
+
+pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
+    let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
+    check_dataset(dataset, &mut say);
+    let before = check_providers(spec, &mut say) & check_promise(spec, &mut say);
+    let words = check_vocabulary(spec, &mut say);
+    check_sound(spec, &mut say);
+    if let Some(private) = dataset.filter(|dataset| dataset.visibility != Visibility::Public) {
+        check_private(spec, private, &mut say);
+    }
+    if before && words {
+        check_noise(spec, &mut say);
+    }
+    violations
+}
+
+fn check_dataset(dataset: Option<&Dataset>, say: &mut impl FnMut(&str, String)) {
+    let Some(dataset) = dataset else {
+        say("participant.dataset", "no such dataset in this consortium".to_owned());
+        return;
+    };
+    let (name, of) = (&dataset.name, dataset.content);
+    if of != Content::Recordings {
+        say(
+            "participant.dataset",
+            format!(
+                "`{name}` is of {}; recordings are transcribed: register them as a dataset of recordings",
+                of.label()
+            ),
+        );
+    } else if dataset.visibility != Visibility::Public && !dataset.keeps_apart(PrivacyUnit::Words) {
+        say(
+            "participant.dataset",
+            format!("the words of `{name}` are not kept apart; ask its owner to register them so"),
+        );
+    }
+}
+
+/// Whether providers and colluders are numbers that noise can be computed for.
+fn check_providers(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
+    let count = spec.providers.len();
+    let fits = (1..=MOST_PROVIDERS).contains(&count);
+    if !fits {
+        say("providers", format!("name 1 to {MOST_PROVIDERS} recognizers, not {count}"));
+    }
+    let mut names = HashSet::new();
+    for (index, provider) in spec.providers.iter().enumerate() {
+        let at = |field: &str| format!("providers.{index}.{field}");
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if !(1..=40).contains(&provider.name.len()) || !provider.name.chars().all(plain) {
+            say(
+                &at("name"),
+                "1 to 40 letters, digits, `-`, `_` and `.`, as the site's configuration has it".to_owned(),
+            );
+        } else if !names.insert(&provider.name) {
+            let one = "the same recognizer again; two that do not put their parts together must be two";
+            say(&at("name"), one.to_owned());
+        }
+        if let Some(Err(error)) = provider.price.as_ref().map(super::Price::tariff) {
+            let (field, message) = split(&error.to_string());
+            say(&at(&field), message);
+        }
+    }
+    let colluding = spec.colluding.get();
+    if fits && colluding as usize > count {
+        say("colluding", format!("from 1 to {count}, as many as there are providers, not {colluding}"));
+    }
+    fits && colluding as usize <= count
+}
+
+/// A message that begins with its field, as the field and the rest.
+fn split(message: &str) -> (String, String) {
+    message
+        .split_once(": ")
+        .map_or_else(|| ("price".to_owned(), message.to_owned()), |(field, rest)| (field.to_owned(), rest.to_owned()))
+}
+
+/// Whether ε, δ and d are numbers that noise can be computed for.
+fn check_promise(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
+    let of = spec.participant;
+    let mut fits = true;
+    let mut say = |field: &str, message: String| {
+        fits = false;
+        say(field, message);
+    };
+    within(&mut say, "participant.epsilon", of.epsilon.get(), 0.01, 50.0);
+    if !(of.delta.get() > 0.0 && of.delta.get() <= 0.01) {
+        let given = of.delta.get();
+        let needs = format!("above 0 and at most 0.01, not {given}: truncated noise always has a mass of its own");
+        say("participant.delta", needs);
+    }
+    within(&mut say, "participant.distance", f64::from(of.distance.get()), 1.0, 10_000.0);
+    fits
+}
+
+/// Whether the vocabulary has a number of words that dummies can be counted for.
+fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
+    if !LANGUAGES.contains(&spec.language.as_str()) {
+        say("language", format!("one of {}, not {:?}", LANGUAGES.join(", "), spec.language));
+    }
+    let words = spec.vocabulary.listed();
+    let least = usize::from(!spec.vocabulary.depends_on_data());
+    let fits = (least..=MOST_WORDS).contains(&words.len());
+    if !fits {
+        let given = words.len();
+        say(
+            "vocabulary.words",
+            format!("{least} to {MOST_WORDS} words, not {given}: each costs dummies at every provider"),
+        );
+    }
+    let mut seen = HashSet::new();
+    for (index, word) in words.iter().enumerate().take(MOST_WORDS) {
+        let at = || format!("vocabulary.words.{index}");
+        let one = word.chars().any(char::is_alphanumeric) && !word.chars().any(|c| c.is_whitespace() || c.is_control());
+        if !one || word.chars().count() > LONGEST_WORD {
+            say(&at(), format!("one word of 1 to {LONGEST_WORD} characters, without blanks, with a letter or digit"));
+        } else if !seen.insert(word.to_lowercase()) {
+            say(&at(), "the word is listed before; leave it out".to_owned());
+        }
+    }
+    if let Vocabulary::Data { top_percent, above, most, .. } = spec.vocabulary {
+        within(say, "vocabulary.top_percent", top_percent, 0.0, 100.0);
+        if let Some(above) = above {
+            within(say, "vocabulary.above", above, 0.0, 100.0);
+        }
+        within(say, "vocabulary.most", f64::from(most), 1.0, MOST_WORDS as f64);
+    }
+    fits
+}
+
+fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
+    if let Voice::Mcadams { alpha } = spec.voice {
+        if !(0.5..=1.5).contains(&alpha) {
+            say("voice.alpha", format!("from 0.5 to 1.5, not {alpha}; 0.8 is usual"));
+        } else if alpha > 0.95 && alpha < 1.05 {
+            say(
+                "voice.alpha",
+                format!("{alpha} leaves voices as they are: at most 0.95 or at least 1.05, 0.8 is usual"),
+            );
+        }
+    }
+}
+
+/// What only public recordings may do.
+fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, String)) {
+    let name = &dataset.name;
+    if spec.vocabulary.depends_on_data() {
+        let told = format!(
+            "`{name}` is not public: which words were chosen from it would tell that somebody said them, and no noise covers \
+             that; give a public list (`from`: `public`)"
+        );
+        say("vocabulary.from", told);
+    }
+    if spec.crowded == Crowded::Send {
+        let told = format!(
+            "`{name}` is not public: no dummy has two words of the vocabulary, so such a piece would be known for a true one; \
+             use `keep`"
+        );
+        say("crowded", told);
+    }
+}
+
+/// That the noise exists, promises something, and asks for no more dummies than can be made.
+fn check_noise(spec: &Spec, say: &mut impl FnMut(&str, String)) {
+    let words = spec.vocabulary.most();
+    let priced = match spec.event() {
+        Ok(event) => mechanism::guarantee(&event, Adjacency::AddRemove).map(drop).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match (priced, spec.expected_dummies(words)) {
+        (Err(error), _) => say("participant.epsilon", error),
+        (_, Err(error)) => say("participant.epsilon", error.to_string()),
+        (Ok(()), Ok(expected)) if expected.is_nan() || expected > MOST_DUMMIES => {
+            let many = format!(
+                "{expected:.0} dummies are to be expected, at most {MOST_DUMMIES:.0}: raise epsilon or delta, or lower the \
+                 distance, the vocabulary or the number of providers"
+            );
+            say("participant.epsilon", many);
+        }
+        (Ok(()), Ok(_)) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! What a job is expected to come to: dummies, seconds of speech, money. Public numbers alone: the spec, and the rough length of the
+//! recordings that their owner told.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::histogram::HistogramError;
+
+use super::Spec;
+use super::price::{Money, RATE};
+
+/// How long a piece is thought to be where nobody says otherwise, seconds.
+pub const USUAL_PIECE: f64 = 1.5;
+
+/// What one provider is expected to hear, and to ask for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Heard {
+    /// Its name.
+    pub provider: String,
+    /// True pieces.
+    pub pieces: f64,
+    /// Dummies.
+    pub dummies: f64,
+    /// Seconds of speech, both together.
+    pub seconds: f64,
+    /// What that costs, from above: every piece is one request. Absent where the spec names no price.
+    pub cost: Option<Money>,
+    /// What the recordings alone would cost there, in requests of a minute, without protection.
+    pub bare: Option<Money>,
+}
+
+/// What a job is expected to come to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// E\[η\]: dummies of one word at one provider.
+    pub each: f64,
+    /// Standard deviation of that number.
+    pub deviation: f64,
+    /// Dummies of one word at all providers together.
+    pub per_word: f64,
+    /// Dummies in all.
+    pub dummies: f64,
+    /// Seconds of speech that are recordings.
+    pub recorded: f64,
+    /// Seconds of speech that are dummies: made, brought to the one voice, and sent beside the recordings.
+    pub extra: f64,
+    /// By provider, in the spec's order.
+    pub providers: Vec<Heard>,
+}
+
+impl Estimate {
+    /// For recordings of `seconds` in all, cut into pieces of `piece` seconds each. Every piece is counted as sent, so that the
+    /// sum is from above: sensitive and crowded ones stay at the site.
+    ///
+    /// # Errors
+    /// [`HistogramError`] where the spec has no noise.
+    pub fn of(spec: &Spec, seconds: u64, piece: f64) -> Result<Self, HistogramError> {
+        let noise = spec.noise()?;
+        let providers = spec.providers.len() as f64;
+        let words = spec.vocabulary.most();
+        let (each, recorded) = (noise.mean(), seconds as f64);
+        let dummies = spec.expected_dummies(words)?;
+        let (pieces, theirs) = (recorded / piece / providers, dummies / providers);
+        let samples = |seconds: f64| (seconds * f64::from(RATE)).ceil() as u64;
+        let heard = |provider: &super::Provider| {
+            let tariff = provider.price.as_ref().and_then(|price| price.tariff().ok());
+            // As many requests as are expected, all of one length: multiplied by the tariff, not walked through.
+            let cost = |requests: f64, seconds: f64| {
+                tariff.as_ref().map(|tariff| tariff.alike(requests.ceil() as u64, samples(seconds)))
+            };
+            Heard {
+                provider: provider.name.clone(),
+                pieces,
+                dummies: theirs,
+                seconds: (pieces + theirs) * piece,
+                cost: cost(pieces + theirs, piece),
+                bare: cost(recorded / 60.0, recorded.min(60.0)),
+            }
+        };
+        Ok(Self {
+            each,
+            deviation: noise.variance().max(0.0).sqrt(),
+            per_word: each * providers,
+            dummies,
+            recorded,
+            extra: dummies * piece,
+            providers: spec.providers.iter().map(heard).collect(),
+        })
+    }
+
+    /// The sum of what all providers ask, by currency, sorted; empty where no price is named.
+    pub fn cost(&self) -> Vec<Money> {
+        sum(self.providers.iter().filter_map(|heard| heard.cost.clone()))
+    }
+
+    /// What the cheapest provider would ask for the recordings alone, by currency, sorted.
+    pub fn bare(&self) -> Vec<Money> {
+        let mut all: Vec<Money> = self.providers.iter().filter_map(|heard| heard.bare.clone()).collect();
+        all.sort_by(|a, b| (&a.currency, a.nanos).cmp(&(&b.currency, b.nanos)));
+        all.dedup_by(|next, first| next.currency == first.currency);
+        all
+    }
+}
+
+fn sum(all: impl Iterator<Item = Money>) -> Vec<Money> {
+    let mut sums = std::collections::BTreeMap::<String, u64>::new();
+    for money in all {
+        let sum = sums.entry(money.currency).or_default();
+        *sum = sum.saturating_add(money.nanos);
+    }
+    sums.into_iter().map(|(currency, nanos)| Money { currency, nanos }).collect()
+}

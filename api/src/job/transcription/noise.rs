@@ -1,0 +1,84 @@
+//! The noise of a spec and what it promises: one calibration, which plan, ledgers and sites all compute to the same bits.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::histogram::{Differences, HistogramError, Partition, TruncatedLaplace};
+use undertone_privacy::{Epsilon, Event};
+
+use super::Spec;
+
+/// Most dummies that may be expected of a job, at all providers together: each is seconds of speech to make and to pay for.
+pub const MOST_DUMMIES: f64 = 1_000_000.0;
+
+/// What is promised where so many providers put their parts together. Rounded up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionPromise))]
+pub struct Promise {
+    /// How many of them do.
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
+    pub colluding: NonZeroU32,
+    /// ε, nats.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+}
+
+impl Spec {
+    /// Over how many providers pieces are spread, and how many of them are assumed to put their parts together.
+    ///
+    /// # Errors
+    /// [`HistogramError::Partition`] when more collude than there are.
+    pub fn partition(&self) -> Result<Partition, HistogramError> {
+        let colluding = self.colluding.get();
+        let providers = u32::try_from(self.providers.len()).ok().and_then(NonZeroU32::new);
+        let providers = providers.ok_or(HistogramError::Partition { providers: 0, colluding })?;
+        Partition::new(providers, self.colluding)
+    }
+
+    /// The least noise that keeps the participant's (ε, δ) at its distance against the colluding providers, words exchanged as
+    /// well as added or removed.
+    ///
+    /// # Errors
+    /// [`HistogramError`] when there is none.
+    pub fn noise(&self) -> Result<TruncatedLaplace, HistogramError> {
+        let of = self.participant;
+        TruncatedLaplace::calibrated(of.epsilon, of.delta, of.distance, self.partition()?, Differences::Mixed)
+    }
+
+    /// What is released to the providers, and charged: the noisy counts of the vocabulary's words, against so many of them.
+    ///
+    /// # Errors
+    /// As [`Spec::noise`].
+    pub fn event(&self) -> Result<Event, HistogramError> {
+        let noise = self.noise()?;
+        let rate = Epsilon::new(noise.rate()).map_err(|_| HistogramError::Rate)?;
+        let (shift, distance, partition) = (noise.shift(), self.participant.distance, self.partition()?);
+        Ok(Event::TruncatedLaplace { rate, shift, distance, partition })
+    }
+
+    /// What the noise promises against one provider, two, and so on to all of them.
+    ///
+    /// # Errors
+    /// As [`Spec::noise`].
+    pub fn promises(&self) -> Result<Vec<Promise>, HistogramError> {
+        let noise = self.noise()?;
+        let providers = self.partition()?.providers();
+        let promise = |colluding| {
+            let partition = Partition::new(providers, colluding).ok()?;
+            let (epsilon, delta) = noise.guarantee(self.participant.distance, partition, Differences::Mixed);
+            Some(Promise { colluding, epsilon, delta })
+        };
+        Ok((1..=providers.get()).filter_map(NonZeroU32::new).filter_map(promise).collect())
+    }
+
+    /// How many dummies to expect at all providers together with `words` in the vocabulary: E\[η\] for each word at each provider,
+    /// and as many for "no word of it", which is covered as if it were one word more.
+    ///
+    /// # Errors
+    /// As [`Spec::noise`].
+    pub fn expected_dummies(&self, words: u32) -> Result<f64, HistogramError> {
+        let providers = f64::from(self.partition()?.providers().get());
+        Ok((f64::from(words) + 1.0) * providers * self.noise()?.mean())
+    }
+}

@@ -1,0 +1,27 @@
+//! The one participant: whose recordings are transcribed, and what is promised of their words.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::{Delta, Epsilon};
+
+use crate::id::DatasetId;
+
+/// The participant.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionParty))]
+#[serde(deny_unknown_fields)]
+pub struct Party {
+    /// Its dataset, of recordings.
+    pub dataset: DatasetId,
+    /// ε of the promise against `colluding` providers: 0.01 to 50.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1.0))]
+    pub epsilon: Epsilon,
+    /// δ of the promise: above 0, at most 0.01.
+    #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.00001))]
+    pub delta: Delta,
+    /// d: words of the recordings, added and removed together, that are not to be told; 1 to 10,000. A word that is said
+    /// otherwise is one removed and one added.
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, example = 4))]
+    pub distance: NonZeroU32,
+}

@@ -1,0 +1,184 @@
+//! What a sound costs at a provider: exact, in the provider's currency, rounded as it rounds.
+//!
+//! Prices are told by whoever plans, and by the site's configuration: they change, and nobody here knows them. A sum is an
+//! estimate of the bill, from above: retries of what was heard and not answered are not in it.
+
+use serde::{Deserialize, Serialize};
+
+/// Samples in a second: everything that is sent is mono at 16 kHz.
+pub const RATE: u32 = 16_000;
+/// Billionths of a unit of currency in one.
+const NANOS: u128 = 1_000_000_000;
+
+/// Why a price is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PriceError {
+    /// Not a currency.
+    #[error("price.currency: three capital letters (ISO 4217) as in USD, not `{0}`")]
+    Currency(String),
+    /// Not a sum.
+    #[error("price.per_minute: a decimal number with at most 9 places, below 1000000, as in \"0.0060\", not `{0}`")]
+    PerMinute(String),
+    /// Not a step.
+    #[error("price.step_seconds: 1 to 60, not {0}")]
+    Step(u32),
+    /// Not a minimum.
+    #[error("price.least_seconds: 0 to 60, not {0}")]
+    Least(u32),
+}
+
+/// What a provider asks: `price` in a spec, and of its settings at a site.
+///
+/// ```toml
+/// price = { currency = "USD", per_minute = "0.024", step_seconds = 15 }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionPrice))]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// In what, by ISO 4217.
+    #[cfg_attr(feature = "openapi", schema(example = "USD"))]
+    pub currency: String,
+    /// For a minute of sound, a decimal number.
+    #[cfg_attr(feature = "openapi", schema(example = "0.0060"))]
+    pub per_minute: String,
+    /// Every request's sound is rounded up to a multiple of so many seconds.
+    #[serde(default = "one")]
+    pub step_seconds: u32,
+    /// Every request is billed for at least so many seconds.
+    #[serde(default)]
+    pub least_seconds: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// A price that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tariff {
+    currency: String,
+    per_minute: u128,
+    step: u64,
+    least: u64,
+}
+
+/// A sum of money.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionMoney))]
+pub struct Money {
+    /// In what, by ISO 4217.
+    pub currency: String,
+    /// Billionths of it.
+    pub nanos: u64,
+}
+
+/// `USD 1.2345`: four places, rounded up.
+impl std::fmt::Display for Money {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = self.nanos.div_ceil(100_000);
+        write!(f, "{} {}.{:04}", self.currency, parts / 10_000, parts % 10_000)
+    }
+}
+
+impl Price {
+    /// Checks it.
+    ///
+    /// # Errors
+    /// [`PriceError`] that names the field and what would be right.
+    pub fn tariff(&self) -> Result<Tariff, PriceError> {
+        if self.currency.len() != 3 || !self.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return Err(PriceError::Currency(self.currency.clone()));
+        }
+        if !(1..=60).contains(&self.step_seconds) {
+            return Err(PriceError::Step(self.step_seconds));
+        }
+        if self.least_seconds > 60 {
+            return Err(PriceError::Least(self.least_seconds));
+        }
+        let per_minute = nanos(&self.per_minute).ok_or_else(|| PriceError::PerMinute(self.per_minute.clone()))?;
+        Ok(Tariff {
+            currency: self.currency.clone(),
+            per_minute,
+            step: self.step_seconds.into(),
+            least: self.least_seconds.into(),
+        })
+    }
+}
+
+impl Tariff {
+    /// Seconds that a request with so many samples at 16 kHz is billed for.
+    pub fn billed(&self, samples: u64) -> u64 {
+        (samples.div_ceil(u64::from(RATE) * self.step) * self.step).max(self.least)
+    }
+
+    /// What requests with so many samples at 16 kHz each cost together, rounded up once at the end.
+    pub fn cost(&self, requests: impl IntoIterator<Item = u64>) -> Money {
+        self.of(requests.into_iter().map(|samples| u128::from(self.billed(samples))).sum())
+    }
+
+    /// The same of so many requests that all have so many samples.
+    pub fn alike(&self, requests: u64, samples: u64) -> Money {
+        self.of(u128::from(requests) * u128::from(self.billed(samples)))
+    }
+
+    fn of(&self, seconds: u128) -> Money {
+        let nanos = seconds.saturating_mul(self.per_minute).div_ceil(60);
+        Money { currency: self.currency.clone(), nanos: u64::try_from(nanos).unwrap_or(u64::MAX) }
+    }
+}
+
+/// Billionths of a decimal number without sign.
+fn nanos(text: &str) -> Option<u128> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 6 || part.len() > 9 || !digits(whole) || !digits(part) {
+        return None;
+    }
+    let part = format!("{part:0<9}");
+    Some(whole.parse::<u128>().ok()? * NANOS + part.parse::<u128>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use super::{Money, Price, PriceError};
+
+    fn price(per_minute: &str, step_seconds: u32, least_seconds: u32) -> Price {
+        Price { currency: "USD".to_owned(), per_minute: per_minute.to_owned(), step_seconds, least_seconds }
+    }
+
+    #[test]
+    fn each_request_is_rounded_up_by_itself() {
+        let tariff = price("0.024", 15, 0).tariff().unwrap();
+        assert_eq!([1, 240_000, 240_001].map(|samples| tariff.billed(samples)), [15, 15, 30]);
+        // Four requests of a second cost as a minute does.
+        assert_eq!(tariff.cost([16_000; 4]), Money { currency: "USD".to_owned(), nanos: 24_000_000 });
+        let tariff = price("0.006", 1, 10).tariff().unwrap();
+        assert_eq!([1, 160_001].map(|samples| tariff.billed(samples)), [10, 11]);
+    }
+
+    #[test]
+    fn a_sum_is_exact_and_never_too_low() {
+        let tariff = price("0.1", 1, 0).tariff().unwrap();
+        assert_eq!(tariff.cost([16_000]).nanos, 1_666_667);
+        assert_eq!(tariff.cost([16_000; 60]).nanos, 100_000_000, "rounded once, not sixty times");
+        assert_eq!(tariff.cost([16_000]).to_string(), "USD 0.0017");
+        assert_eq!(tariff.cost([]).to_string(), "USD 0.0000");
+        assert_eq!(tariff.alike(60, 16_000), tariff.cost([16_000; 60]));
+        let dearest = price("999999.999999999", 60, 60).tariff().unwrap();
+        assert_eq!(dearest.cost([u64::MAX / 2; 1_000]).nanos, u64::MAX);
+    }
+
+    #[test]
+    fn each_mistake_names_its_field() {
+        for text in ["", ".5", "1e3", "-1", "0,5", "0.0000000001", "1000000"] {
+            assert_eq!(price(text, 1, 0).tariff(), Err(PriceError::PerMinute(text.to_owned())));
+        }
+        assert_eq!(price("1", 0, 0).tariff(), Err(PriceError::Step(0)));
+        assert_eq!(price("1", 1, 61).tariff(), Err(PriceError::Least(61)));
+        let dollars = Price { currency: "dollars".to_owned(), ..price("1", 1, 0) };
+        assert!(matches!(dollars.tariff(), Err(PriceError::Currency(_))));
+    }
+}

@@ -1,0 +1,66 @@
+//! The cloud recognizers that hear the pieces and the dummies.
+
+use serde::{Deserialize, Serialize};
+
+use super::price::Price;
+
+/// How a provider is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionProtocol))]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// `POST v1/audio/transcriptions`.
+    Openai,
+    /// `POST v1/speech:recognize`.
+    Google,
+    /// `POST v1/listen`.
+    Deepgram,
+}
+
+impl Protocol {
+    /// All of them, in the order of forms.
+    pub const ALL: [Self; 3] = [Self::Openai, Self::Google, Self::Deepgram];
+
+    /// The longest sound that the protocol takes in one request, seconds.
+    pub const fn longest(self) -> u32 {
+        match self {
+            // 25 MB of a file, of which the header is 44 bytes.
+            Self::Openai => 780,
+            Self::Google => 60,
+            // Two minutes of concurrent processing; far longer sounds are taken, pieces never are.
+            Self::Deepgram => 3_600,
+        }
+    }
+
+    /// Its word in a spec.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Openai => "openai",
+            Self::Google => "google",
+            Self::Deepgram => "deepgram",
+        }
+    }
+
+    /// Its name for people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Openai => "OpenAI-compatible",
+            Self::Google => "Google Speech",
+            Self::Deepgram => "Deepgram",
+        }
+    }
+}
+
+/// One of the providers. Address and key are the site's configuration: a spec only names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionProvider))]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// What the site calls it: 1 to 40 letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// How it is asked; the site's configuration must say the same, so that who approves knows who hears.
+    pub protocol: Protocol,
+    /// What it is thought to ask, for the plan; the bill is by the site's own configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+}

@@ -1,0 +1,109 @@
+//! What becomes of the pieces at the site before they leave. None of it changes what the counts of words tell, so none of it
+//! costs anything; it decides how well a dummy is hidden, which is measured and not promised.
+
+use serde::{Deserialize, Serialize};
+
+/// What becomes of pieces that have several words of the vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Crowded {
+    /// They keep their offline text.
+    #[default]
+    Keep,
+    /// They are sent. No dummy has two words, so a provider knows them for true pieces: public data only.
+    Send,
+}
+
+/// The text that dummies are made after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Corpus {
+    /// A little public-domain English that is part of the worker.
+    #[default]
+    Bundled,
+    /// The one that the site's configuration names: public text, better when of the field.
+    Site,
+}
+
+/// The dummies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Dummies {
+    /// What they are made after.
+    pub corpus: Corpus,
+}
+
+/// The one voice with which true pieces and dummies leave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionVoice))]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Voice {
+    /// The McAdams coefficient: the resonances of everybody's vocal tract are moved in one way.
+    Mcadams {
+        /// α: 0.5 to 0.95 or 1.05 to 1.5; 0.8 is usual.
+        #[serde(default = "usual_alpha")]
+        alpha: f64,
+    },
+    /// The converter of the site's configuration that is a program.
+    Command,
+    /// The converter of the site's configuration that is a server.
+    Url,
+}
+
+const fn usual_alpha() -> f64 {
+    0.8
+}
+
+impl Default for Voice {
+    fn default() -> Self {
+        Self::Mcadams { alpha: usual_alpha() }
+    }
+}
+
+impl Voice {
+    /// Its word in a spec.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Mcadams { .. } => "mcadams",
+            Self::Command => "command",
+            Self::Url => "url",
+        }
+    }
+
+    /// Its name for people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Mcadams { .. } => "McAdams coefficient",
+            Self::Command => "the site's own program",
+            Self::Url => "the site's own server",
+        }
+    }
+}
+
+/// The recognizer at the site that makes the first transcript, from which alone sensitive words keep their text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Recognizer {
+    /// Whichever the site's configuration names.
+    #[default]
+    Site,
+    /// `PocketSphinx`, on the worker's machine.
+    Pocketsphinx,
+    /// A server in the site's own network.
+    Server,
+}
+
+impl Recognizer {
+    /// Its word in a spec.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Site => "site",
+            Self::Pocketsphinx => "pocketsphinx",
+            Self::Server => "server",
+        }
+    }
+}

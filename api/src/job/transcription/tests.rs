@@ -1,0 +1,256 @@
+//! That what is charged is what leaves, once; that the noise is that of the vectors; and that the documentation is true.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use std::num::NonZeroU32;
+
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit, mechanism};
+use uuid::Uuid;
+
+use super::{Estimate, HISTOGRAM, Outcome, Provider, Report, Spec, Vocabulary, Voice, WordErrors};
+use crate::dataset::{Content, Dataset, SizeClass, Visibility};
+use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::{Disclosed, Kind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
+
+/// The example of the documentation and the event that it says is charged.
+pub(crate) fn example() -> (Spec, Event) {
+    let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    let event = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    assert!(blocks.next().is_none());
+    (spec, event)
+}
+
+/// The recordings of the example.
+pub(crate) fn ward() -> Dataset {
+    Dataset {
+        id: DatasetId(Uuid::from_u128(2)),
+        lineage: LineageId(Uuid::from_u128(102)),
+        organization: OrganizationId(Uuid::from_u128(202)),
+        organization_name: "a clinic".to_owned(),
+        worker: WorkerId(Uuid::from_u128(302)),
+        name: "ward".to_owned(),
+        visibility: Visibility::Private,
+        content: Content::Recordings,
+        inputs: 0,
+        classes: 0,
+        records: SizeClass(50),
+        speakers: SizeClass(1),
+        test_records: 0,
+        seconds: Some(SizeClass(5000)),
+        users: None,
+        units: vec![PrivacyUnit::Words],
+        accounts: Vec::new(),
+        created_at: time::OffsetDateTime::UNIX_EPOCH,
+    }
+}
+
+#[test]
+fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
+    let (spec, said) = example();
+    assert_eq!(spec.check(&[ward()]), Vec::new());
+    let charge = spec.cost(&ward()).unwrap();
+    assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::Words, Adjacency::AddRemove));
+    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
+    assert!(
+        (0.99..1.0 + 1e-12).contains(&epsilon.get()) && delta.get() <= 1e-5 * (1.0 + 1e-9),
+        "{epsilon:?} {delta:?}"
+    );
+    let both = spec.promises().unwrap()[1];
+    assert_eq!(format!("{:.2} {:.0}", both.epsilon, spec.noise().unwrap().mean()), "1.49 35", "as the text says");
+}
+
+#[test]
+fn a_histogram_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
+    let (spec, event) = example();
+    assert_eq!(spec.release(&ward(), HISTOGRAM), Some(event.clone()));
+    assert_eq!(spec.release(&ward(), "pool"), None);
+    let public = Dataset { visibility: Visibility::Public, ..ward() };
+    assert_eq!((spec.cost(&public), spec.release(&public, HISTOGRAM)), (None, None));
+    let stranger = Dataset { id: DatasetId(Uuid::from_u128(9)), ..ward() };
+    assert_eq!(spec.cost(&stranger), None);
+    let opened = Dataset { visibility: Visibility::Open, ..ward() };
+    assert_eq!(spec.cost(&opened).unwrap().event, event, "opened for gradients, not for listening");
+}
+
+#[test]
+fn what_is_done_at_the_site_and_how_many_words_there_are_changes_nothing_of_the_cost() {
+    let (spec, event) = example();
+    let changed = Spec {
+        vocabulary: Vocabulary::Public { words: vec!["one".to_owned()] },
+        voice: Voice::Command,
+        language: "de".to_owned(),
+        ..spec
+    };
+    assert_eq!(changed.cost(&ward()).unwrap().event, event);
+}
+
+#[test]
+fn a_spec_without_noise_has_a_price_that_nobody_can_pay() {
+    let (spec, _) = example();
+    let none = Spec { providers: Vec::new(), ..spec };
+    let charge = none.cost(&Dataset { visibility: Visibility::Open, ..ward() }).unwrap();
+    assert_ne!(charge.event, Event::NonPrivate, "which data marked open would pay without limit");
+    let grid = undertone_privacy::OrderGrid::standard();
+    let curve = mechanism::curve(&charge.event, charge.adjacency, &grid).unwrap();
+    assert!(curve.losses().all(|(_, loss)| loss.to_f64_up().is_infinite()));
+}
+
+/// A spec with the numbers of a case of the vectors.
+fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
+    let number = |field: &str| case[field].as_f64().unwrap();
+    let count = |field: &str| u32::try_from(case[field].as_u64().unwrap()).unwrap();
+    let (mut spec, _) = example();
+    let one = Provider { name: String::new(), price: None, ..spec.providers[0].clone() };
+    spec.providers = (0..count("n_csps")).map(|n| Provider { name: format!("p{n}"), ..one.clone() }).collect();
+    spec.colluding = NonZeroU32::new(colluding).unwrap();
+    spec.participant.epsilon = Epsilon::new(number("target_epsilon")).unwrap();
+    spec.participant.delta = Delta::new(number("target_delta")).unwrap();
+    spec.participant.distance = NonZeroU32::new(count("d")).unwrap();
+    spec.vocabulary = Vocabulary::Public { words: (0..count("vocab")).map(|n| format!("w{n}")).collect() };
+    spec
+}
+
+#[test]
+fn noise_promises_and_dummies_are_those_of_the_vectors() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/vectors/preech.json");
+    let Ok(text) = std::fs::read_to_string(path) else {
+        // As the other tests on vectors: they lie beside the checkout where the project is built.
+        return;
+    };
+    let vectors: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let cases = vectors["cases"].as_array().unwrap().iter().filter(|case| case["kind"] == "calibrate");
+    let mut seen = 0;
+    for case in cases {
+        let spec = of_case(case, 1);
+        let noise = spec.noise().unwrap();
+        // The rate is rounded down to what can be drawn, so that the shift may be one more where it was just enough.
+        let wanted = case["eta0_corrected_mixed"].as_u64().unwrap();
+        let found = u64::from(noise.shift());
+        let least = if spec.providers.len() == 1 { case["eta0_corrected"].as_u64().unwrap() } else { wanted };
+        assert!((least..=wanted + 1).contains(&found), "{}: {found}, not {least} to {wanted}", case["id"]);
+        for promise in spec.promises().unwrap() {
+            let said = &case["collusion"][promise.colluding.get().to_string()];
+            let Some(epsilon) = said[0].as_f64() else { continue };
+            assert!((promise.epsilon / epsilon - 1.0).abs() < 1e-6, "{}: {promise:?}, not {said}", case["id"]);
+        }
+        let words = spec.vocabulary.most();
+        let all = f64::from(words + 1) * spec.providers.len() as f64 * noise.mean();
+        assert!((spec.expected_dummies(words).unwrap() / all - 1.0).abs() < 1e-12);
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen} cases");
+}
+
+#[test]
+fn promises_grow_with_collusion_and_the_assumed_one_is_charged() {
+    let (mut spec, _) = example();
+    let one = spec.providers[0].clone();
+    spec.providers = (0..5).map(|n| Provider { name: format!("p{n}"), ..one.clone() }).collect();
+    spec.colluding = NonZeroU32::new(2).unwrap();
+    let promises = spec.promises().unwrap();
+    assert_eq!(promises.iter().map(|promise| promise.colluding.get()).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert!(promises.is_sorted_by(|few, many| few.epsilon < many.epsilon));
+    let event = spec.event().unwrap();
+    let (epsilon, delta) = mechanism::guarantee(&event, Adjacency::AddRemove).unwrap();
+    assert!((epsilon.get(), delta.get()) == (promises[1].epsilon, promises[1].delta), "{event:?} {promises:?}");
+}
+
+#[test]
+fn what_is_to_be_expected_adds_up() {
+    let (spec, _) = example();
+    let all = Estimate::of(&spec, 6000, 1.5).unwrap();
+    let noise = spec.noise().unwrap();
+    assert!((all.each - noise.mean()).abs() < 1e-12 && (all.per_word - 2.0 * noise.mean()).abs() < 1e-12);
+    assert!((all.dummies - 6.0 * all.per_word).abs() < 1e-9, "five words, and none of them");
+    assert!((all.extra - 1.5 * all.dummies).abs() < 1e-9);
+    let [one, two] = &all.providers[..] else { panic!("{all:?}") };
+    assert!((one.pieces - 2000.0).abs() < 1e-9 && (one.dummies - all.dummies / 2.0).abs() < 1e-9);
+    // 1.5 s are billed as 2 s by both.
+    let requests = (one.pieces + one.dummies).ceil() as u64;
+    let tariff = |provider: &Provider| provider.price.as_ref().unwrap().tariff().unwrap();
+    assert_eq!(one.cost.as_ref(), Some(&tariff(&spec.providers[0]).alike(requests, 32_000)));
+    let [sum] = &all.cost()[..] else { panic!("one currency") };
+    assert_eq!(sum.nanos, one.cost.as_ref().unwrap().nanos + two.cost.as_ref().unwrap().nanos);
+    let [bare] = &all.bare()[..] else { panic!("one currency") };
+    assert_eq!(bare.to_string(), "USD 0.7700", "100 minutes at the cheaper one");
+    assert!(bare.nanos < sum.nanos);
+    let free =
+        Spec { providers: spec.providers.iter().map(|p| Provider { price: None, ..p.clone() }).collect(), ..spec };
+    assert!(Estimate::of(&free, 6000, 1.5).unwrap().cost().is_empty());
+}
+
+#[test]
+fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
+    let (spec, _) = example();
+    let any = AnySpec::Transcription(spec.clone());
+    let learned = disclosures(&any, &ward(), &[ward()]);
+    let outside = learned.iter().find(|one| one.observer == Observer::Providers).unwrap();
+    assert_eq!((outside.form, outside.times), (Disclosed::Protected, 1));
+    for part in ["one, two", "up to 4 words", "not covered"] {
+        assert!(outside.what.contains(part), "{part}: {}", outside.what);
+    }
+    let server = learned.iter().find(|one| one.observer == Observer::Server).unwrap();
+    assert_eq!(server.form, Disclosed::Fact, "nothing of the recordings comes to the server");
+    assert!(!learned.iter().any(|one| one.observer == Observer::Recipients), "there is no model");
+    let public = Dataset { visibility: Visibility::Public, ..ward() };
+    let learned = disclosures(&any, &public, std::slice::from_ref(&public));
+    assert!(learned.iter().any(|one| one.observer == Observer::Providers && one.form == Disclosed::Exact));
+}
+
+#[test]
+fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
+    let (spec, _) = example();
+    let any = AnySpec::Transcription(spec.clone());
+    let outside = any.outside().unwrap();
+    assert_eq!((outside.series.as_str(), &outside.sending[..]), (HISTOGRAM, &[spec.participant.dataset][..]));
+    assert_eq!(
+        (outside.recipients, outside.colluding, outside.distance),
+        (vec!["one".to_owned(), "two".to_owned()], 1, 4)
+    );
+    assert_eq!((any.series(&[ward()]), any.questions(), any.model(0)), (Vec::new(), None, None));
+    assert_eq!(any.clone().settled(&[ward()]), any, "a spec leaves nothing to the datasets");
+}
+
+#[test]
+fn a_report_of_recordings_that_are_not_public_is_a_function_of_the_spec() {
+    let (spec, _) = example();
+    let report = Report::planned(&spec).unwrap();
+    let value = serde_json::to_value(AnyReport::Transcription(report.clone())).unwrap();
+    assert_eq!((&value["kind"], value["report"].get("outcome")), (&"transcription".into(), None));
+    assert_eq!((report.words, report.colluding, report.distance), (5, 1, 4));
+    let spec = AnySpec::Transcription(spec);
+    assert!(AnyReport::Transcription(report.clone()).tells_no_more(&spec));
+    let counted = Report { dummies: report.dummies + 1.0, ..report.clone() };
+    assert!(!AnyReport::Transcription(counted).tells_no_more(&spec), "how many dummies were drawn is a secret");
+    assert!(!AnyReport::Transcription(report.clone().with(Outcome::default())).tells_no_more(&spec));
+    let public = report.with(Outcome { words: 4, ..Outcome::default() });
+    assert_eq!((public.words, public.outcome.is_some()), (4, true));
+    let errors = WordErrors { words: 8, substitutions: 1, insertions: 2, deletions: 1 };
+    assert_eq!((errors.rate(), WordErrors::default().rate()), (Some(0.5), None));
+}
+
+#[test]
+fn a_spec_survives_the_wire_and_a_strange_field_is_refused() {
+    let any = AnySpec::Transcription(example().0);
+    let text = serde_json::to_string(&any).unwrap();
+    assert!(text.starts_with(r#"{"kind":"transcription","spec":{"participant":{"dataset":"#), "{text}");
+    assert_eq!(serde_json::from_str::<AnySpec>(&text).unwrap(), any);
+    let strange = text.replace(r#""protocol":"google""#, r#""protocol":"google","url":"http://somewhere""#);
+    assert_ne!(strange, text);
+    assert!(
+        serde_json::from_str::<AnySpec>(&strange).unwrap_err().to_string().contains("url"),
+        "addresses are the site's"
+    );
+}
+
+#[test]
+fn what_is_left_out_has_the_default_that_is_documented() {
+    let (spec, _) = example();
+    let mut value = serde_json::to_value(&spec).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    for field in ["colluding", "language", "dummies", "voice", "crowded", "recognizer"] {
+        assert!(fields.remove(field).is_some(), "{field}");
+    }
+    assert_eq!(serde_json::from_value::<Spec>(value).unwrap(), spec, "the example writes the defaults");
+}

@@ -1,0 +1,117 @@
+//! How a `transcription` job is planned: one histogram, paid once, by its ε and its δ. A smaller promise costs dummies instead of
+//! budget, which an offer says.
+
+use undertone_privacy::{Delta, Epsilon};
+
+use super::offer::Digits;
+use super::price::Priced;
+use super::{Books, Knob, Offered, Rounded};
+use crate::dataset::Dataset;
+use crate::id::DatasetId;
+use crate::job::Kind as _;
+use crate::job::transcription::Spec;
+
+/// The least ε that is offered, in thousandths; the least a job may have.
+const LEAST_THOUSANDTHS: u64 = 10;
+/// The least δ that is offered.
+const LEAST_DELTA: f64 = 1e-9;
+
+impl Rounded for Spec {
+    const ROUND: &'static str = "transcription";
+
+    fn rounds(&self) -> u32 {
+        1
+    }
+
+    fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64> {
+        let of = Some(self.participant).filter(|party| party.dataset == dataset)?;
+        match knob {
+            Knob::Epsilon => Some(of.epsilon.get()),
+            Knob::Delta => Some(of.delta.get()),
+            Knob::Rounds | Knob::Noise | Knob::SamplingRate | Knob::Threshold => None,
+        }
+    }
+
+    fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64) {
+        if self.participant.dataset != dataset {
+            return;
+        }
+        let of = &mut self.participant;
+        match knob {
+            Knob::Epsilon => of.epsilon = Epsilon::new(value).unwrap_or(of.epsilon),
+            Knob::Delta => of.delta = Delta::new(value).unwrap_or(of.delta),
+            Knob::Rounds | Knob::Noise | Knob::SamplingRate | Knob::Threshold => {}
+        }
+    }
+
+    fn field(&self, knob: Knob, _dataset: DatasetId) -> String {
+        let field = if knob == Knob::Delta { "delta" } else { "epsilon" };
+        format!("spec.participant.{field}")
+    }
+}
+
+/// The nearest plans that the account admits, each with one number changed: a smaller ε, a smaller δ. Each as far as it exists, and
+/// none when the plan is admitted, cannot be priced, or the account has no budget.
+pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
+    if Priced::of(spec, datasets, books).is_none_or(|plan| !plan.budgeted() || plan.admitted()) {
+        return Vec::new();
+    }
+    let wrong = spec.check(datasets).len();
+    let with = |knob: Knob, value: f64| {
+        let mut changed = spec.clone();
+        changed.set(knob, spec.participant.dataset, value);
+        changed
+    };
+    let fits = |knob: Knob, value: f64| {
+        let changed = with(knob, value);
+        Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted())
+    };
+    let epsilon = greatest(LEAST_THOUSANDTHS, (spec.participant.epsilon.get() * 1000.0).ceil() as u64, |thousandths| {
+        fits(Knob::Epsilon, thousandths as f64 / 1000.0)
+    });
+    let (mut low, mut high) = (Digits::above(LEAST_DELTA), Digits::above(spec.participant.delta.get()));
+    let delta = (low < high && fits(Knob::Delta, low.value())).then(|| {
+        while let Some(middle) = low.between(high) {
+            if fits(Knob::Delta, middle.value()) { low = middle } else { high = middle }
+        }
+        low.value()
+    });
+    let found = [(Knob::Epsilon, epsilon.map(|thousandths| thousandths as f64 / 1000.0)), (Knob::Delta, delta)];
+    found
+        .into_iter()
+        .filter_map(|(knob, value)| Some((knob, value?)))
+        .filter(|(knob, value)| fits(*knob, *value) && with(*knob, *value).check(datasets).len() <= wrong)
+        .map(|(knob, value)| offered(spec, knob, value, &with(knob, value), datasets))
+        .collect()
+}
+
+/// The greatest number below `high` that fits, if `low` does.
+fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut low, mut high) = (low, high);
+    if low >= high || !fits(low) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = u64::midpoint(low, high);
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    Some(low)
+}
+
+fn offered(spec: &Spec, knob: Knob, to: f64, changed: &Spec, datasets: &[Dataset]) -> Offered {
+    let dataset = spec.participant.dataset;
+    let name = datasets.iter().find(|known| known.id == dataset).map_or("", |known| known.name.as_str());
+    let from = spec.value(knob, dataset).unwrap_or_default();
+    let what = if knob == Knob::Delta { "δ" } else { "ε" };
+    let dummies = |spec: &Spec| spec.noise().map_or(0.0, |noise| noise.mean());
+    let sentence = format!(
+        "{what} {to} instead of {from} for {name}, with {:.1} dummies of each word at each provider instead of {:.1}; everything else \
+         as asked.",
+        dummies(changed),
+        dummies(spec)
+    );
+    Offered { knob, values: vec![(dataset, spec.field(knob, dataset), from, to)], sentence }
+}
+
+#[cfg(test)]
+mod tests;

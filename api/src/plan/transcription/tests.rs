@@ -1,0 +1,89 @@
+//! What is offered is admitted, and the next step toward what was asked is not.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
+use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
+
+use super::{Rounded as _, offers};
+use crate::dataset::{Dataset, Visibility};
+use crate::job::Kind as _;
+use crate::job::transcription::Spec;
+use crate::job::transcription::tests::{example, ward};
+use crate::plan::{Books, Buys, Key, Knob, Priced};
+
+/// The example of the documentation with another promise, and the account that pays for it.
+fn scene(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
+    let (mut spec, _) = example();
+    spec.participant.epsilon = Epsilon::new(epsilon).unwrap();
+    spec.participant.delta = Delta::new(delta).unwrap();
+    let datasets = vec![ward()];
+    assert_eq!(spec.check(&datasets), Vec::new());
+    let limit = Epsilon::new(budget.0).unwrap();
+    let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
+    let mut books = Books::default();
+    let (organization, lineage) = (datasets[0].organization, datasets[0].lineage);
+    let key = Key { organization, lineage, unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove };
+    books.add(key, Balance::new(Some(budget)));
+    (spec, datasets, books)
+}
+
+/// Whether the account reserves the job `times` times.
+fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
+    let charge = spec.cost(&datasets[0]).unwrap();
+    let mut balance = books.balance(Key::of(&datasets[0], &charge)).unwrap().clone();
+    let cost = balance.price(&charge.event, charge.adjacency).unwrap();
+    balance.reserve(ReservationId(0), &cost, times).is_ok()
+}
+
+#[test]
+fn a_job_is_priced_as_one_release_and_counted_in_transcriptions() {
+    let (spec, datasets, books) = scene(0.5, 1e-8, (8.0, 1e-5));
+    let priced = Priced::of(&spec, &datasets, &books).unwrap();
+    assert_eq!((priced.rounds, priced.purses.len(), priced.admitted()), (1, 1, true));
+    let buys = Buys::of(&priced).unwrap();
+    let fit = u64::from(buys.rounds_that_fit);
+    assert!(fit >= 2 && reserves(&spec, &datasets, &books, fit) && !reserves(&spec, &datasets, &books, fit + 1));
+    assert!(buys.bottleneck.sentence.contains("transcription"), "{buys:?}");
+    assert_eq!(offers(&spec, &datasets, &books), Vec::new(), "a plan that fits needs no other");
+}
+
+#[test]
+fn where_epsilon_decides_the_greatest_that_fits_is_offered_with_its_dummies() {
+    let (spec, datasets, books) = scene(4.0, 1e-8, (1.0, 1e-5));
+    assert!(!reserves(&spec, &datasets, &books, 1));
+    let offered = offers(&spec, &datasets, &books);
+    let smaller = offered.iter().find(|offered| offered.knob == Knob::Epsilon).unwrap();
+    let (dataset, field, _, to) = &smaller.values[0];
+    assert_eq!(field, "spec.participant.epsilon");
+    assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1));
+    let mut more = smaller.apply(&spec);
+    more.set(Knob::Epsilon, *dataset, to + 0.001);
+    assert!(!reserves(&more, &datasets, &books, 1), "{to} is not the greatest");
+    assert!(
+        smaller.sentence.starts_with('ε') && smaller.sentence.contains("dummies of each word"),
+        "{}",
+        smaller.sentence
+    );
+    assert!(offered.iter().all(|offered| offered.knob != Knob::Delta), "no delta makes an epsilon of 4 one of 1");
+}
+
+#[test]
+fn where_delta_decides_a_smaller_one_is_offered() {
+    let (spec, datasets, books) = scene(0.5, 1e-3, (8.0, 1e-5));
+    assert!(!reserves(&spec, &datasets, &books, 1));
+    let offered = offers(&spec, &datasets, &books);
+    let smaller = offered.iter().find(|offered| offered.knob == Knob::Delta).unwrap();
+    assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1) && smaller.values[0].3 < 1e-5, "{smaller:?}");
+    assert_eq!(smaller.values[0].1, "spec.participant.delta");
+    let next = smaller.values[0].3 * 1.01;
+    let mut more = spec.clone();
+    more.set(Knob::Delta, spec.participant.dataset, next);
+    assert!(!reserves(&more, &datasets, &books, 1), "{next}");
+}
+
+#[test]
+fn public_recordings_have_no_price() {
+    let (spec, mut datasets, books) = scene(0.5, 1e-8, (8.0, 1e-5));
+    datasets[0].visibility = Visibility::Public;
+    assert!(Priced::of(&spec, &datasets, &books).is_none());
+}

@@ -1,0 +1,71 @@
+//! How `transcription` looks: the planner, what an owner consents to, the promises, and what came of public recordings.
+//!
+//! All of it is made in the server and works without a script.
+
+#[cfg(feature = "ssr")]
+mod plan;
+#[cfg(feature = "ssr")]
+mod planner;
+mod result;
+mod said;
+#[cfg(all(test, feature = "ssr"))]
+mod tests;
+
+use leptos::prelude::*;
+use undertone_api::id::DatasetId;
+use undertone_api::job::transcription::{Report, Spec};
+use undertone_api::job::{Charge, Measurement, Participant};
+
+use super::Card;
+#[cfg(feature = "ssr")]
+use super::Ground;
+use crate::component::chart::Figure;
+
+#[cfg(feature = "ssr")]
+pub use plan::{Heard, Plan};
+#[cfg(feature = "ssr")]
+pub use planner::{propose_transcription, save_transcription};
+
+impl Card for Spec {
+    type Result = Report;
+
+    const TITLE: &'static str = "Private transcription by cloud recognizers";
+
+    #[cfg(feature = "ssr")]
+    async fn form(ground: Ground) -> AnyView {
+        let Ground { consortium, datasets, standings, query, opened, .. } = ground;
+        let Some(first) = Plan::first(&datasets, &standings) else {
+            return view! {
+                <p class="hint">"Recordings can be transcribed once a dataset of recordings is registered here."</p>
+            }
+            .into_any();
+        };
+        let (plan, told) = opened.map_or((first.clone(), None), |opened| {
+            let content = &opened.draft.content;
+            let first = Plan { title: content.title.clone(), ..first };
+            let of = |spec: &Self, first| Plan::of(&content.title, spec, first);
+            let (plan, lost) = super::opened::reopened(&content.spec, first, |plan| plan.spec().ok(), of);
+            (plan, Some(super::opened::notice(&opened, planner::FORM, planner::SAVE, &lost)))
+        });
+        let plan = Plan::from_query(&query).unwrap_or(plan);
+        let form = planner::planner(&plan, &datasets, &standings, consortium);
+        view! { {told}{form} }.into_any()
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        said::facts(self)
+    }
+
+    fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+        said::consent(self, dataset, charge)
+    }
+
+    fn figures(&self, _: &[Measurement]) -> Vec<Figure> {
+        // Nothing is measured while it runs: a figure of private recordings would be a release.
+        Vec::new()
+    }
+
+    fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
+        result::told(result, participants)
+    }
+}

@@ -1,0 +1,69 @@
+//! From a spec back to the plan that stands for it, so that a draft can be changed in the planner. What the planner has no
+//! field for is not in the plan: whoever opens a draft compares the plan's spec with it, and says what differs.
+
+use undertone_api::job::transcription::{Provider, Spec, Vocabulary, Voice};
+
+use super::{Heard, Plan, ROWS};
+
+impl Plan {
+    /// The plan of a spec; `first` is the plan of the datasets, from which comes what the spec says nothing about.
+    pub(in crate::kind::transcription) fn of(title: &str, spec: &Spec, first: Self) -> Self {
+        let empty = Heard { name: String::new(), ..row(None, &first.providers) };
+        let mut providers: Vec<Heard> =
+            spec.providers.iter().map(|provider| row(Some(provider), &first.providers)).collect();
+        providers.resize(providers.len().max(ROWS), empty);
+        let (from, top, above, most) = match &spec.vocabulary {
+            Vocabulary::Public { .. } => ("public", first.top, first.above, first.most),
+            Vocabulary::Data { top_percent, above, most, .. } => {
+                ("data", *top_percent, above.map_or_else(String::new, |above| above.to_string()), *most)
+            }
+        };
+        Self {
+            title: title.to_owned(),
+            dataset: spec.participant.dataset,
+            epsilon: spec.participant.epsilon.get(),
+            delta: spec.participant.delta.get(),
+            distance: spec.participant.distance.get(),
+            providers,
+            colluding: spec.colluding.get(),
+            language: spec.language.clone(),
+            from: from.to_owned(),
+            words: spec.vocabulary.listed().join("\n"),
+            top,
+            above,
+            most,
+            corpus: spec.dummies.corpus,
+            voice: spec.voice.word().to_owned(),
+            alpha: if let Voice::Mcadams { alpha } = spec.voice { alpha } else { first.alpha },
+            crowded: spec.crowded,
+            recognizer: spec.recognizer,
+            piece: first.piece,
+        }
+    }
+}
+
+/// A recognizer as a row of the form; where it has no price, and without one, with what the first row has.
+fn row(provider: Option<&Provider>, first: &[Heard]) -> Heard {
+    let usual = Heard {
+        name: String::new(),
+        protocol: undertone_api::job::transcription::Protocol::Openai,
+        currency: "USD".to_owned(),
+        per_minute: String::new(),
+        step: 1,
+        least: 0,
+    };
+    let usual =
+        first.first().map_or(usual, |row| Heard { name: String::new(), per_minute: String::new(), ..row.clone() });
+    let Some(provider) = provider else { return usual };
+    let named = Heard { name: provider.name.clone(), protocol: provider.protocol, ..usual };
+    match &provider.price {
+        None => named,
+        Some(price) => Heard {
+            currency: price.currency.clone(),
+            per_minute: price.per_minute.clone(),
+            step: price.step_seconds,
+            least: price.least_seconds,
+            ..named
+        },
+    }
+}

@@ -1,0 +1,250 @@
+//! What a plan would cost, what is to be expected of it, and what would do instead: made in the server, by the code that decides.
+
+use leptos::prelude::*;
+use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::job::transcription::{Estimate, Money, Spec, Voice};
+use undertone_api::job::{Kind as _, NewJob, Spec as AnySpec};
+use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
+use undertone_api::problem::Violation;
+
+use super::super::plan::Plan;
+use crate::component::gauge::Gauge;
+use crate::standing::{NoPayment, Payment, Standing};
+use crate::words;
+
+/// What the plan costs, as HTML.
+pub(in crate::kind::transcription) fn told(
+    plan: &Plan,
+    datasets: &[Dataset],
+    standings: &[(DatasetId, Vec<Standing>)],
+    consortium: ConsortiumId,
+) -> String {
+    let spec = match plan.spec() {
+        Ok(spec) => spec,
+        Err(violations) => return wrong(&violations).to_html(),
+    };
+    let violations = spec.check(datasets);
+    let books = books(datasets, standings);
+    let priced = Priced::of(&spec, datasets, &books);
+    let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
+    let pays = dataset.map(|dataset| {
+        let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
+        let said = pays(&spec, dataset, standing, priced.as_ref());
+        view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{said}</li></ul> }
+    });
+    let offers = if violations.is_empty() {
+        let job = NewJob { title: plan.title.clone(), spec: AnySpec::Transcription(spec.clone()) };
+        offered(nearest(&job, datasets, &books), plan, consortium)
+    } else {
+        ().into_any()
+    };
+    let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
+    let piece = if plan.piece > 0.0 { plan.piece } else { undertone_api::job::transcription::estimate::USUAL_PIECE };
+    let expected = Estimate::of(&spec, seconds, piece).ok().map(|estimate| expected(&spec, &estimate));
+    view! {
+        <h2>"What it would cost"</h2>
+        <p class="headline-small">{headline(dataset, priced.as_ref())}</p>
+        {offers}
+        {pays}
+        {expected}
+        {together(&spec)}
+        {wrong(&violations)}
+        <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
+    }
+    .to_html()
+}
+
+fn headline(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
+    match (dataset, priced) {
+        (None, _) => "There are no such recordings.",
+        (Some(_), None) => "Nobody pays for this plan.",
+        (_, Some(priced)) if !priced.budgeted() => "The owner has set no budget for this.",
+        (_, Some(priced)) if priced.admitted() => "Fits the budget.",
+        (_, Some(_)) => "Over the limit.",
+    }
+}
+
+/// The balances by account: two versions of a dataset have one.
+fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
+    let mut books = Books::default();
+    for (id, all) in standings {
+        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
+        for Standing { unit, adjacency, balance } in all {
+            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            books.add(Key { organization, lineage, unit: *unit, adjacency: *adjacency }, balance.clone());
+        }
+    }
+    books
+}
+
+/// What the owner's account pays.
+fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
+    let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
+    let Some(charge) = spec.cost(dataset) else {
+        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
+        return view! { <p class="hint">"Public: nothing is charged, and nothing needs to be hidden."</p> }.into_any();
+    };
+    let standing = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency);
+    let purse = priced.and_then(|priced| priced.purse(dataset.id));
+    match standing.zip(purse).map(|(standing, purse)| standing.share(purse, &charge)) {
+        None | Some(Err(NoPayment::NoBudget)) => {
+            bad("Its owner has not set a budget for words of the recordings.".to_owned())
+        }
+        Some(Err(NoPayment::Unpriced(why))) => bad(why),
+        Some(Ok(payment)) => gauged(&payment),
+    }
+}
+
+fn gauged(payment: &Payment) -> AnyView {
+    let ghost = payment.ghost;
+    let then = match payment.further {
+        (0, _) => "not one more such job".to_owned(),
+        (jobs, _) => format!("{} more", words::plural(jobs, "such job")),
+    };
+    let leaves = ghost.fits.then(|| {
+        format!(
+            "Leaves ε {} and {} % of the budget: {then}.",
+            words::epsilon_left(payment.left.unwrap_or_default()),
+            (payment.left_fraction * 100.0).floor()
+        )
+    });
+    let over = (!ghost.fits).then_some("It does not fit into what is left.");
+    view! {
+        <Gauge reading=payment.reading ghost=Some(ghost)/>
+        {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
+        {over.map(|over| view! { <p class="hint bad-text">{over}</p> })}
+    }
+    .into_any()
+}
+
+/// Dummies, seconds and money.
+fn expected(spec: &Spec, estimate: &Estimate) -> AnyView {
+    let each = format!("{:.1} ± {:.1}", estimate.each, estimate.deviation);
+    let facts = [
+        ("Dummies of a word at one recognizer", each),
+        ("Dummies of a word at all of them", format!("{:.1}", estimate.per_word)),
+        ("Dummies in all", words::count(estimate.dummies.round() as u64)),
+        ("Recordings", format!("about {}", words::duration(estimate.recorded))),
+        (
+            "Extra speech: made, converted and sent",
+            format!("{} s, {}", words::count(estimate.extra.ceil() as u64), words::duration(estimate.extra)),
+        ),
+        ("Through the one voice", converted(spec, estimate)),
+        ("Money, all recognizers", sums(&estimate.cost())),
+        ("Money without protection, the cheapest alone", sums(&estimate.bare())),
+    ];
+    let rows = estimate.providers.iter().map(|heard| {
+        view! {
+            <tr>
+                <th scope="row">{heard.provider.clone()}</th>
+                <td class="number">{words::count(heard.pieces.round() as u64)}</td>
+                <td class="number">{words::count(heard.dummies.round() as u64)}</td>
+                <td class="number">{words::duration(heard.seconds)}</td>
+                <td class="number">{heard.cost.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)}</td>
+            </tr>
+        }
+    });
+    view! {
+        <h3>"What to expect"</h3>
+        <dl class="facts">
+            {facts.into_iter().map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> }).collect_view()}
+        </dl>
+        <table class="dense">
+            <caption>"By recognizer, from above: as if every piece were sent"</caption>
+            <thead>
+                <tr>
+                    <th scope="col">"Recognizer"</th>
+                    <th scope="col" class="number">"pieces"</th>
+                    <th scope="col" class="number">"dummies"</th>
+                    <th scope="col" class="number">"speech"</th>
+                    <th scope="col" class="number">"money"</th>
+                </tr>
+            </thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+/// How many seconds the one voice has to work on, and who does it.
+fn converted(spec: &Spec, estimate: &Estimate) -> String {
+    let seconds = words::duration(estimate.recorded + estimate.extra);
+    let by = match spec.voice {
+        Voice::Mcadams { .. } => "on the worker’s own processor",
+        Voice::Command => "as fast as the site’s program is",
+        Voice::Url => "as fast as the site’s server is",
+    };
+    format!("{seconds} of speech, {by}")
+}
+
+fn sums(all: &[Money]) -> String {
+    if all.is_empty() {
+        return "no price is named".to_owned();
+    }
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+/// ε and δ by how many recognizers put their parts together.
+fn together(spec: &Spec) -> Option<AnyView> {
+    let rows = spec.promises().ok()?.into_iter().map(|promise| {
+        let charged = promise.colluding == spec.colluding;
+        let who = match promise.colluding.get() {
+            1 => "one by itself".to_owned(),
+            many => format!("{} together", words::count(many.into())),
+        };
+        view! {
+            <tr aria-current=charged.then_some("true")>
+                <th scope="row">{if charged { format!("{who}, charged") } else { who }}</th>
+                <td class="number">{words::epsilon(promise.epsilon)}</td>
+                <td class="number">{words::delta(promise.delta)}</td>
+            </tr>
+        }
+    });
+    let view = view! {
+        <table class="dense">
+            <caption>"What the counts of words tell, by how many put their parts together"</caption>
+            <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    };
+    Some(view.into_any())
+}
+
+/// The nearest plans that fit, each a link to the planner with it, where an address holds it.
+fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView {
+    if offers.is_empty() {
+        return ().into_any();
+    }
+    let row = |offer: Offer| {
+        let mut turned = plan.clone();
+        for change in &offer.changes {
+            *(if offer.knob == Knob::Delta { &mut turned.delta } else { &mut turned.epsilon }) = change.to;
+        }
+        let label = format!("Use this: {}", offer.sentence);
+        let link = turned.link(consortium);
+        view! {
+            <li><p>{offer.sentence}</p>{link.map(|link| view! { <a class="button" href=link aria-label=label>"Use this"</a> })}</li>
+        }
+    };
+    view! {
+        <section class="offers">
+            <h3>"The nearest plans that fit"</h3>
+            <ul>{offers.into_iter().map(row).collect_view()}</ul>
+        </section>
+    }
+    .into_any()
+}
+
+fn wrong(violations: &[Violation]) -> AnyView {
+    if violations.is_empty() {
+        return ().into_any();
+    }
+    view! {
+        <div class="notice bad">
+            <p class="notice-title">"Before it can be proposed"</p>
+            <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
+        </div>
+    }
+    .into_any()
+}

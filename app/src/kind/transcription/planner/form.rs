@@ -1,0 +1,165 @@
+//! The fields of the planner.
+
+use leptos::prelude::*;
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::job::transcription::{Corpus, Crowded, LANGUAGES, Protocol, Recognizer};
+
+use super::super::plan::{Heard, Plan};
+use super::{FORM, PROPOSE, SAVE, cost};
+use crate::kind::field::{beside, choice, line, lines, number, options, word};
+use crate::path;
+use crate::standing::Standing;
+use crate::words;
+
+/// The whole planner for a plan.
+pub(in crate::kind::transcription) fn planner(
+    plan: &Plan,
+    datasets: &[Dataset],
+    standings: &[(DatasetId, Vec<Standing>)],
+    consortium: ConsortiumId,
+) -> AnyView {
+    let cost = cost::told(plan, datasets, standings, consortium);
+    view! {
+        <form id=FORM class="planner" method="post" action=PROPOSE autocomplete="off">
+            <input type="hidden" name="consortium" value=consortium.to_string()/>
+            <div class="planner-form">
+                {job(plan, datasets)}
+                {promise(plan)}
+                {recognizers(plan)}
+                {vocabulary(plan)}
+                {site(plan)}
+            </div>
+            <section class="planner-cost" aria-label="What it would cost">
+                <div class="tight" inner_html=cost></div>
+                <div class="actions">
+                    <button type="submit" class="primary">"Propose to the owner"</button>
+                    <button type="submit" formaction=SAVE formnovalidate>"Save as a draft"</button>
+                    <button type="submit" formmethod="get" formaction=path::plan(consortium) formnovalidate>"Recalculate"</button>
+                </div>
+                <p class="hint">"An address holds a list of some hundred words. Save a longer one as a draft, and open that: it has its numbers beside it."</p>
+            </section>
+        </form>
+    }
+    .into_any()
+}
+
+fn job(plan: &Plan, datasets: &[Dataset]) -> AnyView {
+    let sets = datasets.iter().map(|dataset| {
+        let long = dataset
+            .seconds
+            .map_or_else(String::new, |seconds| format!(", about {}", words::duration(seconds.0 as f64)));
+        let said = format!(
+            "{} of {}, {}{long}",
+            dataset.name,
+            dataset.organization_name,
+            words::visibility(dataset.visibility)
+        );
+        (dataset.id.to_string(), said)
+    });
+    let languages = LANGUAGES.iter().map(|code| ((*code).to_owned(), (*code).to_owned())).collect();
+    view! {
+        <fieldset>
+            <legend>"The job"</legend>
+            {line("hear[title]".to_owned(), "Title", plan.title.clone(), "What the consortium will know it by", true)}
+            {choice("hear[dataset]".to_owned(), "Recordings", &plan.dataset.to_string(), sets.collect())}
+            {choice("hear[language]".to_owned(), "Spoken language", &plan.language, languages)}
+        </fieldset>
+    }
+    .into_any()
+}
+
+fn promise(plan: &Plan) -> AnyView {
+    view! {
+        <fieldset>
+            <legend>"What is promised"</legend>
+            {number("hear[epsilon]".to_owned(), "ε", plan.epsilon, (0.01, 50.0), false)}
+            {number("hear[delta]".to_owned(), "δ", plan.delta, (0.0, 0.01), false)}
+            {number("hear[distance]".to_owned(), "Distance d: words added and removed", f64::from(plan.distance), (1.0, 10_000.0), true)}
+            <p class="hint">"A word said otherwise is one removed and one added: d = 4 hides which two words were said. A recording as a whole, or a person, is promised nothing."</p>
+        </fieldset>
+    }
+    .into_any()
+}
+
+fn recognizers(plan: &Plan) -> AnyView {
+    let rows = plan.providers.iter().enumerate().map(|(index, row)| recognizer(index, row)).collect_view();
+    view! {
+        <fieldset>
+            <legend>"Recognizers"</legend>
+            <div class="parties">{rows}</div>
+            {number("hear[colluding]".to_owned(), "How many may put their parts together", f64::from(plan.colluding), (1.0, 16.0), true)}
+            <p class="hint">"Named as in the site’s configuration, which holds address and key. A row without a name is left out. Each recognizer hears a part, drawn by chance; its dummies are its own."</p>
+        </fieldset>
+    }
+    .into_any()
+}
+
+fn recognizer(index: usize, row: &Heard) -> AnyView {
+    let name = |field: &str| format!("hear[providers][{index}][{field}]");
+    let protocols: Vec<_> = Protocol::ALL.map(|one| (one, one.label())).into();
+    view! {
+        <div class="party">
+            <div class="party-fields">
+                {line(name("name"), "Name", row.name.clone(), "none", false)}
+                {choice(name("protocol"), "Asked as", &word(&row.protocol), options(&protocols))}
+                {line(name("per_minute"), "Price of a minute", row.per_minute.clone(), "0.0060", false)}
+                {line(name("currency"), "Currency", row.currency.clone(), "USD", false)}
+                {beside(name("step"), "Rounded up to seconds", f64::from(row.step), (1.0, 60.0), true)}
+                {beside(name("least"), "At least seconds", f64::from(row.least), (0.0, 60.0), true)}
+            </div>
+        </div>
+    }
+    .into_any()
+}
+
+fn vocabulary(plan: &Plan) -> AnyView {
+    let from = vec![
+        ("public".to_owned(), "a public list: tells nothing".to_owned()),
+        ("data".to_owned(), "the recordings: tells what was said, public ones only".to_owned()),
+    ];
+    view! {
+        <fieldset>
+            <legend>"Vocabulary"</legend>
+            {choice("hear[from]".to_owned(), "Words come from", &plan.from, from)}
+            {lines("hear[words]", "The public list", plan.words.clone(), "diabetes insulin surgery", 8)}
+            <details>
+                <summary>"Words from public recordings"</summary>
+                {number("hear[top]".to_owned(), "Percent of the most frequent", plan.top, (0.0, 100.0), false)}
+                {line("hear[above]".to_owned(), "And above this TF-IDF", plan.above.clone(), "0.01", false)}
+                {number("hear[most]".to_owned(), "At most", f64::from(plan.most), (1.0, 20_000.0), true)}
+            </details>
+        </fieldset>
+    }
+    .into_any()
+}
+
+fn site(plan: &Plan) -> AnyView {
+    let voices = vec![
+        ("mcadams".to_owned(), "McAdams coefficient, at the site".to_owned()),
+        ("command".to_owned(), "the site’s own program".to_owned()),
+        ("url".to_owned(), "the site’s own server".to_owned()),
+    ];
+    let corpora = options(&[
+        (Corpus::Bundled, "a little public-domain English"),
+        (Corpus::Site, "the public text that the site has chosen"),
+    ]);
+    let crowded = options(&[(Crowded::Keep, "stay at the site"), (Crowded::Send, "are sent, public recordings only")]);
+    let recognizers = options(&[
+        (Recognizer::Site, "whichever the site has"),
+        (Recognizer::Pocketsphinx, "PocketSphinx"),
+        (Recognizer::Server, "a server in the site’s own network"),
+    ]);
+    view! {
+        <fieldset>
+            <legend>"At the site"</legend>
+            {choice("hear[voice]".to_owned(), "One voice by", &plan.voice, voices)}
+            {number("hear[alpha]".to_owned(), "McAdams coefficient α", plan.alpha, (0.5, 1.5), false)}
+            {choice("hear[corpus]".to_owned(), "Dummies are made after", &word(&plan.corpus), corpora)}
+            {choice("hear[crowded]".to_owned(), "Pieces with several words", &word(&plan.crowded), crowded)}
+            {choice("hear[recognizer]".to_owned(), "First transcript by", &word(&plan.recognizer), recognizers)}
+            {number("hear[piece]".to_owned(), "Seconds of a piece, for these numbers", plan.piece, (0.2, 30.0), false)}
+        </fieldset>
+    }
+    .into_any()
+}

@@ -1,0 +1,179 @@
+//! What a spec does, in words: for the facts of a proposed job, and for the steward who is asked to approve it.
+
+use undertone_api::id::DatasetId;
+use undertone_api::job::Charge;
+use undertone_api::job::transcription::{Corpus, Crowded, Promise, Recognizer, Spec, Vocabulary, Voice};
+
+use crate::words;
+
+/// The job as pairs of a term and what holds for it.
+pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
+    let noise = spec.noise().map_or_else(
+        |error| error.to_string(),
+        |noise| {
+            format!(
+                "{:.1} dummies of each word at each recognizer on average, and as many without any: rate {} nats per word, shift {}",
+                noise.mean(),
+                words::number(noise.rate()),
+                words::count(noise.shift().into())
+            )
+        },
+    );
+    vec![
+        ("Protects", protects(spec)),
+        ("Recognizers", recognizers(spec)),
+        ("Together", together(spec)),
+        ("Vocabulary", vocabulary(spec)),
+        ("Noise", noise),
+        ("Dummies say", corpus(spec).to_owned()),
+        ("One voice", voice(spec)),
+        ("Several words in a piece", crowded(spec).to_owned()),
+        ("First transcript", recognizer(spec).to_owned()),
+    ]
+}
+
+fn protects(spec: &Spec) -> String {
+    let d = spec.participant.distance.get();
+    format!(
+        "{} of the recordings, added and removed together; one said otherwise is two",
+        words::plural(d.into(), "word")
+    )
+}
+
+fn recognizers(spec: &Spec) -> String {
+    let names: Vec<String> =
+        spec.providers.iter().map(|provider| format!("{} ({})", provider.name, provider.protocol.label())).collect();
+    words::listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn together(spec: &Spec) -> String {
+    let all: Vec<String> = spec.promises().unwrap_or_default().iter().map(promise).collect();
+    format!("charged for {}: {}", alone_or(spec.colluding.get()), all.join("; "))
+}
+
+fn alone_or(colluding: u32) -> String {
+    match colluding {
+        1 => "each by itself".to_owned(),
+        many => format!("{} that put their parts together", words::count(many.into())),
+    }
+}
+
+/// A promise in a few words: `2 together ε 1.49 at δ 3e-5`.
+pub(super) fn promise(promise: &Promise) -> String {
+    let who = match promise.colluding.get() {
+        1 => "one".to_owned(),
+        many => format!("{} together", words::count(many.into())),
+    };
+    format!("{who} ε {} at δ {}", words::epsilon(promise.epsilon), words::delta(promise.delta))
+}
+
+fn vocabulary(spec: &Spec) -> String {
+    let of = spec.vocabulary.listed().len() as u64;
+    match &spec.vocabulary {
+        Vocabulary::Public { words: list } => {
+            let first: Vec<&str> = list.iter().take(8).map(String::as_str).collect();
+            let more = of.saturating_sub(8);
+            let named = if more == 0 {
+                words::listed(&first)
+            } else {
+                format!("{} and {} more", first.join(", "), words::count(more))
+            };
+            format!("a public list of {} ({}): {named}", words::plural(of, "word"), spec.language)
+        }
+        Vocabulary::Data { top_percent, above, most, .. } => format!(
+            "from a first transcript: the {} % most frequent words{}, at most {}, with {} of a public list; which words these are tells \
+             what was said",
+            words::number(*top_percent),
+            above.map_or_else(String::new, |above| format!(" and those of TF-IDF above {}", words::number(above))),
+            words::count((*most).into()),
+            words::count(of)
+        ),
+    }
+}
+
+const fn corpus(spec: &Spec) -> &'static str {
+    match spec.dummies.corpus {
+        Corpus::Bundled => "phrases after a little public-domain English",
+        Corpus::Site => "phrases after the public text that the site has chosen",
+    }
+}
+
+fn voice(spec: &Spec) -> String {
+    match spec.voice {
+        Voice::Mcadams { alpha } => format!("{}, α {}", spec.voice.label(), words::number(alpha)),
+        Voice::Command | Voice::Url => spec.voice.label().to_owned(),
+    }
+}
+
+const fn crowded(spec: &Spec) -> &'static str {
+    match spec.crowded {
+        Crowded::Keep => "stay at the site and keep the offline text",
+        Crowded::Send => "are sent, and known for true ones",
+    }
+}
+
+const fn recognizer(spec: &Spec) -> &'static str {
+    match spec.recognizer {
+        Recognizer::Site => "by the recognizer that the site has chosen, at the site",
+        Recognizer::Pocketsphinx => "by PocketSphinx, at the site",
+        Recognizer::Server => "by a server in the site’s own network",
+    }
+}
+
+/// What the owner of recordings lets happen by approving, sentence by sentence: what leaves, to whom, what of it is protected and
+/// what is not, and what it costs. Nothing of public recordings, which pay nothing.
+pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+    if charge.is_none() || dataset != spec.participant.dataset {
+        return Vec::new();
+    }
+    let d = spec.participant.distance.get();
+    let names: Vec<&str> = spec.providers.iter().map(|provider| provider.name.as_str()).collect();
+    let mut lines = vec![
+        format!(
+            "Short pieces of your recordings leave, in one voice, mixed with made-up ones, for {}: companies outside this consortium. \
+             Pieces in which your site finds something sensitive never leave.",
+            words::listed(&names)
+        ),
+        protected(d),
+        format!(
+            "Not covered by any ε: what the sound of a piece, or the words around one of the vocabulary, tell whoever listens. \
+             Made-up pieces and the one voice work against that; how well is measured, not promised. Nothing is promised about a \
+             whole recording, or about a person, whose words are more than {d}."
+        ),
+    ];
+    if let Ok(promises) = spec.promises() {
+        let all: Vec<String> = promises.iter().map(promise).collect();
+        lines.push(match (names.len(), spec.colluding.get()) {
+            (1, _) => "It hears everything that is sent.".to_owned(),
+            (_, colluding) => format!(
+                "You pay for {}. By how many put their parts together: {}.",
+                alone_or(colluding),
+                all.join("; ")
+            ),
+        });
+    }
+    lines.push(
+        "The vocabulary is a public list, which the recognizers learn and which tells nothing of you. A list that was made from \
+         your recordings would: look whether it is one that was there before."
+            .to_owned(),
+    );
+    lines.push(
+        "The transcript, and every figure computed of the recordings, stays at your site. This server learns that it was paid."
+            .to_owned(),
+    );
+    lines.push("1 release is paid, before anything leaves; the same bits may be sent again. Another job on the same recordings is another release.".to_owned());
+    lines
+}
+
+/// Exactly what is protected at distance d.
+fn protected(d: u32) -> String {
+    let otherwise = match d / 2 {
+        0 => "not even one word said otherwise, only one said or not".to_owned(),
+        1 => "so one word said otherwise".to_owned(),
+        many => format!("so up to {many} words said otherwise"),
+    };
+    format!(
+        "Protected is how often each word of the vocabulary was said: up to {} more or less in all your recordings together, {otherwise}.",
+        words::plural(d.into(), "word")
+    )
+}

@@ -1,0 +1,272 @@
+//! The planner's form is a job, its numbers are those of the contract, and what a steward reads is what the spec does.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use leptos::prelude::*;
+use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
+use undertone_api::id::DatasetId;
+use undertone_api::job::Kind as _;
+use undertone_api::job::transcription::{
+    Attack, Bin, Errors, Estimate, Outcome, ProviderResult, Report, Spec, Vocabulary, Voice, WordErrors,
+};
+use undertone_privacy::ledger::{Balance, Budget, GridKind};
+use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
+
+use super::plan::Plan;
+use super::planner::{cost, planner};
+use super::said::{consent, facts};
+use crate::fixture::{self, CONSORTIUM};
+use crate::kind::Card;
+use crate::path;
+use crate::standing::Standing;
+
+/// Recordings of a ward, about an hour and a half of them.
+fn datasets() -> Vec<Dataset> {
+    let mut ward = fixture::datasets().remove(1);
+    (ward.content, ward.inputs, ward.classes, ward.speakers) = (Content::Recordings, 0, 0, SizeClass(1));
+    (ward.visibility, ward.seconds) = (Visibility::Private, Some(SizeClass(5000)));
+    ward.units = vec![PrivacyUnit::Words];
+    vec![ward]
+}
+
+fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
+    let limit = Epsilon::new(epsilon).unwrap();
+    let budget = Budget::new(limit, Delta::new(delta).unwrap(), GridKind::for_epsilon(limit)).unwrap();
+    let balance = Balance::new(Some(budget));
+    vec![(datasets()[0].id, vec![Standing { unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove, balance }])]
+}
+
+fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
+    let mut plan = Plan::first(&datasets(), &standings(10.0, 1e-4)).unwrap();
+    "diabetes, insulin\r\nsurgery".clone_into(&mut plan.words);
+    "0.0060".clone_into(&mut plan.providers[0].per_minute);
+    "0.016".clone_into(&mut plan.providers[1].per_minute);
+    change(&mut plan);
+    plan
+}
+
+fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
+    let spec = plan(change).spec().unwrap();
+    assert_eq!(spec.check(&datasets()), Vec::new());
+    spec
+}
+
+fn told(plan: &Plan, epsilon: f64, delta: f64) -> String {
+    Owner::new().with(|| cost::told(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
+}
+
+fn shown(spec: &Spec, report: &Report) -> String {
+    Owner::new().with(|| spec.result(report, &[]).to_html())
+}
+
+#[test]
+fn the_first_plan_can_be_proposed_once_its_words_are_written() {
+    let spec = spec(|_| ());
+    assert!((spec.participant.epsilon.get() - 1.0).abs() < 1e-9, "a tenth of the account's");
+    assert!((spec.participant.delta.get() - 1e-5).abs() < 1e-15);
+    assert_eq!(spec.vocabulary.listed(), ["diabetes", "insulin", "surgery"]);
+    assert_eq!(
+        spec.providers.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+        ["one", "two"],
+        "empty rows are none"
+    );
+    assert_eq!(Plan::first(&[], &[]), None);
+}
+
+#[test]
+fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+    let chosen = plan(|plan| (plan.from, plan.above) = ("data".to_owned(), String::new()));
+    let voiced = plan(|plan| {
+        (plan.voice, plan.colluding, plan.distance) = ("command".to_owned(), 2, 7);
+        plan.providers[1].per_minute = String::new();
+    });
+    for planned in [plan(|_| ()), chosen, voiced] {
+        let spec = planned.spec().unwrap();
+        let opened = Plan::of("a title", &spec, Plan::first(&datasets(), &[]).unwrap());
+        assert_eq!(opened.title, "a title");
+        assert_eq!(opened.spec().unwrap(), spec);
+    }
+}
+
+#[test]
+fn a_plan_survives_its_address_and_a_long_list_has_none() {
+    let short = plan(|plan| (plan.title, plan.colluding) = ("what, & why?".to_owned(), 2));
+    let link = short.link(CONSORTIUM).unwrap();
+    assert_eq!(Plan::from_query(link.split_once('?').unwrap().1), Some(short));
+    assert_eq!(Plan::from_query("ask%5Btitle%5D=of+another+kind"), None);
+    let long = plan(|plan| plan.words = (0..2000).map(|n| format!("word{n} ")).collect());
+    assert_eq!(long.link(CONSORTIUM), None);
+}
+
+/// A plan as its form posts it.
+fn posted(title: &str) -> String {
+    let link = plan(|plan| title.clone_into(&mut plan.title)).link(CONSORTIUM).unwrap();
+    format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+}
+
+#[tokio::test]
+async fn the_form_is_a_job_without_any_script() {
+    let came = fixture::send("propose-transcription", &posted("dictated letters"), true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
+}
+
+#[test]
+fn the_form_has_a_field_for_every_number_and_no_island() {
+    let plan = plan(|_| ());
+    let page = Owner::new().with(|| planner(&plan, &datasets(), &standings(10.0, 1e-4), CONSORTIUM).to_html());
+    for said in [
+        "action=\"/ui/propose-transcription\"",
+        "formaction=\"/ui/draft-transcription\"",
+        "name=\"hear[epsilon]\"",
+        "name=\"hear[delta]\"",
+        "name=\"hear[distance]\"",
+        "name=\"hear[providers][3][name]\"",
+        "name=\"hear[colluding]\"",
+        "name=\"hear[words]\"",
+        "name=\"hear[voice]\"",
+        "about 83 minutes",
+        "Recalculate",
+    ] {
+        assert!(page.contains(said), "{said:?} is not in {page}");
+    }
+    assert!(!page.contains("<leptos-island"), "it works without a script");
+}
+
+#[test]
+fn what_a_plan_costs_and_what_to_expect_is_said() {
+    let planned = plan(|_| ());
+    let page = told(&planned, 10.0, 1e-4);
+    let (spec, estimate) = (planned.spec().unwrap(), Estimate::of(&planned.spec().unwrap(), 5000, 1.5).unwrap());
+    let promises = spec.promises().unwrap();
+    for said in [
+        "Fits the budget.".to_owned(),
+        format!("{:.1} ± {:.1}", estimate.each, estimate.deviation),
+        crate::words::count(estimate.dummies.round() as u64),
+        estimate.cost()[0].to_string(),
+        estimate.bare()[0].to_string(),
+        crate::words::epsilon(promises[1].epsilon),
+        "2 together".to_owned(),
+        "on the worker’s own processor".to_owned(),
+    ] {
+        assert!(page.contains(&said), "{said:?} is not in {page}");
+    }
+    let by_server = told(&plan(|plan| "url".clone_into(&mut plan.voice)), 10.0, 1e-4);
+    assert!(by_server.contains("as fast as the site’s server is"), "{by_server}");
+    let none = Owner::new().with(|| cost::told(&planned, &datasets(), &[], CONSORTIUM));
+    assert!(none.contains("has not set a budget for words"), "{none}");
+}
+
+#[test]
+fn what_is_wrong_is_named_by_its_place() {
+    let page = told(&plan(|plan| plan.words = String::new()), 10.0, 1e-4);
+    assert!(page.contains("<code>vocabulary.words</code>"), "{page}");
+    let page = told(&plan(|plan| plan.from = "data".to_owned()), 10.0, 1e-4);
+    assert!(page.contains("<code>vocabulary.from</code>") && page.contains("no noise covers"), "{page}");
+    let garbled = plan(|plan| (plan.epsilon, plan.delta, plan.distance, plan.colluding) = (-1.0, 2.0, 0, 0));
+    let fields: Vec<_> = garbled.spec().unwrap_err().into_iter().map(|violation| violation.field).collect();
+    let places = ["participant.epsilon", "participant.delta", "participant.distance", "colluding"];
+    assert_eq!(fields, places.map(|place| format!("spec.{place}")));
+}
+
+#[test]
+fn a_refused_plan_leads_to_plans_that_fit() {
+    let page = told(&plan(|plan| plan.epsilon = 4.0), 1.0, 1e-3);
+    assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
+    let links: Vec<_> =
+        page.split("<a class=\"button\" href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(!links.is_empty(), "{page}");
+    for link in links {
+        let query = link.replace("&amp;", "&");
+        let offered = Plan::from_query(query.split_once('?').unwrap().1).unwrap();
+        assert!(told(&offered, 1.0, 1e-3).contains("Fits the budget."), "{link}");
+    }
+}
+
+#[test]
+fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
+    let ward = &datasets()[0];
+    let spec = spec(|_| ());
+    let said = consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
+    for part in [
+        "for one and two: companies outside this consortium",
+        "up to 4 words more or less in all your recordings together, so up to 2 words said otherwise",
+        "Not covered by any ε: what the sound of a piece, or the words around",
+        "Nothing is promised about a whole recording, or about a person",
+        "You pay for each by itself.",
+        "2 together ε 1.49",
+        "tells nothing of you",
+        "stays at your site",
+        "1 release is paid",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    let single = self::spec(|plan| plan.distance = 1);
+    let said = consent(&single, ward.id, single.cost(ward).as_ref()).join(" ");
+    assert!(said.contains("up to 1 word more or less") && said.contains("not even one word said otherwise"), "{said}");
+    assert_eq!(consent(&spec, ward.id, None), Vec::<String>::new(), "public recordings pay nothing");
+}
+
+#[test]
+fn the_facts_say_who_hears_and_what_of() {
+    let told = facts(&spec(|_| ()));
+    let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
+    assert_eq!(fact("Protects"), "4 words of the recordings, added and removed together; one said otherwise is two");
+    assert_eq!(fact("Recognizers"), "one (OpenAI-compatible) and two (OpenAI-compatible)");
+    assert_eq!(fact("Vocabulary"), "a public list of 3 words (en): diabetes, insulin and surgery");
+    assert!(fact("Noise").starts_with("35.0 dummies of each word"), "{}", fact("Noise"));
+    assert_eq!(fact("One voice"), "McAdams coefficient, α 0.8");
+    let from_data = Spec {
+        vocabulary: Vocabulary::Data { top_percent: 5.0, above: None, most: 100, words: Vec::new() },
+        voice: Voice::Url,
+        ..spec(|_| ())
+    };
+    let told = facts(&from_data);
+    assert!(told.iter().any(|(_, said)| said.contains("tells what was said")), "{told:?}");
+}
+
+#[test]
+fn of_private_recordings_the_result_has_promises_and_nothing_else() {
+    let spec = spec(|_| ());
+    let page = shown(&spec, &Report::planned(&spec).unwrap());
+    assert!(page.contains("1.49") && page.contains("one by itself, as charged"), "{page}");
+    assert!(page.contains("in the report that the site keeps") && !page.contains("Word error rate"), "{page}");
+}
+
+#[test]
+fn of_public_recordings_it_has_words_histograms_money_and_attacks() {
+    let spec = spec(|_| ());
+    let wrong = |substitutions| WordErrors { words: 200, substitutions, insertions: 0, deletions: 0 };
+    let outcome = Outcome {
+        words: 3,
+        recordings: 2,
+        seconds: 600.0,
+        pieces: 400,
+        errors: Some(Errors { ours: wrong(20), offline: wrong(60), cloud: Some(wrong(10)) }),
+        providers: vec![ProviderResult {
+            name: "one".to_owned(),
+            pieces: 200,
+            dummies: 140,
+            seconds: 510.0,
+            cost: Some(undertone_api::job::transcription::Money { currency: "USD".to_owned(), nanos: 51_000_000 }),
+            histogram: vec![Bin { occurrences: 0, said: 2, heard: 0 }, Bin { occurrences: 32, said: 0, heard: 3 }],
+            topic_distance: Some(0.25),
+        }],
+        attacks: vec![Attack { name: "true or dummy".to_owned(), accuracy: 0.6, interval: [0.55, 0.65], chance: 0.5 }],
+        ..Outcome::default()
+    };
+    let page = shown(&spec, &Report::planned(&spec).unwrap().with(outcome));
+    for said in [
+        "10.0",
+        "30.0",
+        "5.0",
+        "ours",
+        "offline alone",
+        "cloud alone",
+        "USD 0.0510",
+        "0.250",
+        "32 to 63 times",
+        "60.0 %",
+        "55.0 % to 65.0 %",
+    ] {
+        assert!(page.contains(said), "{said:?} is not in {page}");
+    }
+}

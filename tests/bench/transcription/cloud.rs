@@ -1,0 +1,96 @@
+//! Clouds that hear: directly, where only their words count, and over loopback, with everything that protects a batch.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::json;
+use support::clouds::{Cloud, Ear, KEY, Received};
+use support::stage::Staged;
+use tokio_util::sync::CancellationToken;
+use undertone_worker::site::clearance::Clearance;
+use undertone_worker::site::clock::system;
+use undertone_worker::site::gate::published;
+use undertone_worker::site::policy::Policy;
+use undertone_worker::speech::transcribe::outbound::{Charged, Draft, deliver};
+use undertone_worker::speech::transcribe::piece::{Heard, Word};
+use undertone_worker::speech::transcribe::plan::Plan;
+use undertone_worker::speech::transcribe::provider::line::Line;
+use undertone_worker::speech::transcribe::provider::settings::Settings;
+
+/// The protocols, in turn.
+const PROTOCOLS: [&str; 3] = ["openai", "google", "deepgram"];
+/// A policy that marks the documents, which anybody may have, as public: a measurement spends nobody's budget.
+const POLICY: &str = "[jobs]\nkinds = [\"transcription\"]\nleast_noise_multiplier = 0.5\nmost_epsilon_per_job = 100.0\n\
+                      [datasets.documents]\nvisibility = \"public\"\n";
+
+/// What an ear hears in files, in their order.
+///
+/// # Errors
+/// When a thread gives up.
+pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> Staged<Vec<Heard>> {
+    let hearing = files.iter().cloned().map(|file| {
+        let ear = Arc::clone(ear);
+        tokio::task::spawn_blocking(move || ear(&file))
+    });
+    let words = |(text, start, end)| Word { text, start, end, confidence: None };
+    let heard =
+        stream::iter(hearing).buffered(at_once).map_ok(|told| Heard { words: told.into_iter().map(words).collect() });
+    Ok(heard.try_collect().await?)
+}
+
+/// What a batch came to.
+pub(super) struct Sent {
+    /// Provider, place, words.
+    pub(super) answers: Vec<(u32, u32, Heard)>,
+    /// What each cloud kept.
+    pub(super) received: Vec<Vec<Received>>,
+}
+
+/// Sends `files` (by provider, in the order of the plan) to as many clouds, each of which hears by `ear`.
+///
+/// # Errors
+/// When a batch is not answered whole.
+pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once: usize) -> Staged<Sent> {
+    let folder = tempfile::tempdir()?;
+    let (mut clouds, mut lines) = (Vec::new(), Vec::new());
+    for (provider, _) in files.iter().enumerate() {
+        let cloud = Cloud::start(Arc::clone(ear)).await?;
+        let settings: Settings = serde_json::from_value(json!({
+            "name": format!("cloud-{provider}"), "protocol": PROTOCOLS[provider % PROTOCOLS.len()], "url": cloud.url(),
+            "key_variable": "KEY", "concurrency": at_once.min(64), "requests_per_minute": 60_000, "seconds": 600,
+        }))?;
+        lines.push(settings.line(folder.path(), |_| Some(KEY.into()), system())?);
+        clouds.push(cloud);
+    }
+    let sizes = lines.iter().zip(files).map(|(line, files)| (line.recipient().to_owned(), files.len() as u32));
+    let mut draft = Draft::begin(&folder.path().join("batch"), sizes.collect())?;
+    for (provider, files) in (0..).zip(files) {
+        for (place, file) in (0..).zip(files) {
+            draft.add(provider, place, file)?;
+        }
+    }
+    let sealed = Arc::new(draft.seal(charged(plan, folder.path())?)?);
+    let stop = CancellationToken::new();
+    for (provider, line) in (0..).zip(&lines) {
+        whole(&deliver(&sealed, provider, line, &stop).await?, line)?;
+    }
+    let received = clouds.iter().map(Cloud::received).collect();
+    Ok(Sent { answers: sealed.answers(), received })
+}
+
+fn whole(done: &undertone_worker::speech::transcribe::outbound::Delivered, line: &Line) -> Staged<()> {
+    if done.left == 0 {
+        Ok(())
+    } else {
+        Err(format!("{} left {} sounds unanswered", line.recipient(), done.left).into())
+    }
+}
+
+/// The site's word that the documents are public, for the release that the plan is.
+fn charged(plan: &Plan, folder: &Path) -> Staged<Charged> {
+    let path = folder.join("policy.toml");
+    std::fs::write(&path, POLICY)?;
+    let public = published(&Policy::load(&path)?.rules("documents"))?;
+    Ok(Charged::new(Clearance::Public(public), &plan.event()?)?)
+}

@@ -1,0 +1,68 @@
+//! What privacy costs in dummies, seconds and money, as tables like the paper's: against ε, d, N and the vocabulary.
+
+use std::num::NonZeroU32;
+
+use serde_json::{Value, json};
+use support::stage::Staged;
+use undertone_privacy::histogram::Partition;
+use undertone_privacy::{Delta, Epsilon};
+use undertone_worker::speech::audio::RATE;
+use undertone_worker::speech::transcribe::noise::{Mechanism, Promise};
+use undertone_worker::speech::transcribe::provider::cost::Price;
+
+use super::sizes::Sizes;
+use super::{rounded, say};
+use crate::report::Report;
+
+/// The point that each table varies in one direction: ε, d, N, words.
+const MIDDLE: (f64, u32, u32, u32) = (1.0, 5, 5, 200);
+const DELTA: f64 = 1e-5;
+const EPSILONS: [f64; 5] = [0.5, 1.0, 2.0, 3.0, 5.0];
+const DISTANCES: [u32; 5] = [1, 2, 5, 15, 40];
+const PROVIDERS: [u32; 4] = [1, 3, 5, 9];
+const VOCABULARIES: [u32; 4] = [50, 200, 1_000, 5_000];
+/// How long a dummy is taken to be, seconds: the runs with audio tell their own.
+const DUMMY: f64 = 2.0;
+
+/// # Errors
+/// When nobody reads, or there is no noise.
+pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+    let (epsilon, distance, providers, words) = MIDDLE;
+    for value in EPSILONS {
+        say(report, row("epsilon", sizes, (value, distance, providers, words))?)?;
+    }
+    for value in DISTANCES {
+        say(report, row("distance", sizes, (epsilon, value, providers, words))?)?;
+    }
+    for value in PROVIDERS {
+        say(report, row("providers", sizes, (epsilon, distance, value, words))?)?;
+    }
+    for value in VOCABULARIES {
+        say(report, row("vocabulary", sizes, (epsilon, distance, providers, value))?)?;
+    }
+    Ok(())
+}
+
+fn row(table: &str, sizes: &Sizes, (epsilon, distance, providers, words): (f64, u32, u32, u32)) -> Staged<Value> {
+    let count = |count: u32| NonZeroU32::new(count).ok_or("a count is at least 1");
+    let partition = Partition::new(count(providers)?, NonZeroU32::MIN)?;
+    let mechanism = Mechanism::calibrated(Epsilon::new(epsilon)?, Delta::new(DELTA)?, count(distance)?, partition)?;
+    let (noise, dummies) = (mechanism.noise(), mechanism.expected(words));
+    let seconds = dummies * DUMMY;
+    let price = Price {
+        currency: "USD".to_owned(),
+        per_minute: sizes.per_minute.clone(),
+        step_seconds: sizes.step,
+        least_seconds: 0,
+    };
+    // Each dummy is a request of its own, rounded up by itself.
+    let money = price.tariff()?.cost(std::iter::repeat_n((DUMMY * f64::from(RATE)) as u64, dummies.ceil() as usize));
+    let collusion = |promise: &Promise| json!([promise.colluding, rounded(promise.epsilon), promise.delta]);
+    Ok(json!({
+        "table": table, "epsilon": epsilon, "delta": DELTA, "distance": distance, "providers": providers,
+        "vocabulary": words, "shift": noise.shift(), "rate": noise.rate(), "dummies_per_word": rounded(noise.mean()),
+        "deviation_per_word": rounded(noise.variance().sqrt()), "dummies": dummies.round(),
+        "dummy_hours": rounded(seconds / 3_600.0), "money": money.to_string(),
+        "colluding_epsilon_delta": mechanism.promises().iter().map(collusion).collect::<Vec<_>>(),
+    }))
+}

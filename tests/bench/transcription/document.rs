@@ -1,0 +1,172 @@
+//! What is transcribed: readers of the speech data, and texts that an engine speaks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use support::stage::Staged;
+use support::workspace;
+use undertone_worker::speech::audio;
+use undertone_worker::speech::transcribe::speak::{Engine, Speaker as _, USUAL_RATE};
+use undertone_worker::speech::transcribe::transcript::wer::normalized;
+
+use super::sizes::Sizes;
+
+/// Silence between utterances, samples.
+const PAUSE: usize = 9_600;
+/// Longest utterance, seconds.
+const LONGEST: f64 = 60.0;
+/// Words that the engine says in one breath.
+const BREATH: usize = 12;
+/// Who takes part in the spoken documents. Dummies are spoken by another engine.
+const VOICE: &str = "slt";
+
+/// A recording whose words are known.
+pub(super) struct Document {
+    pub(super) name: String,
+    /// `read` by people, or `spoken` by an engine.
+    pub(super) kind: &'static str,
+    pub(super) samples: Vec<f32>,
+    pub(super) reference: String,
+}
+
+impl Document {
+    pub(super) fn seconds(&self) -> f64 {
+        self.samples.len() as f64 / f64::from(audio::RATE)
+    }
+
+    fn add(&mut self, samples: &[f32], words: &str) {
+        self.samples.extend(samples);
+        self.samples.resize(self.samples.len() + PAUSE, 0.0);
+        self.reference.push_str(words);
+        self.reference.push(' ');
+    }
+}
+
+/// One utterance of somebody.
+pub(super) struct Utterance {
+    pub(super) path: PathBuf,
+    pub(super) words: String,
+}
+
+/// All documents that are asked for.
+///
+/// # Errors
+/// When the data or an engine are missing.
+pub(super) fn all(sizes: &Sizes) -> Staged<Vec<Document>> {
+    let mut documents = read(sizes)?;
+    documents.extend(spoken(sizes)?);
+    Ok(documents)
+}
+
+/// The readers, each one's utterances in order.
+///
+/// # Errors
+/// When the data are missing.
+pub(super) fn read(sizes: &Sizes) -> Staged<Vec<Document>> {
+    let mut documents = Vec::new();
+    for reader in folders(&data()?.join("speech/librispeech-test-other"))?.into_iter().take(sizes.readers) {
+        let mut document =
+            Document { name: named(&reader), kind: "read", samples: Vec::new(), reference: String::new() };
+        for utterance in utterances(&reader)? {
+            let samples = audio::read(&utterance.path, LONGEST)?.samples;
+            let more = samples.len() as f64 / f64::from(audio::RATE);
+            if !document.samples.is_empty() && document.seconds() + more > sizes.seconds {
+                break;
+            }
+            document.add(&samples, &utterance.words);
+        }
+        documents.push(document);
+    }
+    Ok(documents)
+}
+
+/// The utterances of a speaker's folder, in order.
+///
+/// # Errors
+/// When it cannot be read, or an utterance has no words.
+pub(super) fn utterances(speaker: &Path) -> Staged<Vec<Utterance>> {
+    let mut utterances = Vec::new();
+    for chapter in folders(speaker)? {
+        let texts = files(&chapter, "txt")?.pop().ok_or("a chapter without its transcripts")?;
+        for line in fs::read_to_string(texts)?.lines() {
+            let (id, words) = line.split_once(' ').ok_or("a transcript without words")?;
+            utterances.push(Utterance { path: chapter.join(format!("{id}.flac")), words: words.to_owned() });
+        }
+    }
+    Ok(utterances)
+}
+
+/// The speakers of the speech data: subset and folder.
+///
+/// # Errors
+/// When the data are missing.
+pub(super) fn speakers() -> Staged<Vec<(&'static str, PathBuf)>> {
+    let mut all = Vec::new();
+    for subset in ["an4-train", "an4-test", "librispeech-test-other"] {
+        // Speakers of one corpus are compared with each other: microphones tell corpora apart.
+        let corpus = if subset.starts_with("an4") { "an4" } else { "librispeech" };
+        all.extend(folders(&data()?.join("speech").join(subset))?.into_iter().map(|folder| (corpus, folder)));
+    }
+    Ok(all)
+}
+
+fn spoken(sizes: &Sizes) -> Staged<Vec<Document>> {
+    let docs = data()?.join("docs");
+    let mut texts = files(&docs.join("ami_meetings"), "txt")?;
+    // A meeting, a call, a meeting: alternately.
+    for (place, call) in files(&docs.join("earnings21"), "txt")?.into_iter().enumerate() {
+        texts.insert((2 * place + 1).min(texts.len()), call);
+    }
+    let engine = Engine::flite(VOICE, Duration::from_mins(1))?;
+    let mut documents = Vec::new();
+    for text in texts.into_iter().take(sizes.spoken) {
+        let words = words_of(&fs::read_to_string(&text)?, sizes.spoken_words);
+        let mut document =
+            Document { name: named(&text), kind: "spoken", samples: Vec::new(), reference: String::new() };
+        for breath in words.chunks(BREATH).map(|words| words.join(" ")) {
+            document.add(&engine.speak(&breath, USUAL_RATE)?, &breath);
+        }
+        documents.push(document);
+    }
+    Ok(documents)
+}
+
+/// The first words of a text, without who speaks, and without lines that have digits: nobody reads those twice alike.
+fn words_of(text: &str, most: usize) -> Vec<String> {
+    let spoken = text.lines().map(|line| line.split_once(": ").map_or(line, |(_, spoken)| spoken));
+    let plain = spoken.filter(|line| !line.contains(|sign: char| sign.is_ascii_digit()));
+    plain.flat_map(normalized).take(most).collect()
+}
+
+/// The shared data.
+///
+/// # Errors
+/// When they are not there.
+pub(super) fn data() -> Staged<PathBuf> {
+    workspace::data().ok_or_else(|| "no data: set UNDERTONE_DATA to the folder that holds `speech/` and `docs/`".into())
+}
+
+fn named(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn folders(folder: &Path) -> Staged<Vec<PathBuf>> {
+    entries(folder, Path::is_dir)
+}
+
+fn files(folder: &Path, ending: &str) -> Staged<Vec<PathBuf>> {
+    entries(folder, |path| path.extension().is_some_and(|found| found == ending))
+}
+
+fn entries(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Staged<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if wanted(&path) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

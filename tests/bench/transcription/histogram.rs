@@ -1,0 +1,199 @@
+//! Whether what providers receive is the mechanism: the histogram of each provider over many plans, true pieces and dummies
+//! together, against the binomial of its share and the truncated Laplace distribution of its dummies.
+//!
+//! Words are independent at one provider, so its chi-squares add up; providers share the pieces, so each has a p-value of its
+//! own. That the test can fail is shown beside it: the same plans against a mechanism whose shift is one more.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use support::stage::Staged;
+use undertone_privacy::histogram::TruncatedLaplace;
+use undertone_privacy::special::{binomial_pmf, normal_tail};
+use undertone_worker::speech::transcribe::noise::Mechanism;
+use undertone_worker::speech::transcribe::plan::{Candidate, Chance, Crowded, Item, Plan};
+use undertone_worker::speech::transcribe::vocabulary::{Disclosure, Held};
+
+use super::sizes::Sizes;
+use super::{rounded, say};
+use crate::report::Report;
+
+/// Fewest that are expected in a bin.
+const FEWEST: f64 = 10.0;
+/// A p-value that no right mechanism has.
+const NEVER: f64 = 1e-6;
+/// Pieces of the recording that is made up: most say the first words, as people do.
+const PIECES: u32 = 240;
+
+/// # Errors
+/// When providers receive something else than the mechanism, or the test does not notice another one.
+pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+    let (mechanism, words) = (sizes.mechanism()?, u32::try_from(sizes.vocabulary)?);
+    let candidates = made_up(words);
+    let plans = (0..sizes.draws).map(|_| draw(mechanism, words, &candidates)).collect::<Staged<Vec<_>>>()?;
+    let all = received(&plans, &candidates, words);
+    let noise = mechanism.noise();
+    let other = TruncatedLaplace::new(undertone_privacy::Epsilon::new(noise.rate())?, noise.shift() + 1)?;
+    let counts = counts(&candidates, words);
+    let providers = mechanism.partition().providers().get();
+    let (mut least, mut blind) = (1.0_f64, 0);
+    for (provider, seen) in all.iter().enumerate() {
+        let (sum, freedom) = chi_square(seen, &counts, providers, noise);
+        let (wrong, wrong_freedom) = chi_square(seen, &counts, providers, other);
+        let (p, power) = (p_value(sum, freedom), p_value(wrong, wrong_freedom));
+        least = least.min(p * f64::from(providers));
+        blind += u32::from(power > NEVER);
+        say(
+            report,
+            json!({
+                "histogram": "received", "provider": provider, "plans": sizes.draws, "words": words + 1,
+                "chi_square": rounded(sum), "freedom": freedom, "p": p, "p_against_shift_plus_one": power,
+                "mean_dummies_per_word": rounded(noise.mean()),
+            }),
+        )?;
+    }
+    if least < NEVER {
+        return Err(format!("providers do not receive the mechanism: p {least}").into());
+    }
+    if blind > 0 {
+        return Err(format!("{blind} tests do not notice another mechanism: draw more plans").into());
+    }
+    Ok(())
+}
+
+/// How unusual what was really received is among `draws` plans of the same pieces: the part of them whose counts lie at least as
+/// far from their means, all words and providers together. An exact p-value.
+///
+/// # Errors
+/// When there is no plan.
+pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usize) -> Staged<f64> {
+    let mechanism = *plan.mechanism();
+    let distance = |plan: &Plan| {
+        let counts = counts(candidates, words);
+        let (share, noise) = (mechanism.partition().providers().get(), mechanism.noise());
+        let (beta, mut sum) = (1.0 / f64::from(share), 0.0);
+        for seen in received(std::slice::from_ref(plan), candidates, words) {
+            for (word, seen) in seen.iter().enumerate() {
+                let count = counts[word] as f64;
+                let mean = noise.mean() + count * beta;
+                let variance = noise.variance() + count * beta * (1.0 - beta);
+                sum += seen.iter().map(|seen| (*seen as f64 - mean).powi(2) / variance).sum::<f64>();
+            }
+        }
+        sum
+    };
+    let real = distance(plan);
+    let mut farther = 0_usize;
+    for _ in 0..draws {
+        farther += usize::from(distance(&draw(mechanism, words, candidates)?) >= real);
+    }
+    Ok((1 + farther) as f64 / (1 + draws) as f64)
+}
+
+fn draw(mechanism: Mechanism, words: u32, candidates: &[Candidate]) -> Staged<Plan> {
+    Ok(Plan::draw(mechanism, words, Disclosure::Nothing, candidates, Crowded::Keep, &Chance::from_os())?)
+}
+
+/// The word that a piece counts as, if it is sent: nothing of the vocabulary is the last one.
+fn word(held: Held, words: u32) -> Option<usize> {
+    match held {
+        Held::Nothing => Some(words as usize),
+        Held::One(word) => Some(word as usize),
+        Held::Several => None,
+    }
+}
+
+fn counts(candidates: &[Candidate], words: u32) -> Vec<u64> {
+    let mut counts = vec![0; words as usize + 1];
+    for word in candidates.iter().filter_map(|(_, held)| word(*held, words)) {
+        counts[word] += 1;
+    }
+    counts
+}
+
+/// By provider and word: what was received in each plan.
+fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec<u64>>> {
+    let held: BTreeMap<u32, usize> =
+        candidates.iter().filter_map(|(piece, held)| word(*held, words).map(|word| (*piece, word))).collect();
+    let providers = plans.first().map_or(0, Plan::providers) as usize;
+    let mut all = vec![vec![vec![0; plans.len()]; words as usize + 1]; providers];
+    for (place, plan) in plans.iter().enumerate() {
+        for dummy in plan.dummies() {
+            all[dummy.provider as usize][dummy.word.unwrap_or(words) as usize][place] += 1;
+        }
+        for (provider, seen) in (0..plan.providers()).zip(&mut all) {
+            for item in plan.batch(provider) {
+                if let Item::Piece(piece) = item
+                    && let Some(word) = held.get(piece)
+                {
+                    seen[*word][place] += 1;
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Chi-square over all words of one provider, and its degrees of freedom.
+fn chi_square(seen: &[Vec<u64>], counts: &[u64], providers: u32, noise: TruncatedLaplace) -> (f64, f64) {
+    let (mut sum, mut freedom) = (0.0, 0.0);
+    for (seen, count) in seen.iter().zip(counts) {
+        let all = seen.len() as f64;
+        let expected = distribution(*count, providers, noise);
+        let mut hits = vec![0_u64; expected.len() + 1];
+        for value in seen {
+            hits[(*value as usize).min(expected.len())] += 1;
+        }
+        // What lies beyond the end belongs to the last bin.
+        let beyond = (1.0 - expected.iter().sum::<f64>()).max(0.0);
+        let values = hits.iter().zip(expected.iter().chain([&beyond]));
+        let (mut bins, mut open) = (Vec::new(), (0.0, 0.0));
+        for (hits, probability) in values {
+            open = (open.0 + *hits as f64, open.1 + all * probability);
+            if open.1 >= FEWEST {
+                bins.push(open);
+                open = (0.0, 0.0);
+            }
+        }
+        if let Some(last) = bins.last_mut() {
+            *last = (last.0 + open.0, last.1 + open.1);
+        }
+        sum += bins.iter().map(|(hits, mean)| (hits - mean).powi(2) / mean).sum::<f64>();
+        freedom += (bins.len() as f64 - 1.0).max(0.0);
+    }
+    (sum, freedom)
+}
+
+/// The probabilities of what a provider receives of a word that was said `count` times.
+fn distribution(count: u64, providers: u32, noise: TruncatedLaplace) -> Vec<f64> {
+    let beta = 1.0 / f64::from(providers);
+    let reach = noise.mean() + count as f64 + 40.0 * noise.variance().sqrt();
+    let dummies: Vec<f64> = (0..reach.ceil() as u64).map(|dummies| noise.probability(dummies)).collect();
+    let mut together = vec![0.0; dummies.len() + count as usize];
+    for pieces in 0..=count {
+        let share = binomial_pmf(count as f64, pieces as f64, beta, 1.0 - beta);
+        for (sum, probability) in together[pieces as usize..].iter_mut().zip(&dummies) {
+            *sum += share * probability;
+        }
+    }
+    together
+}
+
+/// The chance of a chi-square at least so large, by Wilson and Hilferty's cube root (1931).
+fn p_value(sum: f64, freedom: f64) -> f64 {
+    if freedom < 1.0 {
+        return 1.0;
+    }
+    let spread = 2.0 / (9.0 * freedom);
+    normal_tail(((sum / freedom).cbrt() - (1.0 - spread)) / spread.sqrt())
+}
+
+/// Pieces with one word, none and several, the first words most often.
+fn made_up(words: u32) -> Vec<Candidate> {
+    let held = |piece: u32| match piece % 8 {
+        0 => Held::Several,
+        1 | 2 => Held::Nothing,
+        _ => Held::One((piece * piece / 64) % (1 + piece % words.max(1))),
+    };
+    (0..PIECES).map(|piece| (piece, held(piece))).collect()
+}

@@ -1,0 +1,117 @@
+//! Peak memory does not grow with a recording: two recordings, one ten times as long, each in a process of its own that cuts,
+//! cuts again, changes the voice and lays the sounds ready on the disk.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use support::stage::Staged;
+use undertone_worker::speech::audio::{RATE, Stream};
+use undertone_worker::speech::transcribe::outbound::Draft;
+use undertone_worker::speech::transcribe::piece::Piece;
+use undertone_worker::speech::transcribe::segment::cut::cut;
+use undertone_worker::speech::transcribe::segment::{Limits, segment};
+use undertone_worker::speech::transcribe::voice::Voice;
+use undertone_worker::speech::transcribe::wav;
+
+use super::sizes::Sizes;
+use super::{document, rounded, say};
+use crate::dp_step::peak;
+use crate::report::Report;
+
+/// How much longer the longer recording is.
+const TIMES: u32 = 10;
+/// How much more memory it may take: the pieces' places, and chance.
+const MOST: f64 = 1.2;
+const LONGEST: f64 = 360_000.0;
+/// A vowel and a pause, where there are no recordings.
+const VOWEL: f64 = 140.0;
+
+/// # Errors
+/// When the longer recording takes more memory.
+pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+    let folder = tempfile::tempdir()?;
+    let speech = speech(sizes)?;
+    let mut peaks = Vec::new();
+    for seconds in [sizes.memory_seconds, TIMES * sizes.memory_seconds] {
+        let path = folder.path().join(format!("{seconds}.wav"));
+        recording(&path, &speech, seconds)?;
+        let output = Command::new(std::env::current_exe()?).args(["transcription", "memory"]).arg(&path).output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        let text = String::from_utf8(output.stdout)?;
+        let line: Value = serde_json::from_str(text.lines().last().ok_or("nothing was measured")?)?;
+        peaks.push(line["measured"]["peak_mebibytes"].as_f64().ok_or("the system does not tell the peak")?);
+        let mut told = line["measured"].clone();
+        told["memory"] = json!("one recording");
+        told["seconds"] = json!(seconds);
+        say(report, told)?;
+    }
+    let [short, long] = peaks[..] else { return Err("two recordings".into()) };
+    say(report, json!({ "memory": "ten times as long", "ratio": rounded(long / short), "most": MOST }))?;
+    if long > MOST * short { Err(format!("{long:.1} MiB instead of {short:.1} MiB").into()) } else { Ok(()) }
+}
+
+/// What a process does that is measured by itself: `transcription memory FILE`.
+///
+/// # Errors
+/// When the file is no recording.
+pub(super) fn alone(report: &mut Report) -> Staged<()> {
+    let path = std::env::args().nth(3).ok_or("usage: transcription memory FILE")?;
+    let path = Path::new(&path);
+    let began = Instant::now();
+    let mut pieces: Vec<Piece> = Vec::new();
+    for spoken in segment(Stream::open(path, LONGEST)?, Limits::default())? {
+        pieces.push(spoken?.piece);
+    }
+    let folder = tempfile::tempdir()?;
+    let voice = Voice::default().start()?;
+    let count = u32::try_from(pieces.len())?;
+    let mut draft = Draft::begin(&folder.path().join("batch"), vec![("nobody".to_owned(), count)])?;
+    for (place, spoken) in (0..).zip(cut(Stream::open(path, LONGEST)?, pieces)) {
+        draft.add(0, place, &wav::write(&voice.convert(&spoken?.audio)?))?;
+    }
+    if draft.missing() > 0 {
+        return Err("a piece was lost".into());
+    }
+    let measured = json!({
+        "pieces": count, "peak_mebibytes": peak().map(rounded), "machine_seconds": rounded(began.elapsed().as_secs_f64()),
+    });
+    say(report, json!({ "measured": measured }))
+}
+
+/// Some speech: real where there are data, a buzzing vowel with pauses otherwise.
+fn speech(sizes: &Sizes) -> Staged<Vec<f32>> {
+    if document::data().is_ok() {
+        let documents = document::read(&Sizes { readers: 1, seconds: 60.0, ..sizes.clone() })?;
+        return Ok(documents.into_iter().flat_map(|document| document.samples).collect());
+    }
+    let period = (f64::from(RATE) / VOWEL) as usize;
+    let sample = |n: usize| {
+        let within = n % (2 * RATE as usize);
+        if within > RATE as usize { 0.0 } else { 0.5 * (1.0 - (within % period) as f32 / period as f32) - 0.25 }
+    };
+    Ok((0..20 * RATE as usize).map(sample).collect())
+}
+
+/// A recording of so many seconds, written piece by piece: this process must not be what grows either.
+fn recording(path: &Path, speech: &[f32], seconds: u32) -> Staged<()> {
+    let data = 2 * seconds * RATE;
+    let once = wav::write(speech);
+    let (mut header, samples) = (once[..wav::HEADER].to_vec(), &once[wav::HEADER..]);
+    header[4..8].copy_from_slice(&(data + wav::HEADER as u32 - 8).to_le_bytes());
+    header[wav::HEADER - 4..].copy_from_slice(&data.to_le_bytes());
+    let mut file = File::create(path)?;
+    file.write_all(&header)?;
+    let mut left = data as usize;
+    while left > 0 {
+        let now = left.min(samples.len());
+        file.write_all(&samples[..now])?;
+        left -= now;
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! The site's part, room by room: from a recording to sounds that may leave. What the job's own program does between the same
+//! rooms is nobody's here; this is the same road, with a watch.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+use support::clouds::Ear;
+use support::ear;
+use support::stage::Staged;
+use undertone_worker::dp::randomness::{Purpose, Randomness};
+use undertone_worker::site::clock::entropy;
+use undertone_worker::speech::audio::{RATE, Stream};
+use undertone_worker::speech::transcribe::dummy::ngram::Corpus;
+use undertone_worker::speech::transcribe::dummy::{self, Lengths};
+use undertone_worker::speech::transcribe::piece::{Heard, Piece, Word};
+use undertone_worker::speech::transcribe::plan::{Candidate, Plan};
+use undertone_worker::speech::transcribe::recognize::Recognizer as _;
+use undertone_worker::speech::transcribe::recognize::pocketsphinx::{PocketSphinx, Running};
+use undertone_worker::speech::transcribe::segment::split::Splitter;
+use undertone_worker::speech::transcribe::segment::{Limits, Spoken, segment};
+use undertone_worker::speech::transcribe::sensitive::{self, Finder};
+use undertone_worker::speech::transcribe::speak::likeness::{Likeness, Manner, Shaping, Spectrum};
+use undertone_worker::speech::transcribe::speak::{self, Engine};
+use undertone_worker::speech::transcribe::transcript::{Part, Why};
+use undertone_worker::speech::transcribe::vocabulary::language::{Language, normal};
+use undertone_worker::speech::transcribe::vocabulary::{self, List, Vocabulary};
+use undertone_worker::speech::transcribe::voice::{OneVoice, Voice};
+use undertone_worker::speech::transcribe::wav;
+
+use super::document::{self, Document};
+use super::sizes::Sizes;
+use super::stages::Stages;
+
+/// Longest recording that is read, seconds.
+const LONGEST: f64 = 36_000.0;
+
+/// What the site works with.
+pub(super) struct Tools {
+    pub(super) recognizer: Running,
+    /// Of the clouds: the same program, in processes of its own.
+    pub(super) ear: Ear,
+    pub(super) vocabulary: Vocabulary,
+    finder: Finder,
+    corpus: Corpus,
+    engine: Engine,
+    /// As many at a time as the machine has cores.
+    pub(super) at_once: usize,
+}
+
+impl Tools {
+    /// Starts the recognizers. In a runtime, on a thread that may wait.
+    ///
+    /// # Errors
+    /// When something is not there.
+    pub(super) fn start(sizes: &Sizes) -> Staged<Self> {
+        let at_once = cores();
+        let python = std::env::var_os("UNDERTONE_ALIGNER").filter(|python| !python.is_empty());
+        let python = python.ok_or("no PocketSphinx: UNDERTONE_ALIGNER names no Python that has it (.ci/aligner.sh)")?;
+        let ear = ear::pocketsphinx(at_once)?.ok_or("no PocketSphinx")?;
+        let language = Language::new("en")?;
+        Ok(Self {
+            recognizer: PocketSphinx::new(python).start(at_once)?,
+            ear,
+            vocabulary: vocabulary::public(language, &public(language, sizes.vocabulary)?)?,
+            finder: Finder::new(sensitive::language::Language::known("en")?, &sensitive::Settings::default())?,
+            corpus: Corpus::bundled()?,
+            engine: Engine::espeak("en-us", Duration::from_mins(1))?,
+            at_once,
+        })
+    }
+}
+
+/// The most frequent words of books that are no stop words: a list that was there before the data.
+fn public(language: Language, words: usize) -> Staged<List> {
+    let table = std::fs::read_to_string(document::data()?.join("docs/librispeech_word_counts.tsv"))?;
+    let stops = language.stop_words();
+    let all = table.lines().skip(1).filter_map(|line| line.split('\t').next());
+    let chosen = all.filter(|word| normal(word).is_some_and(|word| !stops.contains(&word)));
+    Ok(List::parse(&chosen.take(words).collect::<Vec<_>>().join("\n"))?)
+}
+
+/// A recording, cut and heard at the site.
+pub(super) struct Prepared {
+    pub(super) pieces: Vec<Spoken>,
+    /// The first transcript.
+    pub(super) words: Vec<Word>,
+    /// Every piece; those that never leave say why.
+    pub(super) parts: Vec<Part>,
+    /// Those that may leave, with what they hold.
+    pub(super) candidates: Vec<Candidate>,
+    /// How many pieces stay, by reason.
+    pub(super) kept: BTreeMap<String, usize>,
+}
+
+impl Prepared {
+    /// A piece that may leave.
+    ///
+    /// # Errors
+    /// When there is none of this number.
+    pub(super) fn piece(&self, id: u32) -> Staged<&Spoken> {
+        self.pieces.get(id as usize).ok_or_else(|| format!("no piece {id}").into())
+    }
+
+    /// Seconds of all pieces.
+    pub(super) fn seconds(&self) -> f64 {
+        self.pieces.iter().map(|spoken| spoken.piece.seconds()).sum()
+    }
+}
+
+/// Cuts a document as the site does, at pauses and again by its first transcript, and says what may leave.
+///
+/// # Errors
+/// When a room fails.
+pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Stages) -> Staged<Prepared> {
+    let began = Instant::now();
+    let limits = Limits::default();
+    let cut = by_ear(document, limits)?;
+    stages.add("segment", document.seconds(), began);
+
+    let began = Instant::now();
+    let heard = offline(tools, &cut).await?;
+    stages.add("first transcript", document.seconds(), began);
+
+    let began = Instant::now();
+    let words: Vec<Word> = cut
+        .iter()
+        .zip(&heard)
+        .flat_map(|(spoken, heard)| heard.words.iter().map(|word| word.later(spoken.piece.start())))
+        .collect();
+    let mut splitter = Splitter::new(&limits)?;
+    let listed = |word: &Word| tools.vocabulary.number(&word.text).is_some();
+    let pieces: Vec<Spoken> = cut.into_iter().flat_map(|spoken| splitter.split(spoken, &words, listed)).collect();
+    let places: Vec<Piece> = pieces.iter().map(|spoken| spoken.piece.clone()).collect();
+    let stays = sensitive::kept(&places, &words, &tools.finder.find(&words));
+    let mut kept: BTreeMap<String, usize> = BTreeMap::new();
+    for kind in stays.values().flatten() {
+        *kept.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
+    }
+    let (mut parts, mut candidates) = (Vec::new(), Vec::new());
+    for piece in places {
+        let offline: Vec<Word> = words.iter().filter(|word| piece.holds(word)).cloned().collect();
+        let sensitive = stays.contains_key(&piece.id);
+        if !sensitive {
+            candidates.push((piece.id, tools.vocabulary.held(&offline)));
+        }
+        parts.push(Part { piece, offline: Heard { words: offline }, stays: sensitive.then_some(Why::Sensitive) });
+    }
+    stages.add("split, sensitive words, vocabulary", document.seconds(), began);
+    Ok(Prepared { pieces, words, parts, candidates, kept })
+}
+
+/// A document cut at pauses, read from a file as recordings are.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn by_ear(document: &Document, limits: Limits) -> Staged<Vec<Spoken>> {
+    let folder = tempfile::tempdir()?;
+    let path: PathBuf = folder.path().join("recording.wav");
+    std::fs::write(&path, wav::write(&document.samples))?;
+    Ok(segment(Stream::open(&path, LONGEST)?, limits)?.collect::<Result<_, _>>()?)
+}
+
+/// What the site's own recognizer hears in pieces.
+async fn offline(tools: &Tools, pieces: &[Spoken]) -> Staged<Vec<Heard>> {
+    let hearing = pieces.iter().map(|spoken| tools.recognizer.hear(&spoken.audio));
+    Ok(stream::iter(hearing).buffered(tools.at_once).try_collect().await?)
+}
+
+/// The dummies of a plan, the first `most`, spoken and made like the pieces that may leave; by number.
+///
+/// # Errors
+/// When a room fails.
+pub(super) fn dummies(
+    tools: &Tools,
+    prepared: &Prepared,
+    plan: &Plan,
+    most: usize,
+    stages: &mut Stages,
+) -> Staged<Vec<Vec<f32>>> {
+    let began = Instant::now();
+    let mut likeness = Likeness::default();
+    let mut said = Vec::new();
+    for (id, _) in &prepared.candidates {
+        let offline = &prepared.parts[*id as usize].offline.words;
+        likeness.hear(&prepared.piece(*id)?.audio, offline.len());
+        said.push(offline.as_slice());
+    }
+    let lengths = Lengths::of(said, tools.vocabulary.language())?;
+    let randomness = Randomness::from_os(Purpose::Dummies);
+    let texts = dummy::write(plan, &tools.vocabulary, &tools.corpus, &lengths, &randomness)?;
+    let mut rng = ChaCha20Rng::from_seed(entropy()?);
+    let manner = |_| likeness.draw(&mut rng).ok_or("no piece may leave that could be imitated");
+    let manners = (0..texts.len().min(most)).map(manner).collect::<Result<Vec<Manner>, _>>()?;
+    let asked: Vec<(String, f64)> =
+        texts.into_iter().zip(&manners).map(|(text, manner)| (text.text, manner.rate)).collect();
+    let spoken = Mutex::new(vec![Vec::new(); asked.len()]);
+    let keep = |place: usize, sound: Vec<f32>| -> Staged<()> {
+        spoken.lock().map_err(|_| "a thread gave up")?[place] = sound;
+        Ok(())
+    };
+    speak::all(&tools.engine, &asked, tools.at_once, &keep)?;
+    let spoken = spoken.into_inner().map_err(|_| "a thread gave up")?;
+    stages.add("dummies: text and speech", seconds(&spoken), began);
+
+    let began = Instant::now();
+    let mut engine = Spectrum::default();
+    for sound in &spoken {
+        engine.hear(sound);
+    }
+    let shaping = Shaping::new(&engine, likeness.spectrum());
+    let shaped: Vec<Vec<f32>> =
+        spoken.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner, &mut rng)).collect();
+    stages.add("dummies: likeness", seconds(&shaped), began);
+    Ok(shaped)
+}
+
+/// Seconds of all sounds.
+pub(super) fn seconds(sounds: &[Vec<f32>]) -> f64 {
+    sounds.iter().map(Vec::len).sum::<usize>() as f64 / f64::from(RATE)
+}
+
+/// A voice that is measured.
+pub(super) struct Spoke {
+    pub(super) name: String,
+    voice: Option<Box<dyn OneVoice>>,
+}
+
+/// As it is, and in every voice that is asked for.
+///
+/// # Errors
+/// When a voice cannot be.
+pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
+    let mut voices = vec![Spoke { name: "as recorded".to_owned(), voice: None }];
+    let mut all: Vec<Voice> = sizes.alphas.iter().map(|alpha| Voice::Mcadams { alpha: *alpha }).collect();
+    if !sizes.converter.is_empty() {
+        all.push(Voice::Command { command: sizes.converter.clone(), seconds: 60 });
+    }
+    for voice in all {
+        let voice = voice.start()?;
+        voices.push(Spoke { name: voice.name(), voice: Some(voice) });
+    }
+    Ok(voices)
+}
+
+impl Spoke {
+    /// Sounds in this voice, as the files that are sent.
+    ///
+    /// # Errors
+    /// When one cannot be converted.
+    pub(super) fn files(&self, sounds: &[&[f32]], stages: &mut Stages) -> Staged<Vec<Vec<u8>>> {
+        let began = Instant::now();
+        let one = |sound: &&[f32]| -> Staged<Vec<u8>> {
+            Ok(match &self.voice {
+                None => wav::write(sound),
+                Some(voice) => wav::write(&voice.convert(sound)?),
+            })
+        };
+        let each = sounds.len().div_ceil(cores()).max(1);
+        let files = std::thread::scope(|scope| {
+            let spawned: Vec<_> = sounds
+                .chunks(each)
+                .map(|part| scope.spawn(move || part.iter().map(one).collect::<Staged<Vec<_>>>()))
+                .collect();
+            let mut files = Vec::new();
+            for part in spawned {
+                files.extend(part.join().map_err(|_| "a thread gave up")??);
+            }
+            Staged::Ok(files)
+        })?;
+        if self.voice.is_some() {
+            let samples: usize = sounds.iter().map(|sound| sound.len()).sum();
+            stages.add("one voice", samples as f64 / f64::from(RATE), began);
+        }
+        Ok(files)
+    }
+}
+
+/// Cores of the machine.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}

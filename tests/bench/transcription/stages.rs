@@ -1,0 +1,31 @@
+//! How fast each step is: hours of audio in an hour of this machine.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::rounded;
+
+/// Seconds of audio and of the machine, by step.
+#[derive(Default)]
+pub(super) struct Stages(BTreeMap<&'static str, (f64, Duration)>);
+
+impl Stages {
+    /// Adds a step that went over `audio` seconds since `began`.
+    pub(super) fn add(&mut self, step: &'static str, audio: f64, began: Instant) {
+        let known = self.0.entry(step).or_default();
+        known.0 += audio;
+        known.1 += began.elapsed();
+    }
+
+    pub(super) fn told(&self) -> impl Iterator<Item = Value> + '_ {
+        self.0.iter().map(|(step, (audio, machine))| {
+            let machine = machine.as_secs_f64();
+            json!({
+                "stage": step, "audio_seconds": rounded(*audio), "machine_seconds": rounded(machine),
+                "audio_hours_per_machine_hour": (machine > 0.0).then(|| rounded(audio / machine)),
+            })
+        })
+    }
+}

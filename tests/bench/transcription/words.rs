@@ -1,0 +1,243 @@
+//! Word error rates: a cloud alone on the whole recording, the site's recognizer alone, and ours by voice; and one run through
+//! clouds with all dummies, which must come to the very same transcript as one without any.
+//!
+//! Pieces with several words of the vocabulary stay at home unless they are sent ([`Crowded`]): both are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use support::stage::Staged;
+use undertone_worker::speech::transcribe::piece::Heard;
+use undertone_worker::speech::transcribe::plan::{Chance, Crowded, Item, Plan};
+use undertone_worker::speech::transcribe::segment::Limits;
+use undertone_worker::speech::transcribe::transcript::wer::WordErrors;
+use undertone_worker::speech::transcribe::transcript::{Part, Transcript, Why};
+use undertone_worker::speech::transcribe::vocabulary::Held;
+use undertone_worker::speech::transcribe::{vocabulary, wav};
+
+use super::document::{self, Document};
+use super::site::{self, Prepared, Spoke, Tools};
+use super::sizes::Sizes;
+use super::stages::Stages;
+use super::{cloud, histogram, rounded, say};
+use crate::report::Report;
+
+/// What a cloud alone hears at once: as long as every provider takes.
+const WHOLE: Limits =
+    Limits { shortest: 0.2, longest: 30.0, pause: 2.0, margin: 0.1, threshold: 0.5, gap: 0.03, quiet: -20.0 };
+
+/// # Errors
+/// When a room fails, or dummies change a transcript.
+pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Stages) -> Staged<()> {
+    let tools = Tools::start(sizes)?;
+    let voices = site::voices(sizes)?;
+    let mut totals: BTreeMap<(&str, String), WordErrors> = BTreeMap::new();
+    for (number, document) in document::all(sizes)?.iter().enumerate() {
+        let prepared = site::prepare(&tools, document, stages).await?;
+        say(report, told(&tools, document, &prepared)?)?;
+        let mut heard = vec![
+            ("cloud alone, whole".to_owned(), alone(&tools, document).await?),
+            ("offline alone".to_owned(), text(&prepared.words)),
+        ];
+        let mut ours = BTreeMap::new();
+        for voice in &voices {
+            let answers = answers(&tools, &prepared, voice, stages).await?;
+            for crowded in [Crowded::Keep, Crowded::Send] {
+                let parts = staying(&prepared, crowded);
+                let words = Transcript::assemble(&parts, answers.iter().cloned(), |_, piece| Some(piece));
+                let way = if crowded == Crowded::Keep { "crowded kept" } else { "crowded sent" };
+                heard.push((format!("ours, {}, {way}", voice.name), words.plain()));
+            }
+            ours.insert(voice.name.clone(), answers);
+        }
+        for (arm, heard) in heard {
+            let errors = WordErrors::between(&document.reference, &heard);
+            *totals.entry((document.kind, arm.clone())).or_default() += errors;
+            say(report, line(&document.name, document.kind, &arm, errors))?;
+        }
+        if number == 0
+            && let Some(voice) = voices.get(1)
+        {
+            let answers = ours.remove(&voice.name).ok_or("a voice that was heard")?;
+            through_clouds(report, sizes, &tools, &prepared, voice, answers, stages).await?;
+        }
+    }
+    for ((kind, arm), errors) in totals {
+        say(report, line("all", kind, &arm, errors))?;
+    }
+    Ok(())
+}
+
+fn line(document: &str, kind: &str, arm: &str, errors: WordErrors) -> Value {
+    json!({
+        "document": document, "kind": kind, "transcript": arm, "words": errors.words,
+        "word_error_rate": errors.rate().map(rounded), "substitutions": errors.substitutions,
+        "insertions": errors.insertions, "deletions": errors.deletions,
+    })
+}
+
+/// What of a document leaves, and what a vocabulary of its own would tell.
+fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value> {
+    let count = |wanted: fn(&Held) -> bool| prepared.candidates.iter().filter(|(_, held)| wanted(held)).count();
+    let first = Heard { words: prepared.words.clone() };
+    let language = tools.vocabulary.language();
+    let table = std::fs::read_to_string(document::data()?.join("docs/document_frequency_ami_icsi.tsv"))?;
+    let baseline = vocabulary::Baseline::parse(&table, language)?;
+    // A document in which hardly anything was heard has no vocabulary of its own.
+    let own = vocabulary::from_transcripts(language, &[&first], &vocabulary::Choice::default(), &baseline, None).ok();
+    Ok(json!({
+        "document": document.name, "kind": document.kind, "seconds": rounded(document.seconds()),
+        "pieces": prepared.pieces.len(), "spoken_seconds": rounded(prepared.seconds()), "kept": prepared.kept,
+        "with_nothing": count(|held| *held == Held::Nothing), "with_one": count(|held| matches!(held, Held::One(_))),
+        "crowded": count(|held| *held == Held::Several), "public_vocabulary": tools.vocabulary.len(),
+        "own_vocabulary": own.map(|own| json!({ "words": own.len(), "disclosure": own.disclosure() })),
+    }))
+}
+
+/// What a cloud hears that is given everything, in pieces as long as it takes.
+async fn alone(tools: &Tools, document: &Document) -> Staged<String> {
+    let whole = site::by_ear(document, WHOLE)?;
+    let files: Vec<Vec<u8>> = whole.iter().map(|spoken| wav::write(&spoken.audio)).collect();
+    let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
+    Ok(heard.iter().map(Heard::text).collect::<Vec<_>>().join(" "))
+}
+
+/// What is heard in every piece that may leave, without any dummy: provider 0, the piece, its words.
+async fn answers(
+    tools: &Tools,
+    prepared: &Prepared,
+    voice: &Spoke,
+    stages: &mut Stages,
+) -> Staged<Vec<(u32, u32, Heard)>> {
+    let mut sounds = Vec::new();
+    for (id, _) in &prepared.candidates {
+        sounds.push(prepared.piece(*id)?.audio.as_slice());
+    }
+    let files = voice.files(&sounds, stages)?;
+    let began = Instant::now();
+    let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
+    stages.add("heard in the cloud", files.iter().map(|file| wav::seconds(file)).sum(), began);
+    Ok(prepared.candidates.iter().zip(heard).map(|((id, _), heard)| (0, *id, heard)).collect())
+}
+
+/// The parts, of which those with several words stay or not.
+fn staying(prepared: &Prepared, crowded: Crowded) -> Vec<Part> {
+    let several: BTreeSet<u32> =
+        prepared.candidates.iter().filter(|(_, held)| *held == Held::Several).map(|(id, _)| *id).collect();
+    let mut parts = prepared.parts.clone();
+    if crowded == Crowded::Keep {
+        for part in parts.iter_mut().filter(|part| several.contains(&part.piece.id)) {
+            part.stays = Some(Why::Crowded);
+        }
+    }
+    parts
+}
+
+/// One run with audio: plan, dummies, one voice, a batch that was cleared, clouds on loopback, transcript.
+async fn through_clouds(
+    report: &mut Report,
+    sizes: &Sizes,
+    tools: &Tools,
+    prepared: &Prepared,
+    voice: &Spoke,
+    without: Vec<(u32, u32, Heard)>,
+    stages: &mut Stages,
+) -> Staged<()> {
+    let words = tools.vocabulary.len();
+    let plan = Plan::draw(
+        sizes.mechanism()?,
+        words,
+        tools.vocabulary.disclosure(),
+        &prepared.candidates,
+        Crowded::Keep,
+        &Chance::from_os(),
+    )?;
+    let dummies = site::dummies(tools, prepared, &plan, usize::MAX, stages)?;
+    let mut batches = Vec::new();
+    for provider in 0..plan.providers() {
+        let mut sounds: Vec<&[f32]> = Vec::new();
+        for item in plan.batch(provider) {
+            sounds.push(match item {
+                Item::Piece(id) => &prepared.piece(*id)?.audio,
+                Item::Dummy(number) => dummies.get(*number as usize).ok_or("a dummy of the plan")?,
+            });
+        }
+        batches.push(voice.files(&sounds, stages)?);
+    }
+    let began = Instant::now();
+    let sent = cloud::send(&plan, &batches, &tools.ear, tools.at_once).await?;
+    stages.add("sent and heard over loopback", batches.iter().flatten().map(|file| wav::seconds(file)).sum(), began);
+
+    // Each cloud has received its batch and nothing else, every sound once.
+    for (provider, (batch, received)) in batches.iter().zip(&sent.received).enumerate() {
+        let mut kept: Vec<&[u8]> = received.iter().map(|one| one.wav.as_slice()).collect();
+        let mut meant: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
+        kept.sort_unstable();
+        meant.sort_unstable();
+        if kept != meant {
+            return Err(format!("cloud {provider} received something else than its batch").into());
+        }
+    }
+    // Nor did any receive a piece that stays: as recorded or in the voice of all.
+    let stay: Vec<&[f32]> = prepared
+        .parts
+        .iter()
+        .filter(|part| part.stays.is_some() || plan.kept().contains(&part.piece.id))
+        .map(|part| prepared.piece(part.piece.id).map(|spoken| spoken.audio.as_slice()))
+        .collect::<Staged<_>>()?;
+    let mut secret: BTreeSet<Vec<u8>> = voice.files(&stay, stages)?.into_iter().collect();
+    secret.extend(stay.iter().map(|sound| wav::write(sound)));
+    if sent.received.iter().flatten().any(|one| secret.contains(&one.wav)) {
+        return Err("a piece that stays at the site was received".into());
+    }
+
+    let parts = staying(prepared, Crowded::Keep);
+    let piece = |provider: u32, place: u32| match plan.batch(provider).get(place as usize) {
+        Some(Item::Piece(id)) => Some(*id),
+        _ => None,
+    };
+    let with = Transcript::assemble(&parts, sent.answers.iter().cloned(), piece).plain();
+    let without = Transcript::assemble(&parts, without, |_, piece| Some(piece)).plain();
+    if with != without {
+        return Err("dummies changed the transcript".into());
+    }
+    for provider in 0..plan.providers() {
+        let (mut heard, mut planned) = (vec![0_u64; words as usize], vec![0_u64; words as usize]);
+        let answered = sent.answers.iter().filter(|(by, ..)| *by == provider);
+        let said = answered.flat_map(|(_, _, heard)| &heard.words);
+        said.filter_map(|word| tools.vocabulary.number(&word.text)).for_each(|word| heard[word as usize] += 1);
+        let dummies = plan.dummies().filter(|dummy| dummy.provider == provider);
+        dummies.filter_map(|dummy| dummy.word).for_each(|word| planned[word as usize] += 1);
+        let held: BTreeMap<u32, Held> = prepared.candidates.iter().copied().collect();
+        let (mut pieces, mut truth) = (0, vec![0_u64; words as usize]);
+        for id in
+            plan.batch(provider).iter().filter_map(|item| if let Item::Piece(id) = item { Some(id) } else { None })
+        {
+            pieces += 1;
+            if let Some(Held::One(word)) = held.get(id) {
+                truth[*word as usize] += 1;
+            }
+        }
+        say(
+            report,
+            json!({
+                "run": "through clouds", "voice": voice.name, "provider": provider, "true": pieces,
+                "dummies": plan.batch(provider).len() - pieces, "true_by_word": truth, "dummies_by_word": planned,
+                "heard_by_word": heard,
+            }),
+        )?;
+    }
+    say(
+        report,
+        json!({
+            "run": "through clouds", "dummies_change_the_transcript": false,
+            "histogram_p": rounded(histogram::rank(&plan, &prepared.candidates, words, sizes.draws)?),
+            "seconds_of_dummies": rounded(site::seconds(&dummies)), "epsilon_delta_by_colluding": plan.mechanism().promises(),
+        }),
+    )
+}
+
+fn text(words: &[undertone_worker::speech::transcribe::piece::Word]) -> String {
+    words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,171 @@
+//! Private transcription, end to end: a clinic's recording goes through server, worker and recognizers on loopback, which keep what
+//! they receive. Needs PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; passes without them.
+
+mod scene;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use support::stage::{Stage, Staged};
+use undertone_api::budget::EntryKind;
+use undertone_api::job::transcription::Report;
+use undertone_api::job::{Job, Report as AnyReport, Spec as AnySpec, State};
+use undertone_worker::site::folder::Folder;
+use undertone_worker::speech::audio;
+use undertone_worker::speech::transcribe::piece::{Heard, Piece};
+use undertone_worker::speech::transcribe::plan::{Item, Plan};
+use undertone_worker::speech::transcribe::voice::Voice;
+use undertone_worker::speech::transcribe::wav;
+
+use scene::{CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
+
+const JOB: Duration = Duration::from_mins(8);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_the_worker_dies() -> Staged<()> {
+    let Some(Scene { mut stage, clouds, recording }) = scene::set().await? else { return Ok(()) };
+    let job = scene::job(&stage, &PROVIDERS).await?;
+    let dataset = stage.dataset(scene::DATASET).await?.id;
+
+    // It dies when everything is made, and not paid.
+    stage.sites[CLINIC].stop()?;
+    stage.sites[CLINIC].start(&[("UNDERTONE_FAULT", "before-commit")])?;
+    let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
+    stage.sites[CLINIC].client.approve(id, dataset).await?;
+    stage.sites[CLINIC].wait_for_end(JOB)?;
+    assert_eq!(clouds.counts(), [0, 0], "nothing is received before the ledger's receipt");
+    assert_eq!(commits(&stage).await?, 0);
+    assert!(!scene::is_paid(stage.sites[CLINIC].folder()), "nor has the site paid");
+    let work = Folder::new(stage.sites[CLINIC].folder()).work(id, dataset).join("transcription");
+    let plan = fs::read(work.join("plan.json"))?;
+
+    // It dies again with some sounds on their way.
+    stage.sites[CLINIC].start(&[("UNDERTONE_FAULT", "before-send:4")])?;
+    stage.sites[CLINIC].wait_for_end(JOB)?;
+    assert!(scene::is_paid(stage.sites[CLINIC].folder()));
+    assert!((1..4).contains(&clouds.counts().iter().sum::<usize>()), "{:?}", clouds.counts());
+    assert_eq!(fs::read(work.join("plan.json"))?, plan, "a plan is drawn once");
+    let kept = Kept::read(&work)?;
+
+    stage.sites[CLINIC].start(&[])?;
+    let done = stage.finish(id, JOB).await?;
+    assert_eq!(clouds.unpaid(), 0, "no sound was received that the site had not paid for");
+    assert_eq!(commits(&stage).await?, 1, "two deaths cost no second charge");
+    stage.sites[CLINIC].command(&["ledger", "verify"])?;
+    assert!(!work.exists(), "what the plan was is gone with the job");
+
+    the_counts_are_the_plans(&kept, &clouds, &stage, &done)?;
+    what_stays_was_never_received(&kept, &clouds, &recording)?;
+    the_server_knows_the_plan_and_no_more(&stage, &done)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothing() -> Staged<()> {
+    let Some(Scene { stage, clouds, .. }) = scene::set().await? else { return Ok(()) };
+    let job = scene::job(&stage, &[PROVIDERS[0], "stranger"]).await?;
+    let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
+    stage.sites[CLINIC].client.approve(id, stage.dataset(scene::DATASET).await?.id).await?;
+    let over = stage.wait_until(id, JOB, |job| matches!(job.summary.state, State::Refused | State::Failed)).await?;
+    assert!(over.reason.unwrap_or_default().contains("stranger"), "the reason names what to change");
+    assert_eq!(clouds.counts(), [0, 0]);
+    assert_eq!(commits(&stage).await?, 0);
+    assert!(!scene::is_paid(stage.sites[CLINIC].folder()));
+    Ok(())
+}
+
+/// What the site kept of a job while it ran.
+struct Kept {
+    plan: Plan,
+    pieces: Vec<Piece>,
+    /// What its own recognizer heard in the recording.
+    heard: Heard,
+}
+
+impl Kept {
+    fn read(work: &Path) -> Staged<Self> {
+        let heard: serde_json::Value = serde_json::from_slice(&fs::read(work.join("heard-0.json"))?)?;
+        Ok(Self {
+            plan: serde_json::from_slice(&fs::read(work.join("plan.json"))?)?,
+            pieces: serde_json::from_slice(&fs::read(work.join("pieces-0.json"))?)?,
+            heard: Heard { words: serde_json::from_value(heard["words"].clone())? },
+        })
+    }
+
+    /// The pieces that a provider hears.
+    fn sent(&self, provider: u32) -> impl Iterator<Item = u32> + '_ {
+        let piece = |item: &Item| if let Item::Piece(number) = item { Some(*number) } else { None };
+        self.plan.batch(provider).iter().filter_map(piece)
+    }
+}
+
+async fn commits(stage: &Stage) -> Staged<usize> {
+    let entries = stage.operator.ledger(stage.dataset(scene::DATASET).await?.id).await?.items;
+    Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count())
+}
+
+fn the_counts_are_the_plans(kept: &Kept, clouds: &Clouds, stage: &Stage, job: &Job) -> Staged<()> {
+    let results = Folder::new(stage.sites[CLINIC].folder()).transcripts(job.summary.id);
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(results.join("report.json"))?)?;
+    for (provider, received) in (0..).zip(clouds.distinct()) {
+        let planned = kept.plan.batch(provider).len();
+        assert_eq!(received.len(), planned, "each sound in one form, however often it was sent");
+        let dummies = kept.plan.dummies().filter(|dummy| dummy.provider == provider).count();
+        let told = &report["outcome"]["providers"][provider as usize];
+        assert_eq!((&told["pieces"], &told["dummies"]), (&(planned - dummies).into(), &dummies.into()));
+        assert!(dummies > 0, "several are to be expected of each word");
+    }
+    let transcript = fs::read_to_string(results.join(format!("recordings/{RECORDING}.txt")))?;
+    assert!(
+        transcript.contains('['),
+        "what stayed has the words of the site's own recognizer: {} bytes",
+        transcript.len()
+    );
+    Ok(())
+}
+
+fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path) -> Staged<()> {
+    let samples = audio::read(recording, audio::LONGEST)?.samples;
+    let voice = Voice::default().start()?;
+    let sound = |piece: &Piece| &samples[piece.samples.start as usize..piece.samples.end as usize];
+    let spoken = |piece: &Piece| -> Staged<Vec<u8>> { Ok(wav::write(&voice.convert(sound(piece))?)) };
+    let clouds = clouds.distinct();
+    let mut left = BTreeSet::new();
+    for (provider, received) in (0..).zip(&clouds) {
+        for number in kept.sent(provider) {
+            let piece = kept.pieces.get(number as usize).ok_or("a piece of the plan")?;
+            // Otherwise nothing that follows would mean anything.
+            assert!(received.contains(&spoken(piece)?), "a piece that leaves is received by the provider of the plan");
+            left.insert(number);
+        }
+    }
+    let stay: Vec<&Piece> = kept.pieces.iter().filter(|piece| !left.contains(&piece.id)).collect();
+    for piece in &stay {
+        let forms = [spoken(piece)?, wav::write(sound(piece))];
+        let received = clouds.iter().any(|received| forms.iter().any(|form| received.contains(form)));
+        assert!(!received, "piece {} stays, and was received", piece.id);
+    }
+    // What was said of a telephone is a number to any recognizer, in part at least.
+    let digits = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    let numbers = kept.heard.words.iter().filter(|word| digits.contains(&word.text.as_str()));
+    let mut found = 0;
+    for word in numbers {
+        found += 1;
+        assert!(stay.iter().any(|piece| piece.holds(word)), "a number leaves: {word:?}");
+    }
+    assert!(found > 0, "the recording has numbers in it");
+    Ok(())
+}
+
+fn the_server_knows_the_plan_and_no_more(stage: &Stage, job: &Job) -> Staged<()> {
+    let (Some(AnyReport::Transcription(report)), AnySpec::Transcription(spec)) = (&job.report, &job.spec) else {
+        return Err("a finished job has its report".into());
+    };
+    assert_eq!(*report, Report::planned(spec)?, "nothing in it looked at the recording");
+    let name = RECORDING.as_bytes();
+    scene::each_file(&stage.server_folder(), &mut |path, content| {
+        let found = content.windows(name.len()).any(|window| window == name);
+        assert!(!found, "{} has the name of a recording", path.display());
+    })
+}

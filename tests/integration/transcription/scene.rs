@@ -1,0 +1,220 @@
+//! A library that proposes, a clinic with a recording, and two recognizers in the cloud that keep what they receive.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::num::NonZeroU32;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use support::clouds::{Cloud, Ear, KEY};
+use support::stage::{Database, Holding, Stage, Staged};
+use support::{ear, workspace};
+use undertone_api::budget::NewBudget;
+use undertone_api::job::transcription::{
+    Crowded, Dummies, Party, Protocol, Provider, Recognizer, Spec, Vocabulary, Voice,
+};
+use undertone_api::job::{NewJob, Spec as AnySpec};
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+use undertone_worker::speech::transcribe::speak::{Engine, SpeakError, Speaker as _};
+use undertone_worker::speech::transcribe::wav;
+
+/// The clinic among the sites.
+pub(super) const CLINIC: usize = 1;
+/// Its dataset.
+pub(super) const DATASET: &str = "rounds";
+/// What it calls its one recording; not to be found anywhere else.
+pub(super) const RECORDING: &str = "ward-round-of-mrs-nobody";
+/// What it calls the clouds.
+pub(super) const PROVIDERS: [&str; 2] = ["north", "south"];
+
+/// What is said in the recording. The second sentence must not leave.
+const SAID: [&str; 5] = [
+    "the fever is gone since this morning",
+    "please call me again at seven four two nine",
+    "there is music in the garden",
+    "the water of the river is cold",
+    "we will write a letter to the family",
+];
+const VOCABULARY: [&str; 5] = ["fever", "garden", "letter", "music", "river"];
+/// Silence between sentences, samples.
+const PAUSE: usize = 16_000;
+
+/// What a scenario works with.
+pub(super) struct Scene {
+    pub(super) stage: Stage,
+    pub(super) clouds: Clouds,
+    /// The recording's file.
+    pub(super) recording: PathBuf,
+}
+
+/// The recognizers.
+pub(super) struct Clouds {
+    clouds: Vec<Cloud>,
+    unpaid: Arc<AtomicUsize>,
+}
+
+impl Clouds {
+    /// How many sounds each received.
+    pub(super) fn counts(&self) -> Vec<usize> {
+        self.clouds.iter().map(|cloud| cloud.received().len()).collect()
+    }
+
+    /// The different sounds that each received.
+    pub(super) fn distinct(&self) -> Vec<BTreeSet<Vec<u8>>> {
+        self.clouds.iter().map(|cloud| cloud.received().into_iter().map(|one| one.wav).collect()).collect()
+    }
+
+    /// Sounds that were received when the site's ledger had no receipt.
+    pub(super) fn unpaid(&self) -> usize {
+        self.unpaid.load(Ordering::SeqCst)
+    }
+}
+
+/// Server, workers and clouds, all running; `None`, with a line on stderr, where PocketSphinx or flite are missing.
+pub(super) async fn set() -> Staged<Option<Scene>> {
+    let (Some(ear), Some(python)) = (ear::pocketsphinx(2)?, env::var_os("UNDERTONE_ALIGNER")) else {
+        eprintln!("no PocketSphinx: set UNDERTONE_ALIGNER, or run `make test`");
+        return Ok(None);
+    };
+    let Some(samples) = said()? else { return Ok(None) };
+    let mut stage = Stage::set(Database::Sqlite, &["Library", "Clinic"]).await?;
+    let site = &mut stage.sites[CLINIC];
+    let folder = site.folder().to_owned();
+
+    let unpaid = Arc::new(AtomicUsize::new(0));
+    let mut clouds = Vec::new();
+    for _ in PROVIDERS {
+        clouds.push(Cloud::start(watched(&ear, folder.clone(), &unpaid)).await?);
+    }
+    configure(&folder, &python.to_string_lossy(), &clouds)?;
+    site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]")?;
+    site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 12.0")?;
+    let limit = "[budget.words]\nepsilon = 16.0\ndelta = 1e-2\n\n[budget.record]";
+    site.edit_policy("[budget.record]", limit)?;
+
+    let recordings = folder.join("recordings");
+    fs::create_dir(&recordings)?;
+    let recording = recordings.join(format!("{RECORDING}.wav"));
+    fs::write(&recording, wav::write(&samples))?;
+    fs::write(recordings.join(format!("{RECORDING}.txt")), SAID.join(" "))?;
+    let input = recordings.to_string_lossy().into_owned();
+    site.command(&["data", "add-recordings", "--input", &input, "--name", DATASET, "--visibility", "private"])?;
+    site.holdings.push(Holding::new(DATASET, "private", &[]));
+    stage.open().await?;
+
+    let budget = NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-2)? };
+    stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;
+    Ok(Some(Scene { stage, clouds: Clouds { clouds, unpaid }, recording }))
+}
+
+/// The job: ε = 3 for one word said otherwise, against each of the providers alone.
+pub(super) async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
+    let provider = |(place, name): (usize, &&str)| Provider {
+        name: (*name).to_owned(),
+        protocol: if place == 0 { Protocol::Deepgram } else { Protocol::Openai },
+        price: None,
+    };
+    let spec = Spec {
+        participant: Party {
+            dataset: stage.dataset(DATASET).await?.id,
+            epsilon: Epsilon::new(3.0)?,
+            delta: Delta::new(1e-3)?,
+            distance: NonZeroU32::MIN.saturating_add(1),
+        },
+        providers: providers.iter().enumerate().map(provider).collect(),
+        colluding: NonZeroU32::MIN,
+        language: "en".to_owned(),
+        vocabulary: Vocabulary::Public { words: VOCABULARY.map(str::to_owned).to_vec() },
+        dummies: Dummies::default(),
+        voice: Voice::default(),
+        crowded: Crowded::Keep,
+        recognizer: Recognizer::Pocketsphinx,
+    };
+    Ok(NewJob { title: "What was said on the round".to_owned(), spec: AnySpec::Transcription(spec) })
+}
+
+/// Whether the site's own ledger has paid for anything, by its command line.
+pub(super) fn is_paid(site: &Path) -> bool {
+    let shown = || -> Staged<bool> {
+        let output = Command::new(workspace::program("undertone-worker")?)
+            .arg("--site")
+            .arg(site)
+            .args(["ledger", "show"])
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Dataset, unit, spent.
+        let row = text.lines().find(|line| line.starts_with(DATASET));
+        let spent = row.and_then(|row| row.split_whitespace().nth(2)).and_then(|spent| spent.parse::<f64>().ok());
+        Ok(spent.is_some_and(|spent| spent > 0.0))
+    };
+    shown().unwrap_or(false)
+}
+
+/// Shows every file below a folder.
+pub(super) fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) -> Staged<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            each_file(&path, look)?;
+        } else if path.is_file() {
+            look(&path, &fs::read(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Hears, and looks whether what it hears was paid.
+fn watched(ear: &Ear, site: PathBuf, unpaid: &Arc<AtomicUsize>) -> Ear {
+    let (ear, unpaid) = (Arc::clone(ear), Arc::clone(unpaid));
+    Arc::new(move |file: &[u8]| {
+        if !is_paid(&site) {
+            unpaid.fetch_add(1, Ordering::SeqCst);
+        }
+        ear(file)
+    })
+}
+
+/// The sentences, spoken.
+fn said() -> Staged<Option<Vec<f32>>> {
+    let engine = Engine::flite("slt", Duration::from_mins(1))?;
+    let mut samples = vec![0.0; PAUSE];
+    for sentence in SAID {
+        match engine.speak(sentence, 150.0) {
+            Err(SpeakError::Program { program, .. }) => {
+                eprintln!("passed over: {program} is not installed");
+                return Ok(None);
+            }
+            spoken => samples.extend(spoken?),
+        }
+        samples.resize(samples.len() + PAUSE, 0.0);
+    }
+    Ok(Some(samples))
+}
+
+/// The site's recognizer and the clouds, as an administrator writes them down.
+fn configure(site: &Path, python: &str, clouds: &[Cloud]) -> Staged<()> {
+    let mut key = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(site.join("cloud.key"))?;
+    writeln!(key, "{KEY}")?;
+    let mut text = format!(
+        "\n[transcription.recognizer]\nkind = \"pocketsphinx\"\ncommand = \"{python}\"\n\n[transcription.speech]\nkind = \
+         \"espeak\"\nvoice = \"en-us\"\n"
+    );
+    let provider = |((name, cloud), protocol): ((&&str, &Cloud), &str)| {
+        format!(
+            "\n[[transcription.providers]]\nname = \"{name}\"\nprotocol = \"{protocol}\"\nurl = \"{}\"\nkey_file = \
+             \"cloud.key\"\nconcurrency = 1\nrequests_per_minute = 60000\nseconds = 300\n",
+            cloud.url()
+        )
+    };
+    text.extend(PROVIDERS.iter().zip(clouds).zip(["deepgram", "openai"]).map(provider));
+    let path = site.join("config.toml");
+    let mode = fs::metadata(&path)?.permissions().mode();
+    fs::write(&path, fs::read_to_string(&path)? + &text)?;
+    Ok(fs::set_permissions(&path, fs::Permissions::from_mode(mode))?)
+}

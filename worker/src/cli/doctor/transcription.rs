@@ -1,0 +1,129 @@
+//! What recordings are transcribed with: whether the recognizer, the speech engine, the voice and the files are there, the keys can
+//! be read, and the providers' machines answer. Nothing is sent to a provider: a connection is opened and closed again.
+
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use url::Url;
+
+use super::super::chain;
+use super::{Doctor, Findings};
+use crate::config::Config;
+use crate::config::transcription::{Recognizer, Transcription};
+use crate::site::clock::Clock;
+use crate::site::folder::Folder;
+use crate::speech::transcribe::provider::settings::Settings;
+use crate::speech::transcribe::recognize::server::Server;
+use crate::speech::transcribe::speak::{Speaker as _, USUAL_RATE};
+
+const CHECK: &str = "transcription";
+/// How long a provider's machine may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Looks at all of it, where the configuration says anything of it.
+pub(super) fn look(folder: &Folder, config: &Config, asked: &Doctor, clock: &Clock, found: &mut Findings) {
+    let settings = &config.transcription;
+    if settings.is_default() {
+        return;
+    }
+    files(folder, settings, found);
+    recognizer(folder, settings, found);
+    let addresses: Vec<Url> = settings.providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
+    speech(folder, settings, &addresses, found);
+    if let Some(voice) = &settings.voice
+        && let Err(error) = voice.start()
+    {
+        found.fail(CHECK, chain(&error), "correct [transcription.voice]");
+    }
+    if settings.providers.is_empty() {
+        found.warn(CHECK, "no provider is configured", "add [[transcription.providers]] to config.toml");
+    }
+    for provider in &settings.providers {
+        let line = provider.line(folder.root(), |name| std::env::var_os(name), clock.clone());
+        match line {
+            Err(error) => found.fail(CHECK, chain(&error), "correct its table in [[transcription.providers]]"),
+            Ok(_) if asked.offline => found.ok(CHECK, format!("provider `{}`: its key can be read", provider.name)),
+            Ok(_) => reach(provider, found),
+        }
+    }
+}
+
+/// The files that the configuration names.
+fn files(folder: &Folder, settings: &Transcription, found: &mut Findings) {
+    let named: [(&str, &Option<PathBuf>); 4] = [
+        ("dummies.corpus", &settings.dummies.corpus),
+        ("vocabulary.baseline", &settings.vocabulary.baseline),
+        ("sensitive.list", &settings.sensitive.list),
+        ("sensitive.language", &settings.sensitive.language),
+    ];
+    for (key, path) in named {
+        let Some(path) = path else { continue };
+        if let Err(error) = std::fs::File::open(folder.root().join(path)) {
+            let said = format!("transcription.{key}: {} cannot be read: {error}", path.display());
+            found.fail(CHECK, said, "name a file relative to the site's folder");
+        }
+    }
+}
+
+fn recognizer(folder: &Folder, settings: &Transcription, found: &mut Findings) {
+    let Some(configured) = &settings.recognizer else {
+        return found.fail(
+            CHECK,
+            "no recognizer hears recordings here",
+            "add [transcription.recognizer] to config.toml",
+        );
+    };
+    let remedy = "correct [transcription.recognizer]";
+    if let Some((program, _)) = configured.program() {
+        match program.start(1) {
+            Ok(running) => found.ok(CHECK, format!("recognizer: {}", running.identity().program)),
+            Err(error) => found.fail(CHECK, chain(&error), remedy),
+        }
+        return;
+    }
+    let found_it = server(folder.root(), configured);
+    match found_it {
+        Ok(said) => found.ok(CHECK, said),
+        Err(error) => found.fail(CHECK, error, remedy),
+    }
+}
+
+/// That a recognizer's server has an address in the site's own network.
+fn server(root: &Path, configured: &Recognizer) -> Result<String, String> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let server = configured.server(root, "en").map_err(|error| chain(&error))?;
+    let server = server.ok_or_else(|| "the recognizer is neither program nor server".to_owned())?;
+    let at = server.url.clone();
+    runtime.block_on(Server::find(server)).map_err(|error| chain(&error))?;
+    Ok(format!("recognizer: a server of the site's own at {at}"))
+}
+
+/// That the speech engine says a word.
+fn speech(folder: &Folder, settings: &Transcription, providers: &[Url], found: &mut Findings) {
+    let remedy = "install it (`apt install espeak-ng`), or choose another in [transcription.speech]";
+    match settings.engine(folder.root(), providers) {
+        Err(error) => found.fail(CHECK, chain(&error), remedy),
+        Ok(engine) => match engine.speak("good morning", USUAL_RATE) {
+            Ok(_) => found.ok(CHECK, format!("speech: {}", engine.name())),
+            Err(error) => found.fail(CHECK, chain(&error), remedy),
+        },
+    }
+}
+
+/// That a provider's machine takes connections.
+fn reach(provider: &Settings, found: &mut Findings) {
+    let name = &provider.name;
+    let places = Url::parse(&provider.url).ok().and_then(|url| {
+        let port = url.port_or_known_default()?;
+        (url.host_str()?.trim_matches(['[', ']']), port).to_socket_addrs().ok()
+    });
+    let reached = places.is_some_and(|mut places| places.any(|at| TcpStream::connect_timeout(&at, PATIENCE).is_ok()));
+    if reached {
+        found.ok(CHECK, format!("provider `{name}`: its key can be read, and its machine answers"));
+    } else {
+        let remedy = "check its url and this machine's way out; jobs wait for it and then keep the offline words";
+        found.warn(CHECK, format!("provider `{name}`: its machine does not answer"), remedy);
+    }
+}

@@ -1,0 +1,377 @@
+//! `[transcription]` of the configuration: with what recordings of this site are prepared for cloud recognizers, and which.
+//!
+//! ```toml
+//! [transcription.recognizer]            # hears recordings as they are: a program here, or a server of the site's own
+//! kind = "pocketsphinx"
+//! command = "/opt/pocketsphinx/bin/python"
+//!
+//! [transcription.speech]                # speaks the dummies
+//! kind = "espeak"
+//! voice = "en-us"
+//!
+//! [transcription.voice]                 # what a job calls "command" or "url"
+//! kind = "command"
+//! command = ["convert-voice", "-"]
+//!
+//! [transcription.dummies]
+//! corpus = "corpus.txt"                 # a text that anybody may have; relative to the site's folder
+//!
+//! [transcription.sensitive]
+//! list = "never.txt"                    # words and phrases that never leave
+//!
+//! [[transcription.providers]]
+//! name = "one"
+//! protocol = "deepgram"
+//! url = "https://api.deepgram.com"
+//! key_file = "deepgram.key"
+//! ```
+//!
+//! Nothing here is told to a server. A job names providers by the names that they have here.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{ConfigError, field};
+use crate::speech::transcribe::provider::key::{Key, KeyError};
+use crate::speech::transcribe::provider::settings;
+use crate::speech::transcribe::recognize::pocketsphinx::PocketSphinx;
+use crate::speech::transcribe::recognize::server::{Config as ServerConfig, Protocol};
+use crate::speech::transcribe::speak::{Engine, SpeakError};
+use crate::speech::transcribe::voice::Voice;
+
+/// Most programs or requests that hear, or speak, at a time.
+pub const MOST_AT_ONCE: usize = 64;
+
+/// The recognizer at the site, as configured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Recognizer {
+    /// PocketSphinx, as a Python package.
+    Pocketsphinx {
+        /// A Python interpreter that has it.
+        command: PathBuf,
+        /// A folder with an acoustic model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<PathBuf>,
+        /// A pronouncing dictionary.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dictionary: Option<PathBuf>,
+        /// A language model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        language_model: Option<PathBuf>,
+        /// Pieces heard at a time, each by a process, 1 to 64.
+        #[serde(default = "two")]
+        processes: usize,
+        /// Seconds that a piece may take, 1 to 600.
+        #[serde(default = "minute")]
+        seconds: u32,
+    },
+    /// A server on this machine or in a private network.
+    Server {
+        /// Its address.
+        url: String,
+        /// How it is asked: `open_ai` or `whisper_cpp`.
+        protocol: Protocol,
+        /// The model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// The file that holds its bearer token, relative to the site's folder, 0600.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key_file: Option<PathBuf>,
+        /// Requests at a time, 1 to 64.
+        #[serde(default = "two")]
+        requests: usize,
+        /// Seconds that an answer may take, 1 to 600.
+        #[serde(default = "minute")]
+        seconds: u32,
+    },
+}
+
+/// What speaks the dummies, as configured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Speech {
+    /// espeak-ng.
+    Espeak {
+        /// One of its voices.
+        #[serde(default = "american")]
+        voice: String,
+    },
+    /// flite.
+    Flite {
+        /// One of its voices.
+        #[serde(default = "slt")]
+        voice: String,
+    },
+    /// Any program that writes WAV.
+    Command {
+        /// Program and arguments; `{text}`, `{rate}` and `{stretch}` are filled in.
+        command: Vec<String>,
+    },
+    /// `POST /v1/audio/speech`, by nobody who recognizes.
+    Http {
+        /// Its address.
+        url: String,
+        /// The model.
+        model: String,
+        /// The voice.
+        voice: String,
+        /// The file that holds its key, relative to the site's folder, 0600.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key_file: Option<PathBuf>,
+    },
+}
+
+impl Default for Speech {
+    fn default() -> Self {
+        Self::Espeak { voice: american() }
+    }
+}
+
+/// Where texts for dummies come from, when a job asks for the site's.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dummies {
+    /// A text that anybody may have, relative to the site's folder; never transcripts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<PathBuf>,
+}
+
+/// Against what words of the data are unusual, for vocabularies of public data.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Baseline {
+    /// A table of document frequencies, relative to the site's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<PathBuf>,
+}
+
+/// What never leaves, beside what the language says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sensitive {
+    /// A file of words and phrases, one a line, relative to the site's folder; `word*` for all that begin so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list: Option<PathBuf>,
+    /// Regular expressions over the words in lower case.
+    pub patterns: Vec<String>,
+    /// Whether words count that are names or numbers only at times.
+    pub doubtful: bool,
+    /// Words that the recognizer is less sure of count, 0 to 1; 0 for none.
+    pub least_confidence: f64,
+    /// A language's file in the form of the built-in ones, relative to the site's folder; for languages without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<PathBuf>,
+}
+
+impl Default for Sensitive {
+    fn default() -> Self {
+        Self { list: None, patterns: Vec::new(), doubtful: true, least_confidence: 0.0, language: None }
+    }
+}
+
+/// What transcribes recordings of this site.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Transcription {
+    /// Who hears recordings as they are; without one no recording is transcribed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recognizer: Option<Recognizer>,
+    /// Who speaks the dummies.
+    pub speech: Speech,
+    /// The converter of voices that jobs may ask for beside McAdams; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voice: Option<Voice>,
+    /// Texts for dummies.
+    pub dummies: Dummies,
+    /// What is usual.
+    pub vocabulary: Baseline,
+    /// What never leaves.
+    pub sensitive: Sensitive,
+    /// The cloud recognizers.
+    pub providers: Vec<settings::Settings>,
+}
+
+const fn two() -> usize {
+    2
+}
+
+const fn minute() -> u32 {
+    60
+}
+
+fn american() -> String {
+    "en-us".to_owned()
+}
+
+fn slt() -> String {
+    "slt".to_owned()
+}
+
+/// Longest that one text may take to be spoken.
+const SPEAKING: Duration = Duration::from_mins(2);
+
+impl Transcription {
+    /// Whether the file says nothing of it.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Checks what the types cannot say; touches no file and starts nothing.
+    ///
+    /// # Errors
+    /// [`ConfigError::Field`] that names the field and the remedy.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let range = |name, value: usize, most: usize| {
+            if (1..=most).contains(&value) { Ok(()) } else { Err(field(name, format!("1 to {most}, not {value}"))) }
+        };
+        match &self.recognizer {
+            None => {}
+            Some(
+                Recognizer::Pocketsphinx { processes: at_once, seconds, .. }
+                | Recognizer::Server { requests: at_once, seconds, .. },
+            ) => {
+                range("transcription.recognizer", *at_once, MOST_AT_ONCE)?;
+                range("transcription.recognizer", *seconds as usize, 600)?;
+            }
+        }
+        if let Speech::Command { command } = &self.speech
+            && command.first().is_none_or(String::is_empty)
+        {
+            return Err(field("transcription.speech", "command: name a program that writes WAV on its output"));
+        }
+        if !(0.0..=1.0).contains(&self.sensitive.least_confidence) {
+            let reason = format!("least_confidence: 0 to 1, not {}", self.sensitive.least_confidence);
+            return Err(field("transcription.sensitive", reason));
+        }
+        if let Some(Voice::Mcadams { .. }) = self.voice {
+            let reason = "kind: command or url; McAdams needs no configuration, jobs set its alpha";
+            return Err(field("transcription.voice", reason));
+        }
+        if !self.providers.is_empty() {
+            settings::check(&self.providers).map_err(|error| field("transcription.providers", error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// The speech engine, ready; `site` is the site's folder. `providers` are those that will hear the dummies.
+    ///
+    /// # Errors
+    /// [`SpeakError`] for a setting that cannot be, [`KeyError`] when its key cannot be read; both in words.
+    pub fn engine(&self, site: &Path, providers: &[Url]) -> Result<Engine, EngineError> {
+        Ok(match &self.speech {
+            Speech::Espeak { voice } => Engine::espeak(voice, SPEAKING)?,
+            Speech::Flite { voice } => Engine::flite(voice, SPEAKING)?,
+            Speech::Command { command } => {
+                let command: Vec<&str> = command.iter().map(String::as_str).collect();
+                Engine::command(&command, SPEAKING)?
+            }
+            Speech::Http { url, model, voice, key_file } => {
+                let key = key_file.as_ref().map(|file| Key::from_file(&site.join(file))).transpose()?;
+                Engine::http(url, model, voice, key.map(Key::into_secret), providers, SPEAKING)?
+            }
+        })
+    }
+}
+
+/// Why there is no speech engine.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A setting.
+    #[error("transcription.speech: {0}")]
+    Speak(#[from] SpeakError),
+    /// The key.
+    #[error("transcription.speech: {0}")]
+    Key(#[from] KeyError),
+}
+
+impl Recognizer {
+    /// What is to be started, for PocketSphinx; `None` for a server.
+    pub fn program(&self) -> Option<(PocketSphinx, usize)> {
+        match self {
+            Self::Pocketsphinx { command, model, dictionary, language_model, processes, seconds } => {
+                let program = PocketSphinx {
+                    command: command.clone(),
+                    model: model.clone(),
+                    dictionary: dictionary.clone(),
+                    language_model: language_model.clone(),
+                    seconds: *seconds,
+                };
+                Some((program, *processes))
+            }
+            Self::Server { .. } => None,
+        }
+    }
+
+    /// What is to be asked, for a server that hears `language`; `None` for a program. The key is read from the site's folder.
+    ///
+    /// # Errors
+    /// [`KeyError`] when its key cannot be read.
+    pub fn server(&self, site: &Path, language: &str) -> Result<Option<ServerConfig>, KeyError> {
+        let Self::Server { url, protocol, model, key_file, requests, seconds } = self else { return Ok(None) };
+        let key = key_file.as_ref().map(|file| Key::from_file(&site.join(file))).transpose()?;
+        Ok(Some(ServerConfig {
+            url: url.clone(),
+            protocol: *protocol,
+            model: model.clone(),
+            language: Some(language.to_owned()),
+            key: key.map(Key::into_secret),
+            seconds: *seconds,
+            requests: *requests,
+        }))
+    }
+
+    /// How many pieces it hears at a time.
+    pub const fn at_once(&self) -> usize {
+        match self {
+            Self::Pocketsphinx { processes, .. } => *processes,
+            Self::Server { requests, .. } => *requests,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use super::{Recognizer, Speech, Transcription};
+
+    fn read(text: &str) -> Result<Transcription, String> {
+        let read: Transcription = toml::from_str(text).map_err(|error| error.to_string())?;
+        read.check().map(|()| read).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_not_said_has_a_usual_value_and_comes_back() {
+        let text = "[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"python\"\n[[providers]]\nname = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://api.example\"\n";
+        let read = read(text).unwrap();
+        assert_eq!((read.recognizer.as_ref().map(Recognizer::at_once), &read.speech), (Some(2), &Speech::default()));
+        assert_eq!(toml::from_str::<Transcription>(&toml::to_string(&read).unwrap()).unwrap(), read);
+        assert!(Transcription::default().is_default() && !read.is_default());
+    }
+
+    #[test]
+    fn each_mistake_names_its_table() {
+        let provider = "[[providers]]\nname = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://api.example\"\n";
+        for (text, named) in [
+            ("[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"python\"\nprocesses = 65\n", "1 to 64"),
+            (
+                "[recognizer]\nkind = \"server\"\nurl = \"http://127.0.0.1\"\nprotocol = \"open_ai\"\nseconds = 0\n",
+                "1 to 600",
+            ),
+            ("[recognizer]\nkind = \"ears\"\n", "variant"),
+            ("[speech]\nkind = \"command\"\ncommand = []\n", "transcription.speech"),
+            ("[sensitive]\nleast_confidence = 2.0\n", "least_confidence"),
+            ("[voice]\nkind = \"mcadams\"\n", "transcription.voice"),
+            ("[dummies]\ncorpsu = \"a\"\n", "corpsu"),
+            (&provider.replace("https", "ftp"), "url"),
+            (&provider.repeat(2), "two are called"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(named), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Sounds of a running job on their way to recognizers outside, and what may be told of them.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use undertone_api::job::transcription;
+use undertone_api::job::{Report, Spec};
+
+use super::SiteExchange;
+use crate::run::{Exchange as _, RunError, Transcribing};
+use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed, deliver};
+use crate::speech::transcribe::provider::line::Line;
+
+impl SiteExchange {
+    /// With what recordings of this site are transcribed.
+    pub(super) fn at_this_site(&self) -> Transcribing {
+        Transcribing {
+            settings: self.site.transcription.clone(),
+            site: self.site.folder.root().to_owned(),
+            results: self.site.folder.transcripts(self.errand.examined().manifest.job),
+            environment: |name| std::env::var_os(name),
+            clock: Arc::clone(&self.site.clock),
+        }
+    }
+
+    /// Notes that a batch leaves, then sends what is left of it until the lease ends.
+    pub(super) fn note_and_deliver(
+        &mut self,
+        series: &str,
+        round: u32,
+        batch: &Arc<Sealed>,
+        lines: &[Line],
+    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        self.enter(series, round);
+        if self.stopped() {
+            return Err(RunError::Stopped(self.lease.reason()));
+        }
+        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.errand.depart(&self.site, series, round, batch)?;
+        let stop = &self.lease.stop;
+        let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, stop));
+        let delivered = self.handle.block_on(join_all(parts));
+        if self.stopped() { Err(RunError::Stopped(self.lease.reason())) } else { Ok(delivered) }
+    }
+
+    /// Whether a report says nothing but what everybody who can read the manifest can work out: then no recording was looked at
+    /// for it, and it may leave whatever the data are.
+    pub(super) fn follows_from_manifest(&self, report: &Report) -> bool {
+        match (report, &self.errand.examined().manifest.spec) {
+            (Report::Transcription(told), Spec::Transcription(spec)) => {
+                transcription::Report::planned(spec).is_ok_and(|planned| planned == *told)
+            }
+            _ => false,
+        }
+    }
+}

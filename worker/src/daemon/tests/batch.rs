@@ -1,0 +1,150 @@
+//! A batch of sounds on its way to recognizers: noted before it leaves, paid once whatever happens, and only when it was cleared.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use undertone_api::dataset::{Content, Visibility};
+use undertone_api::job::transcription::{HISTOGRAM, Report, Spec as Transcription};
+use undertone_api::job::{Report as AnyReport, Spec};
+use undertone_api::signed::{Limits, Manifest};
+use undertone_privacy::PrivacyUnit;
+
+use super::fault::paid;
+use super::{Place, beside, sign};
+use crate::daemon::Site;
+use crate::daemon::exchange::SiteExchange;
+use crate::daemon::lease::Lease;
+use crate::fixture::{ORGANIZATION, OURS, WORKER, limit, local, manifest};
+use crate::gateway::fake::start;
+use crate::run::{Exchange as _, Past, RunError};
+use crate::site::admission::examine;
+use crate::site::clearance::{Clearance, Published};
+use crate::site::datasets::Local;
+use crate::site::policy::TEMPLATE;
+use crate::speech::transcribe::outbound::{Charged, Draft, Sealed};
+use crate::speech::transcribe::wav;
+
+/// A policy that lets recordings be transcribed.
+fn policy() -> String {
+    TEMPLATE.replace("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"transcription\"]")
+        + "\n[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n"
+}
+
+fn spec() -> Transcription {
+    let spec = json!({
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 4 },
+        "providers": [{ "name": "one", "protocol": "deepgram" }],
+        "vocabulary": { "from": "public", "words": ["medicine", "window"] },
+    });
+    serde_json::from_value(spec).expect("it is a spec")
+}
+
+/// Our dataset, of recordings.
+fn recordings() -> Local {
+    Local {
+        content: Content::Recordings,
+        seconds: Some(3_600),
+        units: vec![PrivacyUnit::Words],
+        ..local(Visibility::Private)
+    }
+}
+
+fn job() -> Manifest {
+    let spec = Spec::Transcription(spec());
+    let dataset = recordings().as_seen(OURS, ORGANIZATION, WORKER);
+    let charge = spec.cost(&dataset);
+    let mut manifest = manifest(spec, charge);
+    manifest.participants.remove(0);
+    manifest.participants[0].units = dataset.count(PrivacyUnit::Words).0;
+    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
+    manifest
+}
+
+/// One life of the part, admitted and reserved.
+fn exchange(site: &Arc<Site>) -> SiteExchange {
+    let known = [recordings()];
+    let examined = examine(&sign(&job()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
+    let under = examined.under().expect("it is charged");
+    site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
+    let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
+    let handle = tokio::runtime::Handle::current();
+    SiteExchange::new(handle, Arc::clone(site), lease, examined).expect("the folder is writable")
+}
+
+/// A batch of one sound of so many samples, sealed by what was cleared.
+fn seal(folder: &Path, samples: usize, clearance: Clearance) -> Arc<Sealed> {
+    let mut draft = Draft::begin(folder, vec![("one at nowhere".to_owned(), 1)]).expect("the disk has room");
+    draft.add(0, 0, &wav::write(&vec![0.1; samples])).expect("it is empty");
+    let event = spec().event().expect("it has noise");
+    Arc::new(draft.seal(Charged::new(clearance, &event).expect("it was paid")).expect("it is whole"))
+}
+
+fn clear(exchange: &mut SiteExchange) -> Clearance {
+    exchange.clear(HISTOGRAM, 1).expect("it is reserved")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_noted_before_it_leaves_and_no_other_leaves_for_its_payment() {
+    let server = start(false).await;
+    let place = Place::new(&server, &policy());
+    let site = place.site();
+    let mut first = exchange(&site);
+    let batch = beside(move || {
+        let batch = seal(&first.folder().join("out"), 800, clear(&mut first));
+        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Untouched);
+        first.dispatch(HISTOGRAM, 1, &batch, &[]).expect("it was cleared");
+        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Stored);
+        assert!(matches!(first.clear(HISTOGRAM, 1), Err(RunError::Failed(_))), "a job has one batch");
+        batch
+    })
+    .await;
+    let mut next = exchange(&site);
+    beside(move || {
+        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("the same bits, in a later life");
+        let other = seal(&next.folder().join("other"), 801, Clearance::Public(Published::in_test()));
+        assert!(matches!(next.dispatch(HISTOGRAM, 1, &other, &[]), Err(RunError::Refused(_))));
+    })
+    .await;
+    assert_eq!(paid(&site), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_life_that_died_between_seal_and_note_has_its_payment_found_again() {
+    let server = start(false).await;
+    let place = Place::new(&server, &policy());
+    let site = place.site();
+    let mut first = exchange(&site);
+    let batch = beside(move || seal(&first.folder().join("out"), 800, clear(&mut first))).await;
+    let mut next = exchange(&site);
+    beside(move || {
+        let unpaid = seal(&next.folder().join("other"), 800, Clearance::Public(Published::in_test()));
+        assert!(matches!(next.dispatch(HISTOGRAM, 1, &unpaid, &[]), Err(RunError::Refused(_))), "it has no receipt");
+        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("its payment is there");
+        assert_eq!(next.past(HISTOGRAM, 1).expect("the disk works"), Past::Stored);
+    })
+    .await;
+    assert_eq!(paid(&site), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_leaves_for_another_round_and_of_private_recordings_the_plan_alone_is_told() {
+    let server = start(false).await;
+    let place = Place::new(&server, &policy());
+    let site = place.site();
+    let mut exchange = exchange(&site);
+    beside(move || {
+        for (series, round) in [(HISTOGRAM, 0), (HISTOGRAM, 2), ("pool", 1)] {
+            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+        }
+        let planned = Report::planned(&spec()).expect("it has noise");
+        let more = planned.clone().with(undertone_api::job::transcription::Outcome::default());
+        assert!(matches!(exchange.report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
+        let other = Report { words: planned.words + 1, ..planned.clone() };
+        assert!(matches!(exchange.report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));
+        exchange.report(AnyReport::Transcription(planned)).expect("everybody knows it");
+    })
+    .await;
+    assert_eq!(paid(&site), 0);
+}

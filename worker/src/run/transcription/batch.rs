@@ -1,0 +1,252 @@
+//! The sounds: true pieces and dummies in one voice, paid for, sealed, and on their way.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+use undertone_api::job::transcription::HISTOGRAM;
+
+use super::dummies::{self, sent};
+use super::pieces::Ground;
+use super::stages::Stages;
+use super::tools::Tools;
+use super::{failed, go_on};
+use crate::dp::randomness::Purpose;
+use crate::run::{Exchange, Past, RunError};
+use crate::speech::recordings::Recordings;
+use crate::speech::transcribe::outbound::{Charged, Draft, OutboundError, Sealed};
+use crate::speech::transcribe::plan::{Item, Plan};
+use crate::speech::transcribe::provider::line::Line;
+use crate::speech::transcribe::segment::Spoken;
+use crate::speech::transcribe::segment::cut::cut;
+use crate::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum};
+use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
+use crate::speech::transcribe::wav;
+
+/// The one round of the series.
+pub(super) const ROUND: u32 = 1;
+/// Pieces in memory at a time while they are brought to the one voice.
+const AT_ONCE: usize = 32;
+/// Dummies by which the engine's own spectrum is known.
+const SAMPLE: usize = 64;
+/// How often a batch is gone through while providers go on answering.
+const PASSES: u32 = 5;
+
+/// What a batch is made of.
+pub(super) struct Making<'a> {
+    pub(super) recordings: &'a Recordings,
+    pub(super) ground: &'a Ground,
+    pub(super) plan: &'a Plan,
+    pub(super) tools: &'a Tools,
+    pub(super) work: &'a Path,
+}
+
+/// Where each piece and each dummy stands: provider and place.
+struct Places {
+    pieces: HashMap<u32, (u32, u32)>,
+    dummies: HashMap<u32, (u32, u32)>,
+}
+
+/// The batch that an earlier life sealed; `None` where none did.
+///
+/// # Errors
+/// [`RunError::Failed`] when it is not what was sealed.
+pub(super) fn sealed(work: &Path) -> Result<Option<Arc<Sealed>>, RunError> {
+    Ok(Sealed::open(&work.join("out")).map_err(failed)?.map(Arc::new))
+}
+
+/// Makes all sounds, pays, and seals.
+///
+/// # Errors
+/// [`RunError::Refused`] when the site does not pay, [`RunError::Failed`] when a batch was paid and is gone, or something cannot be
+/// made, [`RunError::Stopped`] when the exchange says so.
+pub(super) fn make(
+    making: &Making<'_>,
+    stages: &mut Stages,
+    exchange: &mut dyn Exchange,
+) -> Result<Arc<Sealed>, RunError> {
+    let Making { recordings, ground, plan, tools, work } = making;
+    if exchange.past(HISTOGRAM, ROUND)? != Past::Untouched {
+        return Err(failed("the batch that was paid for is not in the job's folder any more: propose a new job"));
+    }
+    let texts = dummies::texts(ground, plan, tools, work, exchange)?;
+    let likeness = stages.time("likeness", || dummies::likeness(recordings, ground, plan, exchange))?;
+    let manners = dummies::manners(&likeness, texts.len(), work, exchange)?;
+    let said: Vec<(String, f64)> =
+        texts.iter().zip(&manners).map(|(text, manner)| (text.text.clone(), manner.rate)).collect();
+    let recipients = (0_u32..).zip(&tools.lines);
+    let recipients =
+        recipients.map(|(provider, line)| (line.recipient().to_owned(), plan.batch(provider).len() as u32));
+    let draft = Draft::begin(&work.join("out"), recipients.collect()).map_err(failed)?;
+    let (places, draft) = (Places::of(plan), Mutex::new(draft));
+    stages.time("one voice", || true_pieces(making, &places, &draft, exchange))?;
+    let own = stages.time("sample of the speech", || spectrum(&said, tools))?;
+    let shaping = Shaping::new(&own, dummies::target(&likeness, &own));
+    let chance = exchange.chance(Purpose::Dummies);
+    let shape = |number: usize, sound: Vec<f32>, manner: &Manner| {
+        // A stream of its own for each dummy, whoever makes it when.
+        shaping.shape(&sound, manner, &mut chance.stream(2 + number as u32))
+    };
+    let stopped: &dyn Exchange = exchange;
+    stages.time("dummies", || speak(&said, &manners, making, &places, &draft, &shape, stopped))?;
+    let draft = draft.into_inner().unwrap_or_else(PoisonError::into_inner);
+    go_on(exchange)?;
+    // From here on nothing fails but the disk.
+    let event = plan.event()?;
+    let charged = Charged::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
+        .map_err(|error| RunError::Refused(error.to_string()))?;
+    draft.seal(charged).map(Arc::new).map_err(failed)
+}
+
+/// Sends what is left of a batch, as long as providers answer more of it each time; why what is left has no answer, by provider.
+///
+/// # Errors
+/// [`RunError`] when nothing may leave, or the exchange says stop.
+pub(super) fn deliver(
+    sealed: &Arc<Sealed>,
+    lines: &[Line],
+    exchange: &mut dyn Exchange,
+) -> Result<Vec<Option<String>>, RunError> {
+    for pass in 1.. {
+        let delivered = exchange.dispatch(HISTOGRAM, ROUND, sealed, lines)?;
+        let (mut answered, mut left, mut problems) = (0, 0, Vec::with_capacity(lines.len()));
+        for one in delivered {
+            match one {
+                Ok(one) => {
+                    answered += one.answered;
+                    left += one.left;
+                    problems.push(one.problem.filter(|_| one.left > 0).map(|problem| problem.to_string()));
+                }
+                // A provider that refuses the site has its pieces keep the offline words; the others are not lost for that.
+                Err(error @ OutboundError::Line { .. }) => problems.push(Some(error.to_string())),
+                Err(OutboundError::Recipient { .. }) => {
+                    let reason =
+                        "a provider leads elsewhere by the site's configuration than when the batch was charged";
+                    return Err(RunError::Refused(reason.to_owned()));
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        if left == 0 || answered == 0 || pass == PASSES {
+            return Ok(problems);
+        }
+    }
+    Ok(Vec::new())
+}
+
+impl Places {
+    fn of(plan: &Plan) -> Self {
+        let (mut pieces, mut dummies) = (HashMap::new(), HashMap::new());
+        for provider in 0..plan.providers() {
+            for (place, item) in (0_u32..).zip(plan.batch(provider)) {
+                match item {
+                    Item::Piece(number) => pieces.insert(*number, (provider, place)),
+                    Item::Dummy(number) => dummies.insert(*number, (provider, place)),
+                };
+            }
+        }
+        Self { pieces, dummies }
+    }
+}
+
+fn add(draft: &Mutex<Draft>, (provider, place): (u32, u32), file: &[u8]) -> Result<(), RunError> {
+    draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file).map_err(failed)
+}
+
+/// Brings the pieces that are sent to the one voice and puts them in their places.
+fn true_pieces(
+    making: &Making<'_>,
+    places: &Places,
+    draft: &Mutex<Draft>,
+    exchange: &dyn Exchange,
+) -> Result<(), RunError> {
+    let Making { recordings, ground, plan, tools, .. } = making;
+    let sent = sent(ground, plan);
+    for (number, recording) in recordings.meta().recordings.iter().enumerate() {
+        let sent = sent(number);
+        if sent.is_empty() {
+            continue;
+        }
+        let stream = recordings.stream(recording).map_err(failed)?;
+        let mut sounds = cut(stream, sent.iter().map(|(_, piece, _)| (*piece).clone()));
+        for numbers in sent.chunks(AT_ONCE) {
+            go_on(exchange)?;
+            let some: Vec<Spoken> = sounds.by_ref().take(numbers.len()).collect::<Result<_, _>>().map_err(failed)?;
+            let files: Vec<Vec<u8>> = some
+                .par_iter()
+                .map(|sound| tools.voice.convert(&sound.audio).map(|audio| wav::write(&audio)))
+                .collect::<Result<_, _>>()
+                .map_err(failed)?;
+            for (file, (piece, ..)) in files.iter().zip(numbers) {
+                let place = places.pieces.get(piece).ok_or_else(|| failed("a piece has no place in the plan"))?;
+                add(draft, *place, file)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How the engine sounds, on the whole.
+fn spectrum(said: &[(String, f64)], tools: &Tools) -> Result<Spectrum, RunError> {
+    let spectrum = Mutex::new(Spectrum::default());
+    let some = &said[..said.len().min(SAMPLE)];
+    let hear = |_: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
+        spectrum.lock().unwrap_or_else(PoisonError::into_inner).hear(&sound);
+        Ok(())
+    };
+    speak::all(&tools.engine, some, at_once(), &hear).map_err(failed)?;
+    Ok(spectrum.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What a dummy of this number is made of what an engine said, in this manner.
+type Shape<'a> = dyn Fn(usize, Vec<f32>, &Manner) -> Vec<f32> + Sync + 'a;
+
+/// Why no dummy was made.
+enum Unmade {
+    Said(SpeakError),
+    Run(RunError),
+}
+
+impl From<SpeakError> for Unmade {
+    fn from(error: SpeakError) -> Self {
+        Self::Said(error)
+    }
+}
+
+/// Has the dummies spoken, makes them like the pieces, brings them to the one voice, and puts them in their places.
+fn speak(
+    said: &[(String, f64)],
+    manners: &[Manner],
+    making: &Making<'_>,
+    places: &Places,
+    draft: &Mutex<Draft>,
+    shape: &Shape<'_>,
+    exchange: &dyn Exchange,
+) -> Result<(), RunError> {
+    let voice = &making.tools.voice;
+    let heard = |number: usize, sound: Vec<f32>| -> Result<(), Unmade> {
+        let unmade = |error: &dyn std::fmt::Display| Unmade::Run(failed(error));
+        let shaped = shape(number, sound, &manners[number]);
+        if shaped.is_empty() {
+            return Err(SpeakError::Silent.into());
+        }
+        let file = voice.convert(&shaped).map(|audio| wav::write(&audio)).map_err(|error| unmade(&error))?;
+        let place = places.dummies.get(&(number as u32)).ok_or_else(|| unmade(&"a dummy has no place in the plan"))?;
+        add(draft, *place, &file).map_err(Unmade::Run)
+    };
+    // In parts, so that a stop is heard in between.
+    for (part, texts) in said.chunks(MOST_AT_ONCE).enumerate() {
+        go_on(exchange)?;
+        let heard = |place: usize, sound| heard(part * MOST_AT_ONCE + place, sound);
+        speak::all(&making.tools.engine, texts, at_once(), &heard).map_err(|error| match error {
+            Unmade::Said(error) => failed(error),
+            Unmade::Run(error) => error,
+        })?;
+    }
+    Ok(())
+}
+
+fn at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE)
+}

@@ -1,0 +1,157 @@
+//! What chance decides: the plan, what the dummies say, and how they are made to sound. Each is drawn once and kept.
+
+use std::path::Path;
+
+use undertone_api::job::transcription::Spec;
+use undertone_privacy::Event;
+
+use super::pieces::Ground;
+use super::tools::Tools;
+use super::{failed, go_on};
+use crate::dp::randomness::Purpose;
+use crate::run::{Exchange, RunError};
+use crate::speech::recordings::Recordings;
+use crate::speech::transcribe::dummy::{self, Length, Lengths, Text};
+use crate::speech::transcribe::noise::Mechanism;
+use crate::speech::transcribe::piece::{Piece, Word};
+use crate::speech::transcribe::plan::{Chance, Item, Plan, kept};
+use crate::speech::transcribe::segment::cut::cut;
+use crate::speech::transcribe::speak::USUAL_RATE;
+use crate::speech::transcribe::speak::likeness::{Likeness, Manner, Spectrum};
+use crate::speech::transcribe::vocabulary::language::Language;
+
+/// Lengths of dummies where no piece is sent whose length they could have.
+const USUAL: [Length; 3] =
+    [Length { words: 2, content: 1 }, Length { words: 3, content: 2 }, Length { words: 4, content: 2 }];
+/// The manner of dummies where no piece is sent whose manner they could have.
+const PLAIN: Manner = Manner { before: 1_600, after: 1_600, loudness: 0.05, floor: 0.000_5, rate: USUAL_RATE };
+
+/// The noise of a job, as it can be drawn. The same as the spec's, to the bit.
+///
+/// # Errors
+/// [`RunError::Failed`] for a spec without noise.
+pub(super) fn mechanism(spec: &Spec) -> Result<Mechanism, RunError> {
+    let noise = spec.noise().map_err(failed)?;
+    Mechanism::new(noise, spec.participant.distance, spec.partition().map_err(failed)?).map_err(failed)
+}
+
+/// The plan of the job: drawn now, or as it was drawn before.
+///
+/// # Errors
+/// [`RunError::Refused`] when the plan is another release than the manifest charges, and what drawing and keeping have.
+pub(super) fn plan(spec: &Spec, ground: &Ground, work: &Path, exchange: &mut dyn Exchange) -> Result<Plan, RunError> {
+    let (mechanism, disclosure) = (mechanism(spec)?, ground.vocabulary.disclosure());
+    let made = mechanism.event(disclosure).map_err(failed)?;
+    let charged = exchange.own().charge.as_ref().map(|charge| charge.event.clone());
+    let paid: Event = charged.unwrap_or_else(|| made.clone());
+    if paid != made {
+        return Err(RunError::Refused("the job's plan is another release than its manifest charges".to_owned()));
+    }
+    let (words, assignment) = (exchange.chance(Purpose::DummyWords), exchange.chance(Purpose::Assignment));
+    let draw = || {
+        let chance = Chance::new(words, assignment)?;
+        Plan::draw(mechanism, ground.vocabulary.len(), disclosure, &ground.candidates(), spec.crowded, &chance)
+    };
+    Ok(Plan::once(&work.join("plan.json"), &paid, draw)?)
+}
+
+/// The pieces of a recording that are sent, in order of time, with their words.
+pub(super) fn sent<'a>(
+    ground: &'a Ground,
+    plan: &Plan,
+) -> impl Fn(usize) -> Vec<(u32, &'a Piece, &'a [Word])> + use<'a> {
+    let mut numbers: Vec<u32> = (0..plan.providers())
+        .flat_map(|provider| plan.batch(provider))
+        .filter_map(|item| match item {
+            Item::Piece(number) => Some(*number),
+            Item::Dummy(_) => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    move |recording| {
+        let cut = &ground.cuts[recording];
+        let end = cut.first + cut.parts.len() as u32;
+        let range =
+            numbers.partition_point(|number| *number < cut.first)..numbers.partition_point(|number| *number < end);
+        let piece = |number: &u32| {
+            let part = &cut.parts[(number - cut.first) as usize];
+            (*number, &part.piece, part.offline.words.as_slice())
+        };
+        numbers[range].iter().map(piece).collect()
+    }
+}
+
+/// How the pieces that are sent sound, on the whole.
+///
+/// # Errors
+/// [`RunError`] when a recording cannot be read, or the exchange says stop.
+pub(super) fn likeness(
+    recordings: &Recordings,
+    ground: &Ground,
+    plan: &Plan,
+    exchange: &dyn Exchange,
+) -> Result<Likeness, RunError> {
+    let mut likeness = Likeness::default();
+    let sent = sent(ground, plan);
+    for (number, recording) in recordings.meta().recordings.iter().enumerate() {
+        let sent = sent(number);
+        if sent.is_empty() {
+            continue;
+        }
+        let stream = recordings.stream(recording).map_err(failed)?;
+        let sounds = cut(stream, sent.iter().map(|(_, piece, _)| (*piece).clone()));
+        for (sound, (.., words)) in sounds.zip(&sent) {
+            go_on(exchange)?;
+            likeness.hear(&sound.map_err(failed)?.audio, words.len());
+        }
+    }
+    Ok(likeness)
+}
+
+/// What the dummies say, in the order of their numbers.
+///
+/// # Errors
+/// [`RunError::Failed`] when there is nothing to say, or the disk refuses.
+pub(super) fn texts(
+    ground: &Ground,
+    plan: &Plan,
+    tools: &Tools,
+    work: &Path,
+    exchange: &mut dyn Exchange,
+) -> Result<Vec<Text>, RunError> {
+    let chance = exchange.chance(Purpose::Dummies);
+    kept(&work.join("texts.json"), || {
+        let lengths = lengths(ground, plan, tools.language)?;
+        dummy::write(plan, &ground.vocabulary, &tools.corpus, &lengths, &chance).map_err(failed)
+    })
+}
+
+fn lengths(ground: &Ground, plan: &Plan, language: Language) -> Result<Lengths, RunError> {
+    let sent = sent(ground, plan);
+    let words: Vec<&[Word]> =
+        (0..ground.cuts.len()).flat_map(|recording| sent(recording).into_iter().map(|(.., words)| words)).collect();
+    if words.is_empty() { Lengths::stated(USUAL.to_vec()) } else { Lengths::of(words, language) }.map_err(failed)
+}
+
+/// How each dummy is made to sound, in the order of their numbers.
+///
+/// # Errors
+/// [`RunError::Failed`] when the disk refuses.
+pub(super) fn manners(
+    likeness: &Likeness,
+    dummies: usize,
+    work: &Path,
+    exchange: &mut dyn Exchange,
+) -> Result<Vec<Manner>, RunError> {
+    let chance = exchange.chance(Purpose::Dummies);
+    let manners: Vec<Manner> = kept::<_, RunError>(&work.join("manners.json"), || {
+        let mut rng = chance.stream(1);
+        Ok((0..dummies).map(|_| likeness.draw(&mut rng).unwrap_or(PLAIN)).collect())
+    })?;
+    if manners.len() == dummies { Ok(manners) } else { Err(failed("what is kept of the dummies is of another plan")) }
+}
+
+/// The spectrum that dummies are brought to: that of the pieces, or where none is sent their own.
+pub(super) fn target<'a>(likeness: &'a Likeness, own: &'a Spectrum) -> &'a Spectrum {
+    if *likeness.spectrum() == Spectrum::default() { own } else { likeness.spectrum() }
+}

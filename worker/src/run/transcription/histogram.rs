@@ -1,0 +1,101 @@
+//! What each provider could count: the words that were said in the pieces that it heard, and those that it heard, dummies too.
+
+use undertone_api::job::transcription::Bin;
+
+use super::pieces::Ground;
+use crate::speech::transcribe::plan::{Item, Plan};
+
+/// Counts of one provider, by the number of the word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Said in true pieces.
+    pub(super) said: Vec<u64>,
+    /// The same and the dummies.
+    pub(super) heard: Vec<u64>,
+    /// True pieces.
+    pub(super) pieces: u64,
+    /// Dummies, those without a word of the vocabulary too.
+    pub(super) dummies: u64,
+}
+
+impl Counts {
+    /// Of every provider, in their order.
+    pub(super) fn of(ground: &Ground, plan: &Plan) -> Vec<Self> {
+        let words = ground.vocabulary.len() as usize;
+        let none = Self { said: vec![0; words], heard: vec![0; words], pieces: 0, dummies: 0 };
+        let mut all = vec![none; plan.providers() as usize];
+        for (counts, provider) in all.iter_mut().zip(0..) {
+            for item in plan.batch(provider) {
+                let Item::Piece(number) = item else { continue };
+                counts.pieces += 1;
+                let words = ground.part(*number).map_or(&[][..], |(_, part)| part.offline.words.as_slice());
+                for word in words.iter().filter_map(|word| ground.vocabulary.number(&word.text)) {
+                    counts.said[word as usize] += 1;
+                    counts.heard[word as usize] += 1;
+                }
+            }
+        }
+        for dummy in plan.dummies() {
+            let counts = &mut all[dummy.provider as usize];
+            counts.dummies += 1;
+            if let Some(word) = dummy.word {
+                counts.heard[word as usize] += 1;
+            }
+        }
+        all
+    }
+
+    /// How many words there are how often: bins of 0, 1, 2, 4 and so on, up to the last that has a word.
+    pub(super) fn bins(&self) -> Vec<Bin> {
+        let bin = |count: u64| if count == 0 { 0 } else { count.ilog2() as usize + 1 };
+        let last = self.heard.iter().chain(&self.said).map(|count| bin(*count)).max().unwrap_or(0);
+        let mut bins: Vec<Bin> = (0..=last)
+            .map(|bin| Bin { occurrences: if bin == 0 { 0 } else { 1 << (bin - 1) }, said: 0, heard: 0 })
+            .collect();
+        for (said, heard) in self.said.iter().zip(&self.heard) {
+            bins[bin(*said)].said += 1;
+            bins[bin(*heard)].heard += 1;
+        }
+        bins
+    }
+
+    /// The distance of Jensen and Shannon between what was said and what was heard, as distributions over words: 0 to 1. `None`
+    /// where nothing was said.
+    pub(super) fn topic_distance(&self) -> Option<f64> {
+        let total = |counts: &[u64]| counts.iter().sum::<u64>() as f64;
+        let (said, heard) = (total(&self.said), total(&self.heard));
+        if said == 0.0 || heard == 0.0 {
+            return None;
+        }
+        // Each half of Jensen and Shannon's divergence, in bits.
+        let part = |p: f64, q: f64| if p > 0.0 { p * (p / f64::midpoint(p, q)).log2() } else { 0.0 };
+        let both = self.said.iter().zip(&self.heard).map(|(p, q)| (*p as f64 / said, *q as f64 / heard));
+        let divergence: f64 = both.map(|(p, q)| f64::midpoint(part(p, q), part(q, p))).sum();
+        Some(divergence.clamp(0.0, 1.0).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bin, Counts};
+
+    fn counts(said: &[u64], heard: &[u64]) -> Counts {
+        Counts { said: said.to_vec(), heard: heard.to_vec(), pieces: 0, dummies: 0 }
+    }
+
+    #[test]
+    fn bins_are_powers_of_two_and_hold_every_word_once() {
+        let bins = counts(&[0, 0, 1, 3], &[0, 2, 5, 4]).bins();
+        let told: Vec<_> = bins.iter().map(|Bin { occurrences, said, heard }| (*occurrences, *said, *heard)).collect();
+        assert_eq!(told, [(0, 2, 1), (1, 1, 0), (2, 1, 1), (4, 0, 2)]);
+    }
+
+    #[test]
+    fn the_topic_distance_is_between_none_and_all() {
+        assert_eq!(counts(&[1, 3], &[2, 6]).topic_distance(), Some(0.0));
+        assert_eq!(counts(&[1, 0], &[0, 1]).topic_distance(), Some(1.0));
+        assert_eq!(counts(&[0, 0], &[0, 1]).topic_distance(), None);
+        let between = counts(&[4, 0], &[5, 1]).topic_distance();
+        assert!(between.is_some_and(|distance| (0.1..0.5).contains(&distance)), "{between:?}");
+    }
+}

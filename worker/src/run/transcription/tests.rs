@@ -1,0 +1,208 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+mod place;
+
+use std::num::NonZeroU32;
+
+use undertone_api::job::transcription::{Protocol, Provider, Report, Spec};
+use undertone_privacy::{Delta, Epsilon};
+
+use super::dummies::mechanism;
+use crate::run::RunError;
+use crate::speech::transcribe::noise::Mechanism;
+use crate::speech::transcribe::vocabulary::Disclosure;
+use place::{Death, Place};
+
+/// Needs flite; passes without.
+#[test]
+fn recordings_become_transcripts_and_each_sound_leaves_once() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    place.live().unwrap();
+    let outcome = place.outcome();
+    assert_eq!(place.paid(), 1);
+    assert_eq!(place.report(), Some(Report::planned(&place.spec()).unwrap()), "the server is told the plan alone");
+    assert_eq!((outcome.recordings, outcome.words), (2, 3));
+    assert!(outcome.sensitive + outcome.crowded + outcome.unanswered <= outcome.pieces && outcome.pieces >= 4);
+    let mut sent = 0;
+    for (provider, received) in outcome.providers.iter().zip(place.received()) {
+        assert_eq!(provider.pieces + provider.dummies, received.len() as u64, "each sound once");
+        sent += provider.pieces;
+        let heard: u64 = received.iter().map(|wav| (wav.len() as u64 - 44) / 2).sum();
+        assert!((provider.seconds - heard as f64 / 16_000.0).abs() < 1e-9);
+        assert!(provider.dummies > 0 && provider.histogram.iter().map(|bin| bin.heard).sum::<u64>() == 3);
+        assert!(received.iter().all(|wav| wav[..4] == *b"RIFF" && wav[36..40] == *b"data"), "nothing but the sound");
+    }
+    assert_eq!(sent, outcome.pieces - outcome.sensitive - outcome.crowded);
+    // A provider says how long a sound is: each word of a transcript is of the piece that stands there.
+    let words = place.words();
+    let by_providers: Vec<_> = words.iter().filter(|word| word["source"] == "provider").collect();
+    assert_eq!(by_providers.len() as u64, sent - outcome.unanswered);
+    for word in &by_providers {
+        let samples: u64 = word["word"].as_str().unwrap().trim_start_matches('w').parse().unwrap();
+        let times = (word["start"].as_f64().unwrap(), word["end"].as_f64().unwrap());
+        assert!((times.1 - times.0 - samples as f64 / 16_000.0).abs() < 0.002, "{word}");
+    }
+    let stay = words.iter().filter(|word| word["sensitive"] == true);
+    assert!(stay.clone().all(|word| word["word"] == "twenty") && stay.count() as u64 <= outcome.sensitive);
+    assert!(
+        outcome
+            .errors
+            .is_some_and(|errors| errors.ours.words == 3 && errors.offline.words == 3 && errors.cloud.is_none())
+    );
+    assert!(place.left_behind().is_empty(), "nothing private is left in the work folder: {:?}", place.left_behind());
+    assert!(place.is_for_its_owner_alone());
+    // Once more changes nothing and sends nothing.
+    place.live().unwrap();
+    assert_eq!((place.paid(), place.outcome()), (1, outcome));
+}
+
+/// Needs flite; passes without.
+#[test]
+fn a_run_that_is_stopped_anywhere_goes_on_and_pays_once() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    let (mut lives, mut looks) = (0, 1);
+    loop {
+        place.stop_after(looks);
+        lives += 1;
+        match place.live() {
+            Ok(()) => break,
+            Err(RunError::Stopped(_)) => looks *= 2,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(lives > 3, "{lives}");
+    assert_eq!(place.paid(), 1);
+    let sounds: Vec<u64> = place.outcome().providers.iter().map(|one| one.pieces + one.dummies).collect();
+    let received: Vec<u64> = place.received().iter().map(|all| all.len() as u64).collect();
+    assert_eq!(sounds, received, "nothing was sent before it was sealed, and nothing twice");
+}
+
+/// Needs flite; passes without.
+#[test]
+fn a_death_after_paying_or_noting_sends_the_same_bits_without_a_second_charge() {
+    for death in [Death::Paid, Death::Noted, Death::Sent] {
+        let Some(place) = Place::new(|_| ()) else { return };
+        place.die(death);
+        assert!(matches!(place.live(), Err(RunError::Stopped(_))), "{death:?}");
+        let before = place.received();
+        assert_eq!(before.iter().all(Vec::is_empty), death != Death::Sent, "{death:?}");
+        place.live().unwrap();
+        assert_eq!(place.paid(), 1, "{death:?}");
+        for (before, after) in before.iter().zip(place.received()) {
+            assert!(
+                after.starts_with(before),
+                "{death:?}: what was answered is not sent again, and nothing else is made"
+            );
+        }
+        let sounds: u64 = place.outcome().providers.iter().map(|one| one.pieces + one.dummies).sum();
+        assert_eq!(sounds, place.received().iter().map(|all| all.len() as u64).sum::<u64>(), "{death:?}");
+    }
+}
+
+/// Needs flite; passes without.
+#[test]
+fn a_batch_that_was_paid_and_is_gone_is_not_made_again() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    place.die(Death::Noted);
+    assert!(matches!(place.live(), Err(RunError::Stopped(_))));
+    place.lose_batch();
+    assert!(matches!(place.live(), Err(RunError::Failed(said)) if said.contains("propose a new job")));
+    assert_eq!((place.paid(), place.received().concat().len()), (1, 0));
+}
+
+/// Needs flite; passes without.
+#[test]
+fn a_provider_that_refuses_leaves_its_pieces_the_offline_words() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    place.refuse(0);
+    place.live().unwrap();
+    let outcome = place.outcome();
+    assert_eq!((place.paid(), outcome.unanswered), (1, outcome.providers[0].pieces));
+    let unanswered = place.words().iter().filter(|word| word["why"] == "unanswered").count() as u64;
+    assert!(unanswered <= outcome.unanswered);
+}
+
+/// Needs flite; passes without.
+#[test]
+fn of_public_recordings_everything_is_told() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    place.publish();
+    place.live().unwrap();
+    let told = place.report().unwrap();
+    assert_eq!(told.outcome.as_deref(), Some(&place.outcome()));
+    assert_eq!(told, Report::planned(&place.spec()).unwrap().with(place.outcome()));
+}
+
+/// Needs flite; passes without.
+#[test]
+fn what_the_site_is_not_set_up_for_is_refused_before_anything_is_heard_or_paid() {
+    type Change = fn(&mut Spec);
+    let changes: [(Change, &str); 6] = [
+        (|spec| spec.providers[0].name = "three".to_owned(), "three"),
+        (|spec| spec.providers[0].protocol = Protocol::Google, "asked otherwise"),
+        (|spec| spec.voice = undertone_api::job::transcription::Voice::Url, "[transcription.voice]"),
+        (|spec| spec.recognizer = undertone_api::job::transcription::Recognizer::Pocketsphinx, "recognizer"),
+        (|spec| spec.language = "fr".to_owned(), "transcription.sensitive"),
+        (|spec| spec.dummies.corpus = undertone_api::job::transcription::Corpus::Site, "[transcription.dummies]"),
+    ];
+    for (change, named) in changes {
+        let Some(place) = Place::new(change) else { return };
+        let Err(RunError::Refused(said)) = place.live() else { panic!("{named}") };
+        assert!(said.contains(named), "{said}");
+        assert_eq!((place.paid(), place.heard_at_the_site(), place.received().concat().len()), (0, 0, 0));
+    }
+}
+
+/// Needs flite; passes without.
+#[test]
+fn a_manifest_that_charges_another_release_is_refused() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    place.charge_otherwise();
+    assert!(matches!(place.live(), Err(RunError::Refused(said)) if said.contains("another release")));
+    assert_eq!((place.paid(), place.received().concat().len()), (0, 0));
+}
+
+/// Needs PocketSphinx (`UNDERTONE_ALIGNER`), flite and espeak-ng; passes without.
+#[test]
+fn with_a_real_recognizer_and_another_speaker_numbers_stay_at_the_site() {
+    let Some(aligner) = crate::speech::fixture::aligner() else { return };
+    if std::process::Command::new("espeak-ng").arg("--version").output().is_err() {
+        return;
+    }
+    let real = |spec: &mut Spec| spec.recognizer = undertone_api::job::transcription::Recognizer::Pocketsphinx;
+    let Some(place) = Place::new(real) else { return };
+    let place = place.hearing_with(aligner);
+    place.live().unwrap();
+    assert_eq!((place.paid(), place.heard_at_the_site()), (1, 0));
+    let words = place.words();
+    let ten = words.iter().find(|word| word["word"] == "ten").expect("\"go forward ten meters\" is what it hears best");
+    assert!(ten["sensitive"] == true && ten["source"] == "offline", "{ten}");
+    let outcome = place.outcome();
+    assert!(outcome.sensitive > 0 && outcome.providers.iter().all(|provider| provider.dummies > 0));
+}
+
+#[test]
+fn the_noise_that_is_drawn_is_the_noise_that_is_charged_to_the_bit() {
+    for (epsilon, delta, distance, providers, colluding) in [
+        (0.1, 1e-6, 1, 1, 1),
+        (1.0, 1e-5, 4, 3, 1),
+        (1.0, 1e-5, 15, 3, 2),
+        (2.5, 1e-8, 40, 5, 5),
+        (8.0, 1e-2, 2, 16, 7),
+    ] {
+        let count = |count| NonZeroU32::new(count).unwrap();
+        let mut spec = place::spec();
+        spec.participant.epsilon = Epsilon::new(epsilon).unwrap();
+        spec.participant.delta = Delta::new(delta).unwrap();
+        spec.participant.distance = count(distance);
+        spec.colluding = count(colluding);
+        spec.providers = (0..providers)
+            .map(|number| Provider { name: format!("p{number}"), protocol: Protocol::Openai, price: None })
+            .collect();
+        let made = mechanism(&spec).unwrap();
+        let party = spec.participant;
+        let calibrated =
+            Mechanism::calibrated(party.epsilon, party.delta, party.distance, spec.partition().unwrap()).unwrap();
+        assert_eq!((made, made.event(Disclosure::Nothing).unwrap()), (calibrated, spec.event().unwrap()));
+    }
+}

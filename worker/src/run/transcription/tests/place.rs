@@ -1,0 +1,395 @@
+//! A site in memory with recordings on disk, a recognizer of its own and two providers on loopback: real servers, all of them.
+//!
+//! The site's recognizer hears a word that depends on the length of a sound; a provider hears the length itself, so that each word
+//! of a transcript shows which sound it is of.
+
+use std::cell::RefCell;
+use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::DatasetId;
+use undertone_api::job::transcription::{
+    Dummies, Outcome, Party, Protocol, Provider, Recognizer, Report, Spec, Vocabulary, Voice,
+};
+use undertone_api::job::{Measurement, Report as AnyReport, Spec as AnySpec};
+use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_privacy::{Delta, Epsilon, Event};
+
+use crate::config::transcription::Transcription;
+use crate::dp::release::Outgoing;
+use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
+use crate::run::{Average, Exchange, Past, Run as _, RunError, Transcribing};
+use crate::site::clearance::{Clearance, Published, Spent};
+use crate::site::clock;
+use crate::site::folder::write_durably;
+use crate::speech::recordings::{Options, add};
+use crate::speech::synthesize::spoken;
+use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed, deliver};
+use crate::speech::transcribe::provider::line::Line;
+use crate::speech::transcribe::provider::loopback::{Cloud, Ear, Fault, KEY};
+use crate::speech::transcribe::wav;
+
+/// What the site's recognizer hears, by length: words of the vocabulary, a number, which is sensitive, and another word.
+const HEARD: [&str; 5] = ["medicine", "window", "twenty", "garden", "breathing"];
+
+/// Where a run dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Death {
+    /// The site has paid, and nothing is sealed.
+    Paid,
+    /// That the batch leaves is noted, and nothing has left.
+    Noted,
+    /// Everything was answered, and nobody knows yet.
+    Sent,
+}
+
+#[derive(Default)]
+struct State {
+    paid: u32,
+    noted: Option<String>,
+    report: Option<Report>,
+    public: bool,
+    charge_otherwise: bool,
+    death: Option<Death>,
+    /// Looks at whether to stop that are still answered with no.
+    looks: Option<u32>,
+}
+
+pub(super) struct Place {
+    folder: tempfile::TempDir,
+    runtime: tokio::runtime::Runtime,
+    site: Cloud,
+    providers: Vec<Cloud>,
+    spec: Spec,
+    /// A Python with PocketSphinx, when that is to hear at the site and espeak-ng to speak.
+    aligner: Option<PathBuf>,
+    state: RefCell<State>,
+}
+
+/// Two providers, ε = 8 at two words: a few dummies a word.
+pub(super) fn spec() -> Spec {
+    let provider = |name: &str, protocol| Provider { name: name.to_owned(), protocol, price: None };
+    Spec {
+        participant: Party {
+            dataset: OURS,
+            epsilon: Epsilon::new(8.0).unwrap(),
+            delta: Delta::new(0.01).unwrap(),
+            distance: NonZeroU32::new(2).unwrap(),
+        },
+        providers: vec![provider("one", Protocol::Deepgram), provider("two", Protocol::Openai)],
+        colluding: NonZeroU32::MIN,
+        language: "en".to_owned(),
+        vocabulary: Vocabulary::Public { words: ["medicine", "window", "breathing"].map(str::to_owned).to_vec() },
+        dummies: Dummies::default(),
+        voice: Voice::default(),
+        crowded: undertone_api::job::transcription::Crowded::Keep,
+        recognizer: Recognizer::Site,
+    }
+}
+
+fn samples(file: &[u8]) -> usize {
+    (file.len() - wav::HEADER) / 2
+}
+
+impl Place {
+    /// The job after `change`; nothing without flite.
+    pub(super) fn new(change: impl FnOnce(&mut Spec)) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("in");
+        std::fs::create_dir(&input).unwrap();
+        for (name, texts) in [
+            ("first", &["go forward ten meters", "the patient will visit the ward", "turn left", "open the door"][..]),
+            ("second", &["what a day it was", "nobody came back from the mountains", "so it goes"][..]),
+        ] {
+            let mut sound = vec![0.000_1; 8_000];
+            for text in texts {
+                sound.extend(spoken(text)?);
+                sound.extend(vec![0.000_1; 16_000]);
+            }
+            std::fs::write(input.join(format!("{name}.wav")), wav::write(&sound)).unwrap();
+        }
+        std::fs::write(input.join("second.txt"), "so it goes").unwrap();
+        let options = Options {
+            input,
+            output: folder.path().join("data"),
+            name: "data".to_owned(),
+            replace: false,
+            created: String::new(),
+        };
+        add(&options).unwrap();
+        std::fs::create_dir(folder.path().join("work")).unwrap();
+        write_durably(&folder.path().join("site.key"), KEY.as_bytes()).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let first: Ear = Arc::new(|file| {
+            let seconds = samples(file) as f64 / 16_000.0;
+            vec![(HEARD[samples(file) / 256 % HEARD.len()].to_owned(), 0.25 * seconds, 0.75 * seconds)]
+        });
+        let cloud: Ear = Arc::new(|file| vec![(format!("w{}", samples(file)), 0.0, samples(file) as f64 / 16_000.0)]);
+        let start = |ear: &Ear| runtime.block_on(Cloud::start(Arc::clone(ear))).unwrap();
+        let (site, providers) = (start(&first), vec![start(&cloud), start(&cloud)]);
+        let mut spec = spec();
+        change(&mut spec);
+        Some(Self { folder, runtime, site, providers, spec, aligner: None, state: RefCell::default() })
+    }
+
+    /// With `PocketSphinx` at the site, and espeak-ng for the dummies.
+    pub(super) fn hearing_with(self, aligner: PathBuf) -> Self {
+        Self { aligner: Some(aligner), ..self }
+    }
+
+    /// One life of the run.
+    pub(super) fn live(&self) -> Result<(), RunError> {
+        let any = AnySpec::Transcription(self.spec.clone());
+        let visibility = if self.state.borrow().public { Visibility::Public } else { Visibility::Private };
+        let mut charge = any.cost(&local(visibility).as_seen(OURS, ORGANIZATION, WORKER));
+        if let Some(charge) = charge.as_mut().filter(|_| self.state.borrow().charge_otherwise) {
+            charge.event = Event::NonPrivate;
+        }
+        let manifest = fixture::manifest(any, charge);
+        self.spec.run(&mut Life { place: self, manifest, work: self.folder.path().join("work") })
+    }
+
+    pub(super) fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    pub(super) fn die(&self, death: Death) {
+        self.state.borrow_mut().death = Some(death);
+    }
+
+    pub(super) fn stop_after(&self, looks: u32) {
+        self.state.borrow_mut().looks = Some(looks);
+    }
+
+    pub(super) fn publish(&self) {
+        self.state.borrow_mut().public = true;
+    }
+
+    pub(super) fn charge_otherwise(&self) {
+        self.state.borrow_mut().charge_otherwise = true;
+    }
+
+    /// A provider that does not know the site's key any more.
+    pub(super) fn refuse(&self, provider: usize) {
+        self.providers[provider].order(std::iter::repeat_n(Fault::Status(401), 10_000));
+    }
+
+    pub(super) fn lose_batch(&self) {
+        std::fs::remove_dir_all(self.folder.path().join("work/transcription/out")).unwrap();
+    }
+
+    pub(super) fn paid(&self) -> u32 {
+        self.state.borrow().paid
+    }
+
+    pub(super) fn report(&self) -> Option<Report> {
+        self.state.borrow().report.clone()
+    }
+
+    /// What each provider received, in the order of its arrival.
+    pub(super) fn received(&self) -> Vec<Vec<Vec<u8>>> {
+        let of = |cloud: &Cloud| cloud.received().into_iter().map(|one| one.wav).collect();
+        self.providers.iter().map(of).collect()
+    }
+
+    /// Sounds that the site's own recognizer heard.
+    pub(super) fn heard_at_the_site(&self) -> usize {
+        self.site.received().len()
+    }
+
+    /// The site's own report of what came of it.
+    pub(super) fn outcome(&self) -> Outcome {
+        let text = std::fs::read(self.results().join("report.json")).unwrap();
+        let page: Value = serde_json::from_slice(&text).unwrap();
+        serde_json::from_value(page["outcome"].clone()).unwrap()
+    }
+
+    /// The words of all transcripts.
+    pub(super) fn words(&self) -> Vec<Value> {
+        let words = ["first", "second"].map(|name| {
+            let text = std::fs::read(self.results().join("recordings").join(format!("{name}.json"))).unwrap();
+            let page: Value = serde_json::from_slice(&text).unwrap();
+            page["words"].as_array().unwrap().clone()
+        });
+        words.concat()
+    }
+
+    fn results(&self) -> PathBuf {
+        self.folder.path().join("transcripts")
+    }
+
+    pub(super) fn left_behind(&self) -> Vec<PathBuf> {
+        let items = std::fs::read_dir(self.folder.path().join("work")).unwrap();
+        items.map(|item| item.unwrap().path()).collect()
+    }
+
+    /// That only its owner may read what was written.
+    pub(super) fn is_for_its_owner_alone(&self) -> bool {
+        let formats = ["txt", "srt", "vtt", "json"].map(|ending| format!("recordings/first.{ending}"));
+        let files = formats.into_iter().chain(["report.json", "histogram.tsv"].map(str::to_owned));
+        let mode = |file: String| std::fs::metadata(self.results().join(file)).unwrap().permissions().mode() & 0o777;
+        files.map(mode).all(|mode| mode == 0o600)
+    }
+}
+
+/// One life of the site's part.
+struct Life<'a> {
+    place: &'a Place,
+    manifest: Manifest,
+    work: PathBuf,
+}
+
+impl Life<'_> {
+    fn dies(&self, death: Death) -> Result<(), RunError> {
+        let due = self.place.state.borrow_mut().death.take_if(|due| *due == death).is_some();
+        if due { Err(RunError::Stopped("crash".to_owned())) } else { Ok(()) }
+    }
+}
+
+impl Exchange for Life<'_> {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn own(&self) -> &ManifestParticipant {
+        &self.manifest.participants[1]
+    }
+
+    fn folder(&self) -> &Path {
+        &self.work
+    }
+
+    fn dataset(&self, _id: DatasetId) -> Result<PathBuf, RunError> {
+        Ok(self.place.folder.path().join("data"))
+    }
+
+    fn past(&self, _series: &str, _round: u32) -> Result<Past, RunError> {
+        Ok(if self.place.state.borrow().noted.is_some() { Past::Stored } else { Past::Untouched })
+    }
+
+    fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError> {
+        assert_eq!((series, round), ("histogram", 1));
+        let (paid, public) = {
+            let mut state = self.place.state.borrow_mut();
+            assert!(state.noted.is_none(), "what was noted is not paid again");
+            // A payment of which nothing was noted is found again, as the ledger does.
+            state.paid = 1;
+            (self.own().charge.as_ref().map(|charge| charge.event.clone()), state.public)
+        };
+        self.dies(Death::Paid)?;
+        Ok(match paid.filter(|_| !public) {
+            Some(event) => Clearance::Paid(Spent::in_test(event)),
+            None => Clearance::Public(Published::in_test()),
+        })
+    }
+
+    fn transcribing(&self) -> Result<Transcribing, RunError> {
+        let provider = |name: &str, protocol: &str, cloud: &Cloud| {
+            format!(
+                "[[providers]]\nname = \"{name}\"\nprotocol = \"{protocol}\"\nurl = \"{}\"\nkey_variable = \"K\"\n\
+                 requests_per_minute = 60000\nconcurrency = 1\nattempts = 1\n",
+                cloud.url()
+            )
+        };
+        let tools = match &self.place.aligner {
+            Some(python) => format!(
+                "[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"{}\"\n[speech]\nkind = \"espeak\"\n",
+                python.display()
+            ),
+            None => format!(
+                "[recognizer]\nkind = \"server\"\nprotocol = \"open_ai\"\nurl = \"{}\"\nkey_file = \"site.key\"\n\
+                 [speech]\nkind = \"flite\"\n",
+                self.place.site.url()
+            ),
+        };
+        let one = provider("one", "deepgram", &self.place.providers[0]);
+        let two = provider("two", "openai", &self.place.providers[1]);
+        let text = format!("{tools}{one}{two}");
+        let settings: Transcription = toml::from_str(&text).unwrap();
+        settings.check().unwrap();
+        Ok(Transcribing {
+            settings,
+            site: self.place.folder.path().to_owned(),
+            results: self.place.results(),
+            environment: |_| Some(KEY.into()),
+            clock: clock::system(),
+        })
+    }
+
+    fn dispatch(
+        &mut self,
+        _series: &str,
+        _round: u32,
+        batch: &Arc<Sealed>,
+        lines: &[Line],
+    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        {
+            let mut state = self.place.state.borrow_mut();
+            assert_eq!(state.paid, 1, "nothing leaves that was not paid");
+            let noted = state.noted.get_or_insert_with(|| batch.digest().to_owned());
+            assert_eq!(noted, batch.digest(), "the same bits");
+        }
+        self.dies(Death::Noted)?;
+        let stop = CancellationToken::new();
+        let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, &stop));
+        let delivered = self.place.runtime.block_on(join_all(parts));
+        self.dies(Death::Sent)?;
+        Ok(delivered)
+    }
+
+    fn published(&self, _id: DatasetId) -> Result<Published, RunError> {
+        if self.place.state.borrow().public {
+            Ok(Published::in_test())
+        } else {
+            Err(RunError::Refused("it is not public".to_owned()))
+        }
+    }
+
+    fn report(&mut self, report: AnyReport) -> Result<(), RunError> {
+        let AnyReport::Transcription(report) = report else { panic!("it is of this kind") };
+        self.place.state.borrow_mut().report = Some(report);
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        let looks = &mut self.place.state.borrow_mut().looks;
+        match looks {
+            None => false,
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+        }
+    }
+
+    fn send(&mut self, _series: &str, _round: u32, _vector: Outgoing) -> Result<(), RunError> {
+        unreachable!("no vector is sent")
+    }
+
+    fn resend(&mut self, _series: &str, _round: u32) -> Result<(), RunError> {
+        unreachable!("no vector is sent")
+    }
+
+    fn average(&mut self, _series: &str, _round: u32) -> Result<Average, RunError> {
+        unreachable!("nothing is averaged")
+    }
+
+    fn put(&mut self, _name: &str, _content: Vec<u8>) -> Result<(), RunError> {
+        unreachable!("no file goes to the server")
+    }
+
+    fn get(&mut self, _name: &str) -> Result<Vec<u8>, RunError> {
+        unreachable!("no file is fetched")
+    }
+
+    fn measure(&mut self, _measurement: Measurement) -> Result<(), RunError> {
+        unreachable!("no figure goes to the server")
+    }
+}

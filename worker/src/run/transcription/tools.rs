@@ -1,0 +1,239 @@
+//! Everything a job needs of its site, started before anything else is done: what is missing is said before hours of work.
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use tokio::runtime::{Builder, Runtime};
+use undertone_api::job::transcription::{Corpus as Which, Recognizer as Asked, Spec, Tariff, Voice as Spoken};
+use url::Url;
+
+use super::failed;
+use crate::config::transcription::{Recognizer as Configured, Transcription};
+use crate::run::{RunError, Transcribing};
+use crate::speech::transcribe::dummy::ngram::{Corpus, MOST_BYTES};
+use crate::speech::transcribe::piece::{Heard, Piece, Word};
+use crate::speech::transcribe::provider::line::Line;
+use crate::speech::transcribe::provider::settings::Settings;
+use crate::speech::transcribe::recognize::server::Server;
+use crate::speech::transcribe::recognize::{Recognizer, RecognizerError};
+use crate::speech::transcribe::segment::Spoken as Sound;
+use crate::speech::transcribe::sensitive::language::Language as Sensitive;
+use crate::speech::transcribe::sensitive::{Finder, Settings as Sensitivity};
+use crate::speech::transcribe::speak::{Engine, Speaker as _};
+use crate::speech::transcribe::vocabulary::Baseline;
+use crate::speech::transcribe::vocabulary::language::Language;
+use crate::speech::transcribe::voice::{OneVoice, Voice};
+
+/// The tools of one job.
+pub(super) struct Tools {
+    pub(super) ears: Ears,
+    pub(super) finder: Finder,
+    pub(super) language: Language,
+    /// What is usual, for a vocabulary of public data.
+    pub(super) baseline: Baseline,
+    pub(super) corpus: Corpus,
+    pub(super) engine: Engine,
+    pub(super) voice: Box<dyn OneVoice>,
+    /// By the spec's order of providers.
+    pub(super) lines: Vec<Line>,
+    pub(super) tariffs: Vec<Option<Tariff>>,
+}
+
+/// The site's own recognizer.
+pub(super) struct Ears {
+    runtime: Runtime,
+    recognizer: Box<dyn Recognizer>,
+    at_once: usize,
+}
+
+impl Tools {
+    /// Starts them all, by spec and configuration.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] where the site is not configured for what the job asks, [`RunError::Failed`] where something does
+    /// not start.
+    pub(super) fn new(spec: &Spec, site: &Transcribing) -> Result<Self, RunError> {
+        let settings = &site.settings;
+        let named = spec.providers.iter().map(|asked| {
+            let found = settings.providers.iter().find(|known| known.name == asked.name);
+            let known = found
+                .ok_or_else(|| refused(format!("no provider `{}` is in [[transcription.providers]]", asked.name)))?;
+            if known.protocol == asked.protocol {
+                Ok(known)
+            } else {
+                Err(refused(format!("the provider `{}` is asked otherwise at this site than the job says", asked.name)))
+            }
+        });
+        let providers: Vec<&Settings> = named.collect::<Result<_, _>>()?;
+        let line = |known: &&Settings| known.line(&site.site, site.environment, site.clock.clone()).map_err(failed);
+        let lines = providers.iter().map(line).collect::<Result<_, _>>()?;
+        let tariffs = providers.iter().map(|known| known.tariff().map_err(failed)).collect::<Result<_, _>>()?;
+        let addresses: Vec<Url> = providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
+        let language = Language::new(&spec.language).map_err(failed)?;
+        Ok(Self {
+            ears: Ears::start(spec, site)?,
+            finder: finder(spec, site)?,
+            language,
+            baseline: baseline(language, site)?,
+            corpus: corpus(spec.dummies.corpus, site)?,
+            engine: settings.engine(&site.site, &addresses).map_err(failed)?,
+            voice: voice(spec, settings)?,
+            lines,
+            tariffs,
+        })
+    }
+
+    /// What they are, for the site's report.
+    pub(super) fn names(&self) -> [(&'static str, String); 3] {
+        [
+            ("recognizer", self.ears.recognizer.name().to_owned()),
+            ("speech", self.engine.name()),
+            ("voice", self.voice.name()),
+        ]
+    }
+}
+
+impl Ears {
+    fn start(spec: &Spec, site: &Transcribing) -> Result<Self, RunError> {
+        let configured = site.settings.recognizer.as_ref();
+        let configured = configured.ok_or_else(|| refused("the site has no [transcription.recognizer]".to_owned()))?;
+        let fits = match spec.recognizer {
+            Asked::Site => true,
+            Asked::Pocketsphinx => matches!(configured, Configured::Pocketsphinx { .. }),
+            Asked::Server => matches!(configured, Configured::Server { .. }),
+        };
+        if !fits {
+            return Err(refused(format!("the site's recognizer is not the job's (`{}`)", spec.recognizer.word())));
+        }
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let recognizer: Box<dyn Recognizer> = if let Some((program, processes)) = configured.program() {
+            Box::new(program.start(processes).map_err(failed)?)
+        } else {
+            let server = configured.server(&site.site, &spec.language).map_err(failed)?;
+            let server = server.ok_or_else(|| failed("the recognizer is neither program nor server"))?;
+            Box::new(runtime.block_on(Server::find(server)).map_err(failed)?)
+        };
+        Ok(Self { runtime, recognizer, at_once: configured.at_once() })
+    }
+
+    /// What is heard in each of the sounds, several at a time, in their order; words are timed from the beginning of the recording. A
+    /// sound over which the recognizer fails has no words, and stays at the site for that.
+    ///
+    /// # Errors
+    /// What reading a sound or `go_on` says, or [`RunError::Failed`] when the recognizer is gone.
+    pub(super) fn listen(
+        &self,
+        sounds: impl Iterator<Item = Result<Sound, RunError>>,
+        go_on: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<(Vec<Piece>, Vec<Word>), RunError> {
+        let recognizer = self.recognizer.as_ref();
+        let hearing = stream::iter(sounds).map(move |sound| async move {
+            let Sound { piece, audio } = sound?;
+            go_on()?;
+            let heard = match recognizer.hear(&audio).await {
+                Ok(heard) => heard,
+                Err(error @ RecognizerError::Failed(_)) => {
+                    tracing::warn!(error = %error, "nothing was heard in a piece; it stays here");
+                    Heard::default()
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            Ok((piece, heard))
+        });
+        let heard: Vec<(Piece, Heard)> = self.runtime.block_on(hearing.buffered(self.at_once).try_collect())?;
+        let mut words: Vec<Word> = Vec::new();
+        let mut pieces = Vec::with_capacity(heard.len());
+        for (piece, heard) in heard {
+            words.extend(heard.words.iter().map(|word| word.later(piece.start())));
+            pieces.push(piece);
+        }
+        Ok((pieces, words))
+    }
+}
+
+fn refused(reason: String) -> RunError {
+    RunError::Refused(reason)
+}
+
+/// A text that the configuration names, below the site's folder.
+fn text(site: &Transcribing, field: &str, path: &std::path::Path, most: u64) -> Result<String, RunError> {
+    let path = site.site.join(path);
+    let long = std::fs::metadata(&path).is_ok_and(|about| about.len() > most);
+    if long {
+        return Err(failed(format!("{field}: {} has more than {most} bytes", path.display())));
+    }
+    std::fs::read_to_string(&path)
+        .map_err(|error| failed(format!("{field}: {} cannot be read: {error}", path.display())))
+}
+
+/// Largest file of sensitive words or document frequencies, bytes.
+const MOST_TEXT: u64 = 64 << 20;
+
+fn finder(spec: &Spec, site: &Transcribing) -> Result<Finder, RunError> {
+    let said = &site.settings.sensitive;
+    // A refusal is told to whoever proposed the job: what is wrong in the site's own file is for the site's log.
+    let language = match &said.language {
+        Some(path) => {
+            let text = text(site, "transcription.sensitive.language", path, MOST_TEXT)?;
+            Sensitive::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
+        }
+        None => {
+            Sensitive::known(&spec.language).map_err(|error| refused(format!("transcription.sensitive: {error}")))?
+        }
+    };
+    if language.code() != spec.language {
+        let reason =
+            format!("transcription.sensitive.language is of `{}`, the job of `{}`", language.code(), spec.language);
+        return Err(refused(reason));
+    }
+    let list = match &said.list {
+        Some(path) => text(site, "transcription.sensitive.list", path, MOST_TEXT)?,
+        None => String::new(),
+    };
+    let settings = Sensitivity {
+        list: list
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect(),
+        patterns: said.patterns.clone(),
+        doubtful: said.doubtful,
+        least_confidence: said.least_confidence,
+    };
+    Finder::new(language, &settings).map_err(|error| failed(format!("transcription.sensitive: {error}")))
+}
+
+fn baseline(language: Language, site: &Transcribing) -> Result<Baseline, RunError> {
+    match &site.settings.vocabulary.baseline {
+        Some(path) => Baseline::parse(&text(site, "transcription.vocabulary.baseline", path, MOST_TEXT)?, language)
+            .map_err(failed),
+        None => Ok(Baseline::count([], language)),
+    }
+}
+
+fn corpus(asked: Which, site: &Transcribing) -> Result<Corpus, RunError> {
+    match (asked, &site.settings.dummies.corpus) {
+        (Which::Bundled, _) => Corpus::bundled().map_err(failed),
+        (Which::Site, Some(path)) => {
+            Corpus::parse(&text(site, "transcription.dummies.corpus", path, MOST_BYTES as u64)?).map_err(failed)
+        }
+        (Which::Site, None) => {
+            Err(refused("the job asks for the site's corpus, and [transcription.dummies] names none".to_owned()))
+        }
+    }
+}
+
+fn voice(spec: &Spec, settings: &Transcription) -> Result<Box<dyn OneVoice>, RunError> {
+    let configured = match (spec.voice, &settings.voice) {
+        (Spoken::Mcadams { alpha }, _) => Voice::Mcadams { alpha },
+        (Spoken::Command, Some(voice @ Voice::Command { .. })) | (Spoken::Url, Some(voice @ Voice::Url { .. })) => {
+            voice.clone()
+        }
+        (asked @ (Spoken::Command | Spoken::Url), _) => {
+            return Err(refused(format!(
+                "[transcription.voice] is not of the kind that the job asks for: {}",
+                asked.label()
+            )));
+        }
+    };
+    configured.start().map_err(failed)
+}

@@ -1,0 +1,300 @@
+//! Makes a dataset of the recordings in a folder.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use undertone_api::dataset::Content;
+
+use super::{FORMAT, LARGEST_REFERENCE, LONGEST, MOST, Meta, Recording, digest, digest_of};
+use crate::site::folder::{FolderError, create_private, sync_folder, write_durably};
+use crate::speech::audio::{AudioError, RATE, Stream};
+use crate::speech::dataset::META_FILE;
+
+/// Endings of sound files that are read.
+const ENDINGS: [&str; 2] = ["wav", "flac"];
+/// Deepest folder below the one that is given.
+const DEEPEST: usize = 16;
+
+/// What is to be added.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// A folder of WAV and FLAC files, in folders below it too.
+    pub input: PathBuf,
+    /// Where the dataset is to lie.
+    pub output: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// Whether one that lies there already is replaced.
+    pub replace: bool,
+    /// When (RFC 3339, UTC).
+    pub created: String,
+}
+
+/// What was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Added {
+    /// Recordings.
+    pub recordings: usize,
+    /// Their seconds, rounded up.
+    pub seconds: u64,
+    /// How many have a reference transcript.
+    pub references: usize,
+}
+
+/// For people.
+impl std::fmt::Display for Added {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { recordings, seconds, references } = self;
+        write!(f, "Recordings      {recordings}\nSeconds         {seconds}\nWith reference  {references}")
+    }
+}
+
+/// Why nothing was added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    /// The input cannot be read.
+    #[error("cannot read {path}: check --input")]
+    Input {
+        /// What.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Nothing there.
+    #[error("{0} holds no WAV or FLAC file: check --input")]
+    None(PathBuf),
+    /// Too many.
+    #[error("--input: {0} recordings, at most {MOST}: add them as several datasets")]
+    Many(usize),
+    /// Two of one name.
+    #[error("--input: two recordings are called `{0}` but for their endings: rename one")]
+    Twice(String),
+    /// A recording that is none.
+    #[error(transparent)]
+    Audio(#[from] AudioError),
+    /// A reference that is too long or no text.
+    #[error("{0} is no reference transcript: UTF-8 text of at most {limit} MiB", limit = LARGEST_REFERENCE >> 20)]
+    Reference(PathBuf),
+    /// A dataset lies there.
+    #[error("{0} is there already: choose another --name, or say --replace (its budget stays spent)")]
+    There(PathBuf),
+    /// The site's folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+/// Copies the recordings of a folder, each with the text of the same name beside it, into a dataset. Every recording is decoded
+/// once; what is broken is refused and nothing is left.
+///
+/// # Errors
+/// [`AddError`] that names the file and the remedy.
+pub fn add(options: &Options) -> Result<Added, AddError> {
+    if options.output.exists() && !options.replace {
+        return Err(AddError::There(options.output.clone()));
+    }
+    let mut found = BTreeMap::new();
+    look(&options.input, &options.input, 0, &mut found)?;
+    match found.len() {
+        0 => return Err(AddError::None(options.input.clone())),
+        many if many > MOST => return Err(AddError::Many(many)),
+        _ => {}
+    }
+    let above = options.output.parent().unwrap_or(Path::new("."));
+    create_private(above)?;
+    // Hidden until it is whole.
+    let growing = above.join(format!(".{}.growing", options.name));
+    remove(&growing)?;
+    let made = copy(options, &found, &growing).and_then(|added| {
+        remove(&options.output)?;
+        fs::rename(&growing, &options.output).map_err(FolderError::io("rename", &growing))?;
+        sync_folder(above)?;
+        Ok(added)
+    });
+    if made.is_err() {
+        remove(&growing)?;
+    }
+    made
+}
+
+fn copy(options: &Options, found: &BTreeMap<String, PathBuf>, to: &Path) -> Result<Added, AddError> {
+    let (audio, references) = (to.join("audio"), to.join("references"));
+    create_private(&audio)?;
+    create_private(&references)?;
+    let mut recordings = Vec::with_capacity(found.len());
+    for (number, (name, path)) in found.iter().enumerate() {
+        let mut samples = 0;
+        for block in Stream::open(path, LONGEST)? {
+            samples += block?.len() as u64;
+        }
+        let ending = ending(path).unwrap_or(ENDINGS[0]);
+        let file = format!("{number}.{ending}");
+        let copied = audio.join(&file);
+        let bytes = private_copy(path, &copied)?;
+        let digest = digest_of(&copied).map_err(FolderError::io("read", &copied))?;
+        let reference = reference(path)?.map(|text| -> Result<_, FolderError> {
+            let file = format!("{number}.txt");
+            write_durably(&references.join(&file), text.as_bytes())?;
+            Ok((file, hex::encode(Sha256::digest(&text))))
+        });
+        recordings.push(Recording {
+            name: name.clone(),
+            file,
+            samples,
+            bytes,
+            digest,
+            reference: reference.transpose()?,
+        });
+    }
+    sync_folder(&audio)?;
+    let samples: u64 = recordings.iter().map(|recording| recording.samples).sum();
+    let added = Added {
+        recordings: recordings.len(),
+        seconds: samples.div_ceil(u64::from(RATE)),
+        references: recordings.iter().filter(|recording| recording.reference.is_some()).count(),
+    };
+    let meta = Meta {
+        content: Content::Recordings,
+        format: FORMAT,
+        name: options.name.clone(),
+        digest: digest(&recordings),
+        recordings,
+        created: options.created.clone(),
+    };
+    let path = to.join(META_FILE);
+    let text = serde_json::to_vec_pretty(&meta)
+        .map_err(|error| FolderError::io("write", &path)(std::io::Error::other(error)))?;
+    write_durably(&path, &text)?;
+    Ok(added)
+}
+
+/// Copies a file for its owner's eyes alone, to the disk; its bytes.
+fn private_copy(from: &Path, to: &Path) -> Result<u64, AddError> {
+    let mut input = fs::File::open(from).map_err(|source| AddError::Input { path: from.to_owned(), source })?;
+    let mut options = fs::OpenOptions::new();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut output = options.open(to).map_err(FolderError::io("create", to))?;
+    let bytes = std::io::copy(&mut input, &mut output).map_err(FolderError::io("write", to))?;
+    output.flush().and_then(|()| output.sync_all()).map_err(FolderError::io("sync", to))?;
+    Ok(bytes)
+}
+
+/// The text beside a recording.
+fn reference(recording: &Path) -> Result<Option<String>, AddError> {
+    let path = recording.with_extension("txt");
+    let refused = || AddError::Reference(path.clone());
+    match fs::metadata(&path) {
+        Err(_) => Ok(None),
+        Ok(about) if about.len() > LARGEST_REFERENCE => Err(refused()),
+        Ok(_) => fs::read_to_string(&path).map(Some).map_err(|_| refused()),
+    }
+}
+
+/// Recordings below `folder`, by name.
+fn look(root: &Path, folder: &Path, depth: usize, found: &mut BTreeMap<String, PathBuf>) -> Result<(), AddError> {
+    let refused = |path: &Path| {
+        let path = path.to_owned();
+        move |source| AddError::Input { path, source }
+    };
+    if depth > DEEPEST {
+        return Ok(());
+    }
+    for item in fs::read_dir(folder).map_err(refused(folder))? {
+        let item = item.map_err(refused(folder))?;
+        let path = item.path();
+        // Links are not followed: they may lead back, or out.
+        let kind = item.file_type().map_err(refused(&path))?;
+        if kind.is_dir() {
+            look(root, &path, depth + 1, found)?;
+        } else if kind.is_file() && ending(&path).is_some() {
+            let name = path.strip_prefix(root).unwrap_or(&path).with_extension("").to_string_lossy().into_owned();
+            if found.insert(name.clone(), path).is_some() {
+                return Err(AddError::Twice(name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ending(path: &Path) -> Option<&'static str> {
+    let said = path.extension()?.to_str()?.to_ascii_lowercase();
+    ENDINGS.into_iter().find(|known| *known == said)
+}
+
+fn remove(folder: &Path) -> Result<(), FolderError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(FolderError::io("remove", folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::path::Path;
+
+    use super::super::Recordings;
+    use super::{AddError, Added, Options, add};
+    use crate::speech::transcribe::wav;
+
+    fn options(folder: &Path) -> Options {
+        Options {
+            input: folder.join("in"),
+            output: folder.join("data/ward"),
+            name: "ward".to_owned(),
+            replace: false,
+            created: String::new(),
+        }
+    }
+
+    fn write(folder: &Path, name: &str, seconds: usize) {
+        let path = folder.join("in").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, wav::write(&vec![0.25; 16_000 * seconds])).unwrap();
+    }
+
+    #[test]
+    fn recordings_are_copied_with_their_references_and_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "b.wav", 2);
+        write(folder.path(), "ward/a.WAV", 1);
+        std::fs::write(folder.path().join("in/b.txt"), "go forward").unwrap();
+        std::fs::write(folder.path().join("in/notes.md"), "not a recording").unwrap();
+        let options = options(folder.path());
+        assert_eq!(add(&options).unwrap(), Added { recordings: 2, seconds: 3, references: 1 });
+        let made = Recordings::check(&options.output).unwrap();
+        let names: Vec<&str> = made.meta().recordings.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!((names, made.meta().seconds()), (vec!["b", "ward/a"], 3));
+        let first = &made.meta().recordings[0];
+        assert_eq!(made.reference(first).unwrap().as_deref(), Some("go forward"));
+        let samples: usize = made.stream(first).unwrap().map(|block| block.unwrap().len()).sum();
+        assert_eq!(samples as u64, first.samples);
+        assert!(!format!("{made:?}").contains("ward/a"), "names of recordings are not printed");
+        // What was changed is not read.
+        std::fs::write(options.output.join("audio").join(&first.file), wav::write(&vec![0.5; 32_000])).unwrap();
+        assert!(Recordings::check(&options.output).is_err() && made.stream(first).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        assert!(matches!(add(&options), Err(AddError::Input { .. })));
+        write(folder.path(), "a.wav", 1);
+        std::fs::write(folder.path().join("in/broken.wav"), "RIFF").unwrap();
+        assert!(matches!(add(&options), Err(AddError::Audio(_))));
+        assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0);
+        std::fs::write(folder.path().join("in/broken.wav"), wav::write(&[0.1; 800])).unwrap();
+        add(&options).unwrap();
+        assert!(matches!(add(&options), Err(AddError::There(_))));
+        assert_eq!(add(&Options { replace: true, ..options.clone() }).unwrap().recordings, 2);
+        write(folder.path(), "a.flac", 1);
+        assert!(matches!(add(&Options { replace: true, ..options }), Err(AddError::Twice(name)) if name == "a"));
+    }
+}

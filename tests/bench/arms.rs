@@ -189,7 +189,7 @@ fn percent(part: f64) -> f64 {
 /// How a unit is said in the choice of cells.
 const fn unit_word(unit: PrivacyUnit) -> &'static str {
     match unit {
-        PrivacyUnit::Record => "record",
+        PrivacyUnit::Record | PrivacyUnit::Words => "record",
         PrivacyUnit::Speaker | PrivacyUnit::User => "speaker",
     }
 }

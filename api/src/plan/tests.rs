@@ -142,7 +142,9 @@ fn beyond(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
         Knob::Rounds => to + 1.0,
         Knob::Noise => ((to * 1000.0).round() - 1.0) / 1000.0,
         Knob::SamplingRate => Digits::above(to * (1.0 + 1e-6)).value().min(from),
-        Knob::Threshold | Knob::Epsilon | Knob::Delta => panic!("no training plan is offered another {:?}", offered.knob),
+        Knob::Threshold | Knob::Epsilon | Knob::Delta => {
+            panic!("no training plan is offered another {:?}", offered.knob)
+        }
     };
     let lineage = |id| datasets.iter().find(|dataset| dataset.id == id).unwrap().lineage;
     let mut lineages: Vec<LineageId> = offered.values.iter().map(|(id, ..)| lineage(*id)).collect();

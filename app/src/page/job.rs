@@ -179,9 +179,10 @@ async fn approval(
         if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
     // Annotators need not be of any organization.
     let (seen, stays) = match job.spec.questions() {
-        None if job.spec.outside().is_some() => {
-            ("the recognizers that are named above; this server sees none of it".to_owned(), "The transcript never leaves")
-        }
+        None if job.spec.outside().is_some() => (
+            "the recognizers that are named above; this server sees none of it".to_owned(),
+            "The transcript never leaves",
+        ),
         Some(_) => (format!("{seen}, and by everybody who answers questions"), "The log itself never leaves"),
         None => (seen, "The recordings never leave"),
     };

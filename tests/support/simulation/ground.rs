@@ -276,6 +276,7 @@ async fn enrol(
         rotate_key_days: 0,
         compute: undertone_worker::dp::device::Compute::default(),
         queries: undertone_worker::config::queries::Queries::default(),
+        transcription: undertone_worker::config::transcription::Transcription::default(),
     };
     config.store(&folder)?;
     let public = number == 0;

@@ -24,6 +24,7 @@
 //! [`audio`](super::audio) reads it.
 
 pub mod dummy;
+pub mod inside;
 pub mod noise;
 pub mod outbound;
 pub mod piece;

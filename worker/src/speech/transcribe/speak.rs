@@ -6,10 +6,10 @@
 //! | [`Engine::espeak`] | espeak-ng | Debian's `espeak-ng` |
 //! | [`Engine::flite`] | flite | Debian's `flite` |
 //! | [`Engine::command`] | any program that writes WAV | a command |
-//! | [`Engine::http`] | `POST /v1/audio/speech`, as OpenAI has it | a server, **of nobody who recognizes** |
+//! | [`Engine::http`] | `POST /v1/audio/speech`, as OpenAI has it | a server of the site's own |
 //!
-//! An engine knows a dummy for what it is. One that is another party's learns the dummies' words, and must be none of the
-//! providers nor anybody who talks to them: [`Engine::http`] refuses their addresses, and trust does the rest.
+//! An engine knows a dummy for what it is, and with what a provider receives that is the truth. So it must be the site's own:
+//! [`Engine::http`] takes an address on this machine or in a private network, and none of a provider's.
 //!
 //! What an engine makes differs from people in more than [`likeness`] mends; how much of that the one voice takes away is
 //! measured by a classifier, not promised. To add an engine: a constructor here, a row.
@@ -108,7 +108,8 @@ impl Engine {
         Self::command(&["espeak-ng", "-z", "-b", "1", "-v", voice, "-s", "{rate}", "--stdin", "--stdout"], limit)
     }
 
-    /// flite with one of its voices, such as `slt`; `limit` for a text.
+    /// flite with one of its voices, such as `slt`; `limit` for a text. It reads no text from its input: others on this machine
+    /// may see what it says among its arguments.
     ///
     /// # Errors
     /// [`SpeakError::Setting`] for a voice that is no name.
@@ -131,7 +132,7 @@ impl Engine {
     /// The server at `url`, asked as OpenAI's: `POST {url}/v1/audio/speech`. `providers` are those that will hear the dummies.
     ///
     /// # Errors
-    /// [`SpeakError`] when the address is none that anything may be sent to, or a provider's.
+    /// [`SpeakError`] when the address is none, not of the site's own network, or a provider's.
     pub fn http(
         url: &str,
         model: &str,

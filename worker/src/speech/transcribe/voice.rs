@@ -111,7 +111,7 @@ pub enum Voice {
     },
     /// A converter that is a server.
     Url {
-        /// Where WAV is sent by POST: https, or http on this machine.
+        /// Where WAV is sent by POST: http on this machine, or https in a private network.
         url: String,
         /// Seconds that one piece may take, 1 to 600.
         #[serde(default = "minute")]
@@ -203,7 +203,7 @@ mod tests {
             ("kind = \"command\"\ncommand = []", "command"),
             ("kind = \"command\"\ncommand = [\"convert\"]\nseconds = 0", "seconds"),
             ("kind = \"url\"\nurl = \"http://converter.example/\"", "url"),
-            ("kind = \"url\"\nurl = \"https://converter.example/\"\nseconds = 601", "seconds"),
+            ("kind = \"url\"\nurl = \"https://10.0.0.7/\"\nseconds = 601", "seconds"),
             ("kind = \"whisper\"", "kind"),
         ] {
             let error = voice(text).expect_err(text);

@@ -24,6 +24,18 @@ pub enum AddressError {
     /// More than an address.
     #[error("an address has no user, no query and no fragment: keys are given by key_file or key_variable")]
     Extra,
+    /// A name that nobody knows here.
+    #[error("its name is not known here")]
+    Unknown,
+    /// A name that is looked up for too long.
+    #[error("its name was not found in time")]
+    Slow,
+    /// A machine that is not the site's.
+    #[error(
+        "it leads outside: what is sent there is as it is, so it must be on this machine (127.0.0.1, ::1) or in a private \
+         network (10/8, 172.16/12, 192.168/16, 169.254/16, fc00::/7, fe80::/10)"
+    )]
+    Outside,
 }
 
 /// Why there is no answer.

@@ -1,12 +1,10 @@
 //! Recognition by a server of the site's own: whatever speaks the protocol of OpenAI's transcriptions (vLLM, LocalAI,
 //! Speaches, servers around Vosk) or that of whisper.cpp's example server.
 //!
-//! It hears recordings as they are. So its address must lie on this machine or in a private network: a name is looked up
-//! once, every address it has is judged, and only those are ever connected to; no proxy and no redirect leads elsewhere. Over
-//! a network it is asked with TLS. To add a protocol: a variant of [`Protocol`], its request, and a captured answer as a test.
+//! It hears recordings as they are. So it must be on this machine or in a private network ([`Inside`]). Over a network it is
+//! asked with TLS. To add a protocol: a variant of [`Protocol`], its request, and a captured answer as a test.
 
 mod answer;
-mod site;
 
 use std::time::Duration;
 
@@ -16,9 +14,10 @@ use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 use super::{Recognizer, RecognizerError, believed, length};
+use crate::speech::transcribe::inside::Inside;
 use crate::speech::transcribe::piece::Heard;
 use crate::speech::transcribe::wav;
-use crate::speech::transcribe::web::{self, Address, WebError};
+use crate::speech::transcribe::web::{self, WebError};
 
 /// Largest answer that is read, bytes: a minute of speech has a few thousand.
 const LARGEST: usize = 4 << 20;
@@ -62,7 +61,7 @@ pub struct Config {
 pub struct Server {
     name: String,
     http: reqwest::Client,
-    address: Address,
+    place: Inside,
     config: Config,
     places: Semaphore,
 }
@@ -74,16 +73,20 @@ impl Server {
     /// [`RecognizerError::Setting`] with the field and what it should be.
     pub async fn find(config: Config) -> Result<Self, RecognizerError> {
         check(&config)?;
-        let (address, places) = site::find(&config.url).await?;
+        let url = config.url.clone();
+        let found = tokio::task::spawn_blocking(move || Inside::find(&url)).await;
+        let place = found
+            .map_err(|_| RecognizerError::Failed("its name was not looked up".to_owned()))?
+            .map_err(|error| RecognizerError::Setting { field: "url", reason: error.to_string() })?;
         let limit = Duration::from_secs(u64::from(config.seconds));
-        let http = site::client(&address, &places, limit)?;
+        let http = place.client(limit).map_err(RecognizerError::Web)?;
         let model = config.model.as_deref().unwrap_or("default model");
         let name = match config.protocol {
             Protocol::OpenAi => format!("server of the site, OpenAI protocol, {model}"),
             Protocol::WhisperCpp => format!("server of the site, whisper.cpp, {model}"),
         };
         let places = Semaphore::new(config.requests);
-        Ok(Self { name, http, address, config, places })
+        Ok(Self { name, http, place, config, places })
     }
 
     /// What it is sent besides its key.
@@ -110,7 +113,7 @@ impl Server {
             Protocol::WhisperCpp => "inference",
         };
         let web = |error| RecognizerError::Web(error);
-        let mut request = self.http.post(self.address.at(path)).multipart(self.form(audio).map_err(web)?);
+        let mut request = self.http.post(self.place.address().at(path)).multipart(self.form(audio).map_err(web)?);
         if let Some(key) = &self.config.key {
             request = request.bearer_auth(key.as_str());
         }

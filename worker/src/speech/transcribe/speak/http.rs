@@ -1,4 +1,4 @@
-//! An engine that is a server and speaks OpenAI's protocol: text as JSON, WAV as the answer.
+//! An engine that is a server of the site's own and speaks OpenAI's protocol: text as JSON, WAV as the answer.
 
 use std::time::Duration;
 
@@ -8,12 +8,13 @@ use zeroize::Zeroizing;
 
 use super::program::whole_header;
 use super::{MOST_BYTES, SpeakError, USUAL_RATE};
+use crate::speech::transcribe::inside::Inside;
 use crate::speech::transcribe::wav;
-use crate::speech::transcribe::web::{self, Address, WebError};
+use crate::speech::transcribe::web::{self, WebError};
 
 /// A server with what it is asked.
 pub(super) struct Http {
-    address: Address,
+    place: Inside,
     model: String,
     voice: String,
     key: Option<Zeroizing<String>>,
@@ -29,8 +30,8 @@ impl Http {
         providers: &[Url],
         limit: Duration,
     ) -> Result<Self, SpeakError> {
-        let address = Address::parse(url)?;
-        let own = address.url();
+        let place = Inside::find(url)?;
+        let own = place.address().url();
         let same = |other: &Url| {
             other.host_str() == own.host_str() && other.port_or_known_default() == own.port_or_known_default()
         };
@@ -38,19 +39,19 @@ impl Http {
             let reason = "a provider's own: it would know which of its pieces are dummies; use another engine";
             return Err(SpeakError::Setting { field: "url", reason });
         }
-        let client = web::client(&address, limit)?;
-        Ok(Self { address, model: model.to_owned(), voice: voice.to_owned(), key, client })
+        let client = place.client(limit)?;
+        Ok(Self { place, model: model.to_owned(), voice: voice.to_owned(), key, client })
     }
 
     pub(super) fn name(&self) -> String {
-        format!("{} with voice {} at {}", self.model, self.voice, self.address)
+        format!("{} with voice {} at {}", self.model, self.voice, self.place.address())
     }
 
     pub(super) fn speak(&self, text: &str, rate: f64) -> Result<Vec<f32>, SpeakError> {
         let body = json!({
             "model": self.model, "voice": self.voice, "input": text, "response_format": "wav", "speed": rate / USUAL_RATE,
         });
-        let mut request = self.client.post(self.address.at("v1/audio/speech")).json(&body);
+        let mut request = self.client.post(self.place.address().at("v1/audio/speech")).json(&body);
         if let Some(key) = &self.key {
             request = request.bearer_auth(key.as_str());
         }

@@ -128,10 +128,11 @@ fn a_server_speaks_as_openais_does() {
 
 #[test]
 fn a_provider_never_speaks_the_dummies_that_it_hears() {
-    let providers = [Url::parse("https://speech.example/v1/audio/transcriptions").unwrap()];
+    let providers = [Url::parse("https://10.0.0.7/v1/audio/transcriptions").unwrap()];
     let engine = |url| Engine::http(url, "tts-1", "alloy", None, &providers, LIMIT).map(|engine| engine.name());
-    assert!(engine("https://speech.example:443/other").unwrap_err().to_string().contains("provider"));
-    assert!(engine("https://voice.example/").is_ok());
+    assert!(engine("https://10.0.0.7:443/other").unwrap_err().to_string().contains("provider"));
+    assert!(engine("https://10.0.0.8/").is_ok());
+    assert!(matches!(engine("https://192.0.2.7/"), Err(SpeakError::Address(AddressError::Outside))));
     assert!(matches!(engine("http://voice.example/"), Err(SpeakError::Address(_))));
 }
 

@@ -1,20 +1,20 @@
 //! A voice converter that is a server: a piece as WAV by POST, the same in the target voice as the answer.
 //!
-//! It hears true voices, so it must be the site's own. That it is reached by https or on this machine is all that can be checked
-//! here.
+//! It hears true voices before anything is charged, so it must be the site's own: on this machine or in a private network.
 
 use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
 
 use super::{MOST_BYTES, OneVoice, VoiceError, fitted};
+use crate::speech::transcribe::inside::Inside;
 use crate::speech::transcribe::wav;
-use crate::speech::transcribe::web::{self, Address, WebError};
+use crate::speech::transcribe::web::{self, WebError};
 
 /// A server with its address.
 #[derive(Debug)]
 pub struct Remote {
-    address: Address,
+    place: Inside,
     http: reqwest::Client,
 }
 
@@ -22,24 +22,24 @@ impl Remote {
     /// The server at `url`, with `limit` for a piece.
     ///
     /// # Errors
-    /// [`VoiceError`] when that is no address speech may be sent to.
+    /// [`VoiceError`] when that is no address, or not of the site's own network.
     pub fn new(url: &str, limit: Duration) -> Result<Self, VoiceError> {
-        let address = Address::parse(url)?;
-        let http = web::client(&address, limit)?;
-        Ok(Self { address, http })
+        let place = Inside::find(url)?;
+        let http = place.client(limit)?;
+        Ok(Self { place, http })
     }
 }
 
 impl OneVoice for Remote {
     fn name(&self) -> String {
-        format!("converter at {}", self.address)
+        format!("converter at {}", self.place.address())
     }
 
     fn convert(&self, samples: &[f32]) -> Result<Vec<f32>, VoiceError> {
         // A runtime for one answer: whoever calls this waits anyway, on a thread that may.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(WebError::Runtime)?;
         let answer = runtime.block_on(async {
-            let request = self.http.post(self.address.url()).header(CONTENT_TYPE, "audio/wav");
+            let request = self.http.post(self.place.address().url()).header(CONTENT_TYPE, "audio/wav");
             let response = request.body(wav::write(samples)).send().await.map_err(WebError::from)?;
             if !response.status().is_success() {
                 return Err(VoiceError::Refused(response.status().as_u16()));
@@ -60,6 +60,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{OneVoice as _, Remote, VoiceError};
+    use crate::speech::transcribe::web::AddressError;
 
     /// A converter that answers one request with its own body, under this status.
     fn echo(status: &'static str) -> (String, thread::JoinHandle<String>) {
@@ -106,6 +107,16 @@ mod tests {
         let (url, served) = echo("503 Service Unavailable");
         assert!(matches!(Remote::new(&url, LIMIT).unwrap().convert(&[0.1; 100]), Err(VoiceError::Refused(503))));
         served.join().unwrap();
-        assert!(matches!(Remote::new("http://converter.example/", LIMIT), Err(VoiceError::Address(_))));
+    }
+
+    #[test]
+    fn a_server_that_is_not_the_sites_own_hears_nobody() {
+        for (url, expected) in [
+            ("http://converter.example/", AddressError::Plain),
+            ("https://192.0.2.7/convert", AddressError::Outside),
+            ("https://nowhere.invalid/convert", AddressError::Unknown),
+        ] {
+            assert!(matches!(Remote::new(url, LIMIT), Err(VoiceError::Address(error)) if error == expected), "{url}");
+        }
     }
 }

@@ -4,7 +4,10 @@ use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::{FilterExt as _, ParseError, filter_fn};
+use tracing_subscriber::layer::{Filter, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
@@ -38,7 +41,7 @@ enum Format {
 }
 
 pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&run.log)?;
+    let filter = filter(&run.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let traces = {
         let _within = runtime.enter();
@@ -69,6 +72,13 @@ pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
     Ok(ended?)
 }
 
+/// What is logged: what is asked for, but never what goes over a websocket. At `trace` its library logs every message, and these
+/// hold recordings and words.
+fn filter<S: Subscriber>(asked: &str) -> Result<impl Filter<S> + use<S>, ParseError> {
+    let silent = filter_fn(|metadata| !metadata.target().starts_with("tungstenite"));
+    Ok(EnvFilter::try_new(asked)?.and(silent.with_max_level_hint(LevelFilter::TRACE)))
+}
+
 #[cfg(unix)]
 async fn signal() {
     use tokio::signal::unix::{SignalKind, signal};
@@ -86,4 +96,31 @@ async fn signal() {
 #[cfg(not(unix))]
 async fn signal() {
     drop(tokio::signal::ctrl_c().await);
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_log_of_everything_has_nothing_of_what_goes_over_a_websocket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let written = Arc::new(File::create(&path).unwrap());
+        let log = tracing_subscriber::fmt::layer().with_writer(written);
+        let asked = filter("trace,tungstenite=trace,tungstenite::protocol=trace").unwrap();
+        let subscriber = tracing_subscriber::registry().with(log.with_filter(asked));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::trace!(target: "tungstenite::protocol", "Received message: the secret");
+            tracing::error!(target: "tungstenite", "the secret");
+            tracing::trace!("ours");
+        });
+        let log = std::fs::read_to_string(&path).unwrap();
+        assert!(log.contains("ours") && !log.contains("secret"), "{log}");
+    }
 }

@@ -14,7 +14,7 @@ use reqwest::redirect::Policy;
 use super::web::{Address, AddressError, WebError};
 
 /// How long a name may be looked up, and a connection may take to be made.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A machine of the site's own.
 #[derive(Debug, Clone)]
@@ -50,7 +50,8 @@ impl Inside {
     pub fn client(&self, limit: Duration) -> Result<reqwest::Client, WebError> {
         // The library asks for a process-wide provider even for plain HTTP; a second installation is refused harmlessly.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder().no_proxy().redirect(Policy::none()).referer(false);
+        // A websocket begins as HTTP/1.1.
+        let mut builder = reqwest::Client::builder().http1_only().no_proxy().redirect(Policy::none()).referer(false);
         if let Some(name) = self.address.url().domain() {
             builder = builder.resolve_to_addrs(name, &self.places);
         }

@@ -10,7 +10,7 @@ use reqwest::redirect::Policy;
 use url::{Host, Url};
 
 /// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
 /// Why speech is not sent to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum WebError {
     Unreachable(#[source] reqwest::Error),
     /// The answer took too long.
     #[error("no whole answer in time")]
-    Late(#[source] reqwest::Error),
+    Late(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The answer is larger than anything that is expected.
     #[error("the answer is larger than {0} bytes")]
     Large(usize),
@@ -58,7 +58,7 @@ pub enum WebError {
 impl From<reqwest::Error> for WebError {
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        if error.is_timeout() { Self::Late(error) } else { Self::Unreachable(error) }
+        if error.is_timeout() { Self::Late(error.into()) } else { Self::Unreachable(error) }
     }
 }
 
@@ -153,7 +153,9 @@ mod tests {
 
     use std::time::Duration;
 
-    use super::{Address, AddressError, client};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::{Address, AddressError, WebError, body, client};
 
     #[test]
     fn speech_goes_over_tls_or_nowhere() {
@@ -180,6 +182,34 @@ mod tests {
         assert_eq!(at("https://speech.example"), "https://speech.example/v1/listen");
         assert_eq!(at("https://speech.example/gateway/"), "https://speech.example/gateway/v1/listen");
         assert_eq!(at("https://speech.example/v1/speech:x"), "https://speech.example/v1/speech:x/v1/listen");
+    }
+
+    /// One answer, with a body of so many bytes.
+    async fn answered(bytes: usize, most: usize) -> Result<Vec<u8>, WebError> {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = Address::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4_096];
+            assert!(stream.read(&mut asked).await.unwrap() > 0);
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n{}", "a".repeat(bytes));
+            // Who has read enough hangs up.
+            drop(stream.write_all(answer.as_bytes()).await);
+            stream
+        };
+        let asking = async {
+            let response = client(&address, Duration::from_mins(1)).unwrap().get(address.url()).send().await?;
+            body(response, most).await
+        };
+        tokio::join!(serving, asking).1
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_its_size_and_no_more() {
+        for most in [0, 5, 1 << 20] {
+            assert_eq!(answered(most, most).await.unwrap().len(), most);
+            assert!(matches!(answered(most + 1, most).await, Err(WebError::Large(of)) if of == most), "{most}");
+        }
     }
 
     #[tokio::test]

@@ -22,7 +22,7 @@ use crate::speech::transcribe::piece::{Heard, Word};
 /// What the interpreter runs.
 const SCRIPT: &str = include_str!("pocketsphinx/recognizer.py");
 /// How long loading a model may take.
-const LOADING: Duration = Duration::from_mins(2);
+pub(crate) const LOADING: Duration = Duration::from_mins(2);
 /// How much later than the script's own clock the interpreter is given up.
 const MARGIN: Duration = Duration::from_secs(10);
 /// Processes that may be started.

@@ -124,7 +124,14 @@ async fn settings_that_cannot_be_are_refused_by_field() {
         (Config { model: Some(String::new()), ..usual.clone() }, "model: "),
         (Config { language: Some("e n".to_owned()), ..usual.clone() }, "language: "),
         (Config { key: Some(Zeroizing::new("a\r\nb".to_owned())), ..usual.clone() }, "key: "),
-        (Config { url: "https://192.0.2.1".to_owned(), ..usual }, "url: it leads outside"),
+        (Config { url: "https://192.0.2.1".to_owned(), ..usual.clone() }, "url: it leads outside"),
+        (Config { url: "ws://127.0.0.1:1".to_owned(), ..usual.clone() }, "url: not an address"),
+        (
+            Config { url: "wss://192.0.2.1".to_owned(), protocol: Protocol::Vosk, ..usual.clone() },
+            "url: it leads outside",
+        ),
+        (Config { url: "ws://10.0.0.7".to_owned(), protocol: Protocol::Vosk, ..usual.clone() }, "url: plain"),
+        (Config { protocol: Protocol::Vosk, model: Some("small".to_owned()), ..usual }, "model: vosk-server has"),
     ] {
         let refused = Server::find(wrong).await.err().unwrap().to_string();
         assert!(refused.starts_with(field), "{refused}");

@@ -1,5 +1,6 @@
 //! What every rule may use: database, clock, randomness, keys, files. One value, cheap to clone, made once in `build`.
 
+mod board;
 mod clock;
 mod random;
 mod wake;
@@ -20,6 +21,7 @@ use crate::keys::{FactorKey, TokenKey};
 use crate::metrics::Metrics;
 use crate::tls::Shown;
 
+pub use board::{Board, Due, Posted};
 pub use clock::{Clock, ManualClock};
 pub use random::{Random, fingerprint};
 pub use wake::{Waiter, Wake};
@@ -27,7 +29,7 @@ pub use watchers::{Desk, MOST_STREAMS, News, Seat, Seen, Subject, Watchers};
 
 /// What every rule may use.
 #[derive(Clone)]
-pub struct Ctx(Arc<Parts>, Wake, Arc<Watchers>);
+pub struct Ctx(Arc<Parts>, Wake, Arc<Watchers>, Arc<Board>);
 
 /// The parts of a [`Ctx`].
 pub struct Parts {
@@ -73,7 +75,7 @@ pub struct Addresses {
 impl Ctx {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts), Wake::new(), Arc::default())
+        Self(Arc::new(parts), Wake::new(), Arc::default(), Arc::default())
     }
 
     /// Wakes those who wait for something to change.
@@ -84,6 +86,11 @@ impl Ctx {
     /// What is being watched.
     pub const fn watchers(&self) -> &Arc<Watchers> {
         &self.2
+    }
+
+    /// What waits for workers.
+    pub const fn board(&self) -> &Arc<Board> {
+        &self.3
     }
 
     /// The present time, UTC, to the microsecond.

@@ -11,26 +11,29 @@
 //! share of the processors is in the line. What waits on purpose (for work, for a mean) is no request: it stands under `waits`.
 //!
 //! Sizes are by environment, so that a smoke run is small: `UNDERTONE_LOAD_WORKERS` (200, at least 4), `UNDERTONE_LOAD_BROWSERS` (50),
-//! `UNDERTONE_LOAD_SECONDS` (60). There is a job for every twenty workers, at least one.
+//! `UNDERTONE_LOAD_SECONDS` (60). There is a job for every twenty workers, at least one. What it is at stands on standard error; a
+//! scene whose setting up takes more than five minutes is given up.
 
 mod browser;
 mod follower;
 mod job;
 mod part;
+mod progress;
 mod record;
 mod usage;
 mod worker;
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use support::balancer::Balancer;
 use support::client::Client;
 use support::stage::{Database, PASSWORD, Replica, Stage, Staged};
 use tokio::task::JoinSet;
-use undertone_api::id::OrganizationId;
+use undertone_api::id::{JobId, OrganizationId};
 use undertone_api::member::{NewMember, Role};
 use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_worker::config::Server;
@@ -39,6 +42,7 @@ use crate::report::{Outcome, Report};
 use browser::Browser;
 use follower::{Follower, MOST_FOLLOWERS};
 use job::{PARTIES, Team};
+use progress::Progress;
 use record::{Latency, Record, Summary};
 use worker::Worker;
 
@@ -49,6 +53,13 @@ const ORGANIZATIONS: [&str; 5] = ["North", "South", "East", "West", "Middle"];
 /// What is set beside the built-in configuration: all callers come from one address here.
 const SET: [(&str, &str); 3] =
     [("UNDERTONE_RATES__BY_ADDRESS", "0"), ("UNDERTONE_RATES__BY_CALLER", "0"), ("UNDERTONE_RATES__BY_WORKER", "0")];
+
+/// Workers, accounts or jobs that come at the same time.
+const AT_ONCE: usize = 8;
+/// Workers after which it is told how many there are.
+const TOLD: usize = 25;
+/// Longest that a scene may be set up for.
+const LONGEST_SET_UP: Duration = Duration::from_mins(5);
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +101,14 @@ async fn measure(report: &mut Report) -> Staged<()> {
     let sizes = Sizes::from_environment()?;
     let postgres = Database::postgres()?
         .ok_or("there is no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, as .ci/with-postgres.sh does")?;
+    eprintln!(
+        "load: 2 scenes of {} s each with {} workers, {} browsers and {} jobs; before each everybody comes, which takes at most {} s",
+        sizes.seconds,
+        sizes.workers,
+        sizes.browsers,
+        sizes.jobs(),
+        LONGEST_SET_UP.as_secs(),
+    );
     let one = scene(report, "sqlite", Database::Sqlite, 1, sizes).await?;
     let two = scene(report, "postgres", postgres, 2, sizes).await?;
     tell(report, json!({ "what": "two replicas on PostgreSQL over one server on SQLite", "ratio": one.ratio(&two) }))
@@ -147,35 +166,28 @@ fn port_of(address: &str) -> Staged<u16> {
 }
 
 /// One scene: everybody comes, all jobs begin, and then it is measured for a while.
-async fn scene(report: &mut Report, database: &str, under: Database, servers: usize, sizes: Sizes) -> Staged<Summary> {
-    let set_up = Instant::now();
+async fn scene(
+    report: &mut Report,
+    database: &'static str,
+    under: Database,
+    servers: usize,
+    sizes: Sizes,
+) -> Staged<Summary> {
+    let progress = Progress::of(database);
     let ground = Ground::lay(under, servers).await?;
+    progress.say(format!("{servers} of the server's programs run"));
     let record = Record::default();
     // Whoever is in it stops when it is dropped.
     let mut everybody = JoinSet::new();
-
-    let workers = hire(&ground, sizes, &mut everybody, &record).await?;
-    let mut jobs = Vec::new();
-    for (number, team) in Team::of(&workers, sizes.jobs()).into_iter().enumerate() {
-        jobs.push(job::launch(&ground.stage, number, &team, sizes.seconds).await?);
-    }
-    job::have_begun(&ground.stage, &jobs).await?;
-    let accounts = accounts(&ground, sizes.browsers).await?;
-    for (number, (email, organization)) in accounts.iter().enumerate() {
-        let browser = Browser::open(&ground.address(), email, record.clone()).await?;
-        let walk = browser::Walk {
-            consortium: ground.stage.consortium,
-            organization: *organization,
-            job: jobs[number % jobs.len()],
-            dataset: workers[number % workers.len()].dataset(),
-            number,
-        };
-        everybody.spawn(browser.use_dashboard(walk));
-    }
-    for job in jobs.iter().take(MOST_FOLLOWERS) {
-        everybody.spawn(Follower::open(&ground.address(), *job, record.clone()).await?.follow());
-    }
-    let set_up = set_up.elapsed().as_secs_f64();
+    let coming = set_up(&ground, sizes, &mut everybody, &record, progress);
+    let jobs = tokio::time::timeout(LONGEST_SET_UP, coming).await.map_err(|_| {
+        format!(
+            "the scene on {database} was not set up within {} s: give fewer workers or browsers",
+            LONGEST_SET_UP.as_secs()
+        )
+    })??;
+    let set_up = progress.seconds();
+    progress.say(format!("everybody is there: measuring for {} s", sizes.seconds));
 
     let processes = ground.processes()?;
     let before = usage::Processors::now(&processes)?;
@@ -188,6 +200,7 @@ async fn scene(report: &mut Report, database: &str, under: Database, servers: us
     let memory = processes.iter().map(|process| usage::Memory::of(*process)).collect::<Staged<Vec<_>>>()?;
     let missed = job::deadlines(&ground.stage, &jobs).await?;
     everybody.shutdown().await;
+    progress.say(format!("{} requests, {rounds} rounds", summary.requests()));
 
     tell(
         report,
@@ -214,52 +227,109 @@ async fn scene(report: &mut Report, database: &str, under: Database, servers: us
     Ok(summary)
 }
 
+/// Everybody comes: workers, jobs, browsers, programs; gives the jobs once each has closed a round.
+async fn set_up(
+    ground: &Ground,
+    sizes: Sizes,
+    everybody: &mut JoinSet<()>,
+    record: &Record,
+    progress: Progress,
+) -> Staged<Vec<JobId>> {
+    let workers = hire(ground, sizes, everybody, record, progress).await?;
+    let teams = Team::of(&workers, sizes.jobs());
+    let launches = stream::iter(teams.iter().enumerate())
+        .map(|(number, team)| job::launch(&ground.stage, number, team, sizes.seconds));
+    let jobs: Vec<JobId> = launches.buffered(AT_ONCE).try_collect().await?;
+    progress.say(format!("{} jobs are queued", jobs.len()));
+    job::have_begun(&ground.stage, &jobs).await?;
+    progress.say("every job has closed a round");
+
+    let accounts = accounts(ground, sizes.browsers).await?;
+    progress.say(format!("{} accounts are made", accounts.len()));
+    let address = ground.address();
+    let browsers: Vec<Browser> = stream::iter(&accounts)
+        .map(|(email, _)| Browser::open(&address, email, record.clone()))
+        .buffered(AT_ONCE)
+        .try_collect()
+        .await?;
+    for (number, (browser, (_, organization))) in browsers.into_iter().zip(&accounts).enumerate() {
+        let walk = browser::Walk {
+            consortium: ground.stage.consortium,
+            organization: *organization,
+            job: jobs[number % jobs.len()],
+            dataset: workers[number % workers.len()].dataset(),
+            number,
+        };
+        everybody.spawn(browser.use_dashboard(walk));
+    }
+    for job in jobs.iter().take(MOST_FOLLOWERS) {
+        everybody.spawn(Follower::open(&address, *job, record.clone()).await?.follow());
+    }
+    Ok(jobs)
+}
+
 /// Enrols the workers: the stage's own sites first, then as many more as are asked for, among the same organizations. Each begins to
 /// wait for work as soon as it has come, so that not all ask at the same moments.
-async fn hire(ground: &Ground, sizes: Sizes, everybody: &mut JoinSet<()>, record: &Record) -> Staged<Vec<Arc<Worker>>> {
+async fn hire(
+    ground: &Ground,
+    sizes: Sizes,
+    everybody: &mut JoinSet<()>,
+    record: &Record,
+    progress: Progress,
+) -> Staged<Vec<Arc<Worker>>> {
     let (server, mut workers) = (ground.server()?, Vec::new());
-    for number in 0..sizes.workers {
-        let site = &ground.stage.sites[number % ground.stage.sites.len()];
-        let folder = if number < ground.stage.sites.len() {
-            site.folder().to_owned()
-        } else {
-            let folder = site.folder().with_file_name(format!("site-{number}"));
-            let token = site.client.enrolment(site.organization, &format!("worker {number}")).await?.token;
-            worker::enrol(&folder, &token).await?;
-            folder
-        };
-        // Who leads a job is public.
-        let public = job::leads(number, sizes.jobs());
-        let worker = Worker::open(&folder, &server, site.client.clone(), &format!("set-{number:04}"), public).await?;
+    let mut coming =
+        stream::iter(0..sizes.workers).map(|number| come(ground, &server, sizes, number)).buffered(AT_ONCE);
+    while let Some(worker) = coming.try_next().await? {
         let worker = Arc::new(worker);
         everybody.spawn(Arc::clone(&worker).live(record.clone()));
         workers.push(worker);
+        if workers.len().is_multiple_of(TOLD) || workers.len() == sizes.workers {
+            progress.say(format!("{} of {} workers are enrolled", workers.len(), sizes.workers));
+        }
     }
     Ok(workers)
+}
+
+/// The worker with this number.
+async fn come(ground: &Ground, server: &Server, sizes: Sizes, number: usize) -> Staged<Worker> {
+    let site = &ground.stage.sites[number % ground.stage.sites.len()];
+    let folder = if number < ground.stage.sites.len() {
+        site.folder().to_owned()
+    } else {
+        let folder = site.folder().with_file_name(format!("site-{number}"));
+        let token = site.client.enrolment(site.organization, &format!("worker {number}")).await?.token;
+        worker::enrol(&folder, &token).await?;
+        folder
+    };
+    // Who leads a job is public.
+    let public = job::leads(number, sizes.jobs());
+    Worker::open(&folder, server, site.client.clone(), &format!("set-{number:04}"), public).await
 }
 
 /// Makes the accounts of those who browse, each with their organization. They sign in once, in their own browsers.
 async fn accounts(ground: &Ground, count: usize) -> Staged<Vec<(String, OrganizationId)>> {
     let stranger = Client::new(ground.address());
-    let mut accounts = Vec::new();
-    for number in 0..count {
-        let site = &ground.stage.sites[number % ground.stage.sites.len()];
-        let roles = vec![Role::Researcher, Role::Auditor, Role::DataSteward];
-        let purpose = Purpose::Member { organization: site.organization, roles };
-        let invitation = NewInvitation { purpose, label: format!("member {number}") };
-        let link = site.client.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
-        let email = format!("member-{number}@example.org");
-        let member = NewMember {
-            name: format!("Member {number}"),
-            email: email.clone(),
-            password: PASSWORD.to_owned(),
-            organization: None,
-        };
-        let secret = link.rsplit('/').next().unwrap_or_default();
-        let _: Value = stranger.post(&format!("/invitations/{secret}/accept"), &member).await?;
-        accounts.push((email, site.organization));
-    }
-    Ok(accounts)
+    stream::iter(0..count).map(|number| account(ground, &stranger, number)).buffered(AT_ONCE).try_collect().await
+}
+
+/// The account with this number: its e-mail and its organization.
+async fn account(ground: &Ground, stranger: &Client, number: usize) -> Staged<(String, OrganizationId)> {
+    let site = &ground.stage.sites[number % ground.stage.sites.len()];
+    let roles = vec![Role::Researcher, Role::Auditor, Role::DataSteward];
+    let purpose = Purpose::Member { organization: site.organization, roles };
+    let invitation = NewInvitation { purpose, label: format!("member {number}") };
+    let link = site.client.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
+    let email = format!("member-{number}@example.org");
+    let member = NewMember {
+        name: format!("Member {number}"),
+        email: email.clone(),
+        password: PASSWORD.to_owned(),
+        organization: None,
+    };
+    let secret = link.rsplit('/').next().unwrap_or_default();
+    let _: Value = stranger.post(&format!("/invitations/{secret}/accept"), &member).await?;
+    Ok((email, site.organization))
 }
 
 impl Summary {

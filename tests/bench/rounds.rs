@@ -3,11 +3,16 @@
 //!
 //! Overhead is a round's wall time less its slowest participant's computing and less the copy. Computing is nothing here: every
 //! participant has its vector when the round begins.
+//!
+//! Sizes are by environment, so that a smoke run is small: `UNDERTONE_ROUNDS_PARTICIPANTS` (`3,20`, each at least 2),
+//! `UNDERTONE_ROUNDS_COUNT` (7). The vector is always that of the paper's model. What it is at stands on standard error.
 
 mod copy;
 mod participant;
 mod peer;
 mod scene;
+
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use support::stage::Staged;
@@ -24,12 +29,45 @@ const CLASSES: usize = 9096;
 const NUMBERS: usize = 4 * HIDDEN * (INPUTS + HIDDEN + 1) + CLASSES * (HIDDEN + 1);
 /// Bytes of a vector as it is in memory, and as the copy and Flower carry it.
 const BYTES: usize = NUMBERS * size_of::<f32>();
-/// How many take part.
-const PARTICIPANTS: [usize; 2] = [3, 20];
+/// How many take part, one scene after another.
+const PARTICIPANTS: &str = "3,20";
 /// Rounds that count. One goes before them, which finds nothing prepared.
 const ROUNDS: usize = 7;
 
+/// What is asked for.
+struct Sizes {
+    participants: Vec<usize>,
+    rounds: usize,
+}
+
+impl Sizes {
+    fn from_environment() -> Result<Self, Box<dyn std::error::Error>> {
+        let list = std::env::var("UNDERTONE_ROUNDS_PARTICIPANTS").unwrap_or_else(|_| PARTICIPANTS.to_owned());
+        let participants = list.split(',').map(|text| text.trim().parse::<usize>()).collect::<Result<Vec<_>, _>>();
+        let participants = participants.map_err(|error| format!("UNDERTONE_ROUNDS_PARTICIPANTS: `{list}`: {error}"))?;
+        if participants.iter().any(|number| *number < 2) {
+            return Err(format!("UNDERTONE_ROUNDS_PARTICIPANTS: `{list}`: a round has at least 2 participants").into());
+        }
+        let rounds = match std::env::var("UNDERTONE_ROUNDS_COUNT") {
+            Ok(text) => text.parse::<usize>().map_err(|error| format!("UNDERTONE_ROUNDS_COUNT: `{text}`: {error}"))?,
+            Err(_) => ROUNDS,
+        };
+        if rounds == 0 {
+            return Err("UNDERTONE_ROUNDS_COUNT: measure at least 1 round".into());
+        }
+        Ok(Self { participants, rounds })
+    }
+}
+
+/// Tells whoever waits what it is at.
+fn say(begun: Instant, what: &str) {
+    eprintln!("rounds, {:.1} s: {what}", begun.elapsed().as_secs_f64());
+}
+
 pub(crate) fn run(report: &mut Report) -> Outcome {
+    let (sizes, begun) = (Sizes::from_environment()?, Instant::now());
+    let rounds = sizes.rounds + 1;
+    say(begun, &format!("scenes of {:?} participants, {rounds} rounds each, ours and Flower's", sizes.participants));
     let peer = peer::Peer::find();
     if let Err(reason) = &peer {
         report.line(json!({ "peer": "left out", "because": reason.to_string() }))?;
@@ -39,7 +77,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
             "model": format!("{INPUTS}-{HIDDEN}-{CLASSES}"), "numbers": NUMBERS, "bytes": BYTES, "precision": "f32",
             "computing_seconds": 0,
         },
-        "rounds": ROUNDS, "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
+        "rounds": sizes.rounds, "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
         "versions": peer.as_ref().ok().map(|peer| peer.versions.clone()),
         "ours_in": "the server's program on SQLite with its objects in a folder, without TLS; for each participant the worker's own \
             rooms as its daemon calls them: whether the round is closed, policy, ledger and signed receipt (on disk), packing, the \
@@ -50,8 +88,8 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
         "flower_in": "FedAvg over gRPC without TLS by start_server and start_client, whose streams stay open; each client a process \
             of its own; from the beginning of configure_fit to the end of aggregate_fit; nothing is kept on a disk",
     }))?;
-    for participants in PARTICIPANTS {
-        beside(report, peer.as_ref().ok(), participants)?;
+    for participants in sizes.participants {
+        beside(report, peer.as_ref().ok(), participants, sizes.rounds, begun)?;
     }
     Ok(())
 }
@@ -63,12 +101,20 @@ struct Round {
 }
 
 /// All three with so many participants.
-fn beside(report: &mut Report, peer: Option<&peer::Peer>, participants: usize) -> Outcome {
-    let mut copies = copy::seconds(participants, BYTES, ROUNDS)?;
-    let ours = ours(report, participants)?;
-    let theirs = peer.map(|peer| peer.measure(participants, NUMBERS, ROUNDS)).transpose()?;
+fn beside(
+    report: &mut Report,
+    peer: Option<&peer::Peer>,
+    participants: usize,
+    rounds: usize,
+    begun: Instant,
+) -> Outcome {
+    let mut copies = copy::seconds(participants, BYTES, rounds)?;
+    say(begun, &format!("{participants} participants: copied; ours are coming"));
+    let ours = ours(report, participants, rounds, begun)?;
+    say(begun, &format!("{participants} participants: Flower's rounds"));
+    let theirs = peer.map(|peer| peer.measure(participants, NUMBERS, rounds)).transpose()?;
     // Once more, so that a busy moment of the machine is not the measure of all.
-    copies.extend(copy::seconds(participants, BYTES, ROUNDS)?);
+    copies.extend(copy::seconds(participants, BYTES, rounds)?);
     let copy = median(copies.iter().copied());
     report.line(json!({
         "what": "the bare copy over loopback, both ways", "participants": participants, "bytes": 2 * participants * BYTES,
@@ -84,8 +130,13 @@ fn beside(report: &mut Report, peer: Option<&peer::Peer>, participants: usize) -
 }
 
 /// Our rounds; tells what a participant's time went into.
-fn ours(report: &mut Report, participants: usize) -> Result<Vec<Round>, Box<dyn std::error::Error>> {
-    let measured = played(participants).map_err(|error| -> Box<dyn std::error::Error> { error })?;
+fn ours(
+    report: &mut Report,
+    participants: usize,
+    rounds: usize,
+    begun: Instant,
+) -> Result<Vec<Round>, Box<dyn std::error::Error>> {
+    let measured = played(participants, rounds, begun).map_err(|error| -> Box<dyn std::error::Error> { error })?;
     let part = |of: fn(&Steps) -> f64| 1e3 * median(measured.iter().map(|round| of(&round.steps)));
     report.line(json!({
         "what": "undertone: what a participant's time goes into, mean of all, median of the rounds", "participants": participants,
@@ -100,10 +151,17 @@ fn ours(report: &mut Report, participants: usize) -> Result<Vec<Round>, Box<dyn 
     Ok(measured.into_iter().map(|round| Round { wall: round.seconds, computing: 0.0 }).collect())
 }
 
-fn played(participants: usize) -> Staged<Vec<Played>> {
-    let mut scene = Scene::set(participants, ROUNDS + 1)?;
+fn played(participants: usize, rounds: usize, begun: Instant) -> Staged<Vec<Played>> {
+    let mut scene = Scene::set(participants, rounds + 1)?;
+    say(begun, &format!("{participants} participants: at work"));
     scene.round(1)?;
-    (2..).take(ROUNDS).map(|number| scene.round(number)).collect()
+    let mut all = Vec::with_capacity(rounds);
+    for number in (2..).take(rounds) {
+        let played = scene.round(number)?;
+        say(begun, &format!("{participants} participants: round {number} took {:.2} s", played.seconds));
+        all.push(played);
+    }
+    Ok(all)
 }
 
 /// Seconds of several rounds.

@@ -1,31 +1,80 @@
 //! Wakes those who wait for something to change, in this process. Another replica's changes are found by looking again
 //! after a while, so nothing depends on it but speed.
+//!
+//! Whoever is woken looks into the database, so whom a bell wakes is what it costs: with hundreds of workers that wait for an
+//! offer, what goes on within a job must not wake them all. To add a bell: whoever only looks at some changes listens to a part
+//! of them; who rings says with the method how far it is heard, and [`Wake::ring`] is right when in doubt.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use undertone_api::id::JobId;
 
-/// A bell that everybody who waits hears.
+/// Bells for jobs. Two jobs may share one; then some look once in vain.
+const JOBS: usize = 64;
+
+/// The bells that those who wait hear.
 #[derive(Clone)]
-pub struct Wake(watch::Sender<()>);
+pub struct Wake(Arc<Bells>);
+
+struct Bells {
+    /// Heard by who watches anything.
+    watched: watch::Sender<()>,
+    /// Heard by who waits for an offer.
+    offers: watch::Sender<()>,
+    /// Heard by who waits for a round, a file or answers of a job.
+    jobs: [watch::Sender<()>; JOBS],
+}
 
 /// Somebody who waits; hears every bell since it was made.
 pub struct Waiter(watch::Receiver<()>);
 
 impl Wake {
-    /// A bell that nobody hears yet.
+    /// Bells that nobody hears yet.
     pub fn new() -> Self {
-        Self(watch::Sender::new(()))
+        let bell = || watch::Sender::new(());
+        Self(Arc::new(Bells { watched: bell(), offers: bell(), jobs: std::array::from_fn(|_| bell()) }))
     }
 
-    /// Something has changed.
+    /// Something has changed that may concern anybody: what is on offer, or how a job stands.
     pub fn ring(&self) {
-        self.0.send_replace(());
+        self.0.offers.send_replace(());
+        for bell in &self.0.jobs {
+            bell.send_replace(());
+        }
+        self.ring_watched();
     }
 
-    /// Begins to listen. Make it before looking, so that no change falls in between.
+    /// Something has changed within a job: a vector, a round, a file, a question. Whoever waits for an offer hears nothing.
+    pub fn ring_in(&self, job: JobId) {
+        self.job(job).send_replace(());
+        self.ring_watched();
+    }
+
+    /// Something has changed that is only shown: a line of a log, a figure. Who waits for work or for a round hears nothing.
+    pub fn ring_watched(&self) {
+        self.0.watched.send_replace(());
+    }
+
+    /// Begins to listen to every change. Make it before looking, so that no change falls in between.
     pub fn listen(&self) -> Waiter {
-        Waiter(self.0.subscribe())
+        Waiter(self.0.watched.subscribe())
+    }
+
+    /// As [`Self::listen`], to what concerns the work within a job.
+    pub fn listen_in(&self, job: JobId) -> Waiter {
+        Waiter(self.job(job).subscribe())
+    }
+
+    /// As [`Self::listen`], to what may put something on offer.
+    pub fn listen_for_offers(&self) -> Waiter {
+        Waiter(self.0.offers.subscribe())
+    }
+
+    fn job(&self, job: JobId) -> &watch::Sender<()> {
+        // The low bits of an id are random.
+        &self.0.jobs[(job.0.as_u128() % JOBS as u128) as usize]
     }
 }
 
@@ -42,5 +91,42 @@ impl Waiter {
         if let Ok(Err(_)) = tokio::time::timeout(at_most, self.0.changed()).await {
             tokio::time::sleep(at_most).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use undertone_api::id::JobId;
+    use uuid::Uuid;
+
+    use super::{Waiter, Wake};
+
+    fn rang(waiter: &Waiter) -> bool {
+        waiter.0.has_changed().expect("the bells hang")
+    }
+
+    #[test]
+    fn a_bell_is_heard_as_far_as_it_is_rung() {
+        let (one, other) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(2)));
+        let heard = |ring: fn(&Wake, JobId)| {
+            let wake = Wake::new();
+            let who = [wake.listen(), wake.listen_for_offers(), wake.listen_in(one), wake.listen_in(other)];
+            ring(&wake, one);
+            who.map(|waiter| rang(&waiter))
+        };
+        assert_eq!(heard(|wake, _| wake.ring()), [true, true, true, true]);
+        assert_eq!(heard(Wake::ring_in), [true, false, true, false]);
+        assert_eq!(heard(|wake, _| wake.ring_watched()), [true, false, false, false]);
+    }
+
+    #[tokio::test]
+    async fn a_bell_that_rang_before_the_wait_ends_it() {
+        let wake = Wake::new();
+        let mut waiter = wake.listen_for_offers();
+        wake.ring();
+        waiter.wait(Duration::MAX).await;
+        assert!(!rang(&waiter));
     }
 }

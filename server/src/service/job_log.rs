@@ -97,7 +97,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
             trim(tx, row.id, part).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.wake().ring_watched();
     Ok(())
 }
 

@@ -48,7 +48,7 @@ pub async fn measure(ctx: &Ctx, worker: WorkerId, token: &str, figure: &Measurem
             Ok(())
         })
         .await?;
-    ctx.wake().ring();
+    ctx.wake().ring_watched();
     Ok(())
 }
 

@@ -1,10 +1,17 @@
-//! What a worker is told when it asks: a job to decide about, work to do, or that there is nothing.
+//! What a worker is told when it asks: a job to decide about, work to do, or that there is nothing. Most wait and are told nothing:
+//! what may be due to any of them is looked at once for all, and only whom it concerns looks for itself.
+
+mod due;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
 };
+use time::OffsetDateTime;
+use tokio::time::Instant;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::{Purpose, State};
@@ -22,6 +29,8 @@ use crate::service::lease as leases;
 pub const LONGEST_WAIT: u32 = 60;
 /// How often is looked again for what another replica, or the time, has changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How old another worker's look may be for one that only looks again.
+const SHARED: Duration = Duration::from_millis(500);
 /// How often a worker's sign of life is written down, in seconds.
 const SIGN_OF_LIFE: i64 = 15;
 
@@ -67,30 +76,39 @@ pub enum Offer {
 /// When the worker is not known; `unauthenticated` when its key changes while it waits.
 pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Error> {
     let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
-    let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen();
+    let end = Instant::now() + wait;
+    let mut waiter = ctx.wake().listen_for_offers();
     state::finish_silent(ctx).await?;
     job::lapse(ctx).await?;
-    let mut key = None;
+    let mut since = Instant::now();
+    let (mut key, mut alive): (Option<String>, Option<OffsetDateTime>) = (None, None);
     loop {
-        let worker = seen(ctx, id).await?;
-        if *key.get_or_insert_with(|| worker.public_key.clone()) != worker.public_key {
+        let (now, may_be) = due::of(ctx, id, asking, since).await?;
+        if *key.get_or_insert_with(|| now.clone()) != now {
             return Err(Error::problem(Code::Unauthenticated, "the site's key has changed: sign in with it"));
         }
-        if let Some(offer) = proposal(ctx, id, asking).await? {
-            return Ok(offer);
+        if may_be || alive.is_none_or(|at| (ctx.now() - at).whole_seconds() >= SIGN_OF_LIFE) {
+            let worker = seen(ctx, id).await?;
+            alive = Some(ctx.now());
+            if let Some(offer) = proposal(ctx, id, asking).await? {
+                return Ok(offer);
+            }
+            if let Some(offer) = work(ctx, &worker, asking).await? {
+                return Ok(offer);
+            }
         }
-        if let Some(offer) = work(ctx, &worker, asking).await? {
-            return Ok(offer);
-        }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(Offer::Nothing);
         }
+        let (began, pause) = (Instant::now(), left.min(LOOK_AGAIN));
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(pause) => {}
             () = ctx.shutdown.cancelled() => return Ok(Offer::Nothing),
         }
+        // After a bell only a look from now on tells what it rang for; when only time has passed, somebody else's will do.
+        let now = Instant::now();
+        since = if now - began < pause { now } else { now.checked_sub(SHARED).unwrap_or(now) };
     }
 }
 
@@ -162,7 +180,7 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
             Err(Error::Problem(_)) => continue,
             Err(error) => return Err(error),
         };
-        ctx.wake().ring();
+        ctx.wake().ring_in(job);
         let steward = if part.steward_approved { part.approval_by } else { None };
         return Ok(Some(Offer::Work { manifest: manifest(row), dataset, lease, steward }));
     }

@@ -51,7 +51,7 @@ pub async fn sign_in(
         })
         .await?;
     tracing::info!(worker.id = %worker, worker.version = version, "a worker signed in");
-    ctx.wake().ring();
+    ctx.wake().ring_watched();
     Ok(key)
 }
 

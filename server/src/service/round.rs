@@ -232,7 +232,7 @@ impl Incoming {
         match accepted {
             Accepted::New => {
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
-                ctx.wake().ring();
+                ctx.wake().ring_in(held.job);
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => {

@@ -22,7 +22,8 @@ from flwr.server import ServerConfig, start_server
 from flwr.server.strategy import FedAvg
 
 logging.getLogger("flwr").setLevel(logging.ERROR)
-# How long a client looks for its server, the server waits for its clients, and a client may take to end, in seconds.
+# How long a client looks for its server, the server waits for its clients and for a round's vectors, and a client may take to end, in
+# seconds.
 PATIENCE = 120
 
 
@@ -87,7 +88,7 @@ def serve(port, clients, numbers, rounds):
     children = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(clients)]
     strategy = Timed(clients, numbers)
     try:
-        start_server(server_address=address, config=ServerConfig(num_rounds=rounds), strategy=strategy)
+        start_server(server_address=address, config=ServerConfig(num_rounds=rounds, round_timeout=PATIENCE), strategy=strategy)
     except BaseException:
         for child in children:
             child.kill()

@@ -45,7 +45,7 @@ impl Scene {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (stage, participants) = runtime.block_on(async {
             let stage = Stage::set(Database::Sqlite, &names).await?;
-            let participants = at_work(&stage, u32::try_from(rounds)? + 1).await?;
+            let participants = Box::pin(at_work(&stage, u32::try_from(rounds)? + 1)).await?;
             Staged::Ok((stage, participants))
         })?;
         Ok(Self { participants, vector: noise(NUMBERS), _stage: stage, runtime })

@@ -65,7 +65,7 @@ pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotat
         Ok(recorded)
     });
     let recorded = recorded.await?;
-    ctx.wake().ring();
+    ctx.wake().ring_in(found.job_id.into());
     match recorded {
         Recorded::Taken(row) | Recorded::Repeated(row) => shown(&row, false),
         Recorded::Other => {

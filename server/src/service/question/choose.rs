@@ -69,7 +69,7 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
             Ok(false)
         })
         .await?;
-    ctx.wake().ring();
+    ctx.wake().ring_in(held.job);
     Ok(repeated)
 }
 

@@ -59,7 +59,7 @@ pub async fn import(ctx: &Ctx, actor: &Actor, id: JobId, name: Option<&str>, tex
         imported.unknown_texts += counts.unknown_texts;
         imported.unknown_labels += counts.unknown_labels;
         imported.too_late += counts.too_late;
-        ctx.wake().ring();
+        ctx.wake().ring_in(id);
     }
     let act = Act {
         by: By::from(actor),

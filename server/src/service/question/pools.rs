@@ -149,7 +149,7 @@ impl Incoming {
         let (accepted, countersignatures) = taken?;
         match accepted {
             Accepted::New => {
-                ctx.wake().ring();
+                ctx.wake().ring_in(held.job);
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => Ok(Taken { repeated: true, countersignatures }),
@@ -238,7 +238,7 @@ pub(super) async fn is_closed(connection: &impl sea_orm::ConnectionTrait, row: &
 pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) -> Result<Option<Pools>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen();
+    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -318,7 +318,7 @@ async fn close_if_due(ctx: &Ctx, row: &job::Model, questions: &Questions) -> Res
             Ok(true)
         })
         .await?;
-    ctx.wake().ring();
+    ctx.wake().ring_in(row.id.into());
     Ok(closed)
 }
 

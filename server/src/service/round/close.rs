@@ -69,7 +69,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
             }
             let unfinished = Path::from(format!("uploads/{id}/{series}/{number}"));
             object::remove_all(&ctx.store, &unfinished).await.map_err(object_error)?;
-            ctx.wake().ring();
+            ctx.wake().ring_in(id);
             return Ok(());
         }
     }

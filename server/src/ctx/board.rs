@@ -1,0 +1,85 @@
+//! What waits for each worker, looked at once for all who wait: two hundred workers that wake at one moment ask the database once
+//! and not two hundred times. It may show too much, as whoever finds something on it looks again for themselves, and must
+//! never show too little.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// The newest look, and when it began.
+#[derive(Default)]
+pub struct Board(Mutex<Option<(Instant, Arc<Posted>)>>);
+
+/// What a look saw.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Posted {
+    /// The public key of every worker that is known.
+    pub keys: HashMap<Uuid, String>,
+    /// What may be on offer, by worker.
+    pub due: HashMap<Uuid, Vec<Due>>,
+}
+
+/// Something that may be on offer to a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Due {
+    /// To decide about the job whose manifest has this digest.
+    Proposal(String),
+    /// To work, with the token of the lease that somebody has for it.
+    Work(Option<String>),
+}
+
+impl Board {
+    /// What a look saw that began at `since` or later; `look` is taken when there was none.
+    ///
+    /// # Errors
+    /// Those of `look`.
+    pub async fn since<E>(
+        &self,
+        since: Instant,
+        look: impl Future<Output = Result<Posted, E>>,
+    ) -> Result<Arc<Posted>, E> {
+        let mut newest = self.0.lock().await;
+        if let Some((at, posted)) = &*newest
+            && *at >= since
+        {
+            return Ok(Arc::clone(posted));
+        }
+        let at = Instant::now();
+        let posted = Arc::new(look.await?);
+        *newest = Some((at, Arc::clone(&posted)));
+        Ok(posted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::{Board, Posted};
+
+    #[tokio::test]
+    async fn all_who_ask_at_one_moment_share_a_look_and_who_asks_later_gets_a_new_one() {
+        let (board, looks) = (Board::default(), AtomicU32::new(0));
+        let look = async || {
+            looks.fetch_add(1, Ordering::Relaxed);
+            // Everybody else comes to the board meanwhile.
+            tokio::task::yield_now().await;
+            Ok::<_, Infallible>(Posted::default())
+        };
+        let asked = Instant::now();
+        let (one, two, three) =
+            tokio::join!(board.since(asked, look()), board.since(asked, look()), board.since(asked, look()));
+        assert!(one.is_ok() && two.is_ok() && three.is_ok());
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+        let later = Instant::now() + Duration::from_nanos(1);
+        assert!(board.since(later, look()).await.is_ok());
+        assert_eq!(looks.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,92 @@
+//! What may be on offer, for all workers at once.
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::{Query, SelectStatement};
+use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, ExprTrait as _, QueryFilter as _, QuerySelect as _};
+use tokio::time::Instant;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::WorkerId;
+use undertone_api::job::{Purpose, State};
+use uuid::Uuid;
+
+use super::Asking;
+use crate::ctx::{Ctx, Due, Posted};
+use crate::error::Error;
+use crate::service::code::word;
+use crate::service::entity::{job, lease, participant, worker};
+
+/// The public key that the worker has, and whether there may be something for it: as the board says since `since`.
+///
+/// # Errors
+/// 404 when the worker is not known.
+pub(super) async fn of(ctx: &Ctx, id: WorkerId, asking: &Asking, since: Instant) -> Result<(String, bool), Error> {
+    let posted = ctx.board().since(since, look(ctx)).await?;
+    let key = posted.keys.get(&id.0).cloned().ok_or_else(|| Error::not_found("worker"))?;
+    let may_be = posted.due.get(&id.0).is_some_and(|due| due.iter().any(|due| is_news(due, asking)));
+    Ok((key, may_be))
+}
+
+/// Whether a worker that asks so does not have it already.
+fn is_news(due: &Due, asking: &Asking) -> bool {
+    match due {
+        Due::Proposal(digest) => !asking.decided.contains(digest),
+        Due::Work(token) => token.as_ref().is_none_or(|token| !asking.leases.contains(token)),
+    }
+}
+
+async fn look(ctx: &Ctx) -> Result<Posted, Error> {
+    let connection = ctx.db.read();
+    let keys: Vec<(Uuid, String)> = worker::Entity::find()
+        .select_only()
+        .columns([worker::Column::Id, worker::Column::PublicKey])
+        .into_tuple()
+        .all(connection)
+        .await?;
+    let proposed: Vec<(Uuid, String)> = job::Entity::find()
+        .filter(job::Column::State.eq(word(&State::Proposed)?))
+        .select_only()
+        .columns([job::Column::Id, job::Column::Digest])
+        .into_tuple()
+        .all(connection)
+        .await?;
+    let proposed: HashMap<_, _> = proposed.into_iter().collect();
+    let under_way = || jobs_in(&[State::Queued, State::Running]);
+    let leases: Vec<(Uuid, Uuid, String)> = lease::Entity::find()
+        .filter(lease::Column::JobId.in_subquery(under_way()?))
+        .select_only()
+        .columns([lease::Column::JobId, lease::Column::DatasetId, lease::Column::Token])
+        .into_tuple()
+        .all(connection)
+        .await?;
+    let leases: HashMap<_, _> = leases.into_iter().map(|(job, dataset, token)| ((job, dataset), token)).collect();
+
+    let asked = participant::Column::SiteAnswered
+        .eq(false)
+        .and(participant::Column::Visibility.ne(word(&Visibility::Public)?))
+        .and(participant::Column::JobId.in_subquery(jobs_in(&[State::Proposed])?));
+    let works = participant::Column::State
+        .is_in(["waiting", "running"])
+        .and(participant::Column::JobId.in_subquery(under_way()?));
+    // Of a job that is over as well: it may owe what it has reserved.
+    let owes = participant::Column::State.eq("running").and(participant::Column::Charge.is_not_null());
+    let rows =
+        participant::Entity::find().filter(Condition::any().add(asked).add(works).add(owes)).all(connection).await?;
+    let participates = word(&Purpose::Participate)?;
+    let mut due: HashMap<Uuid, Vec<Due>> = HashMap::new();
+    for part in rows {
+        let here = due.entry(part.worker_id).or_default();
+        if let Some(digest) = proposed.get(&part.job_id) {
+            here.push(Due::Proposal(digest.clone()));
+        } else if part.purpose == participates {
+            here.push(Due::Work(leases.get(&(part.job_id, part.dataset_id)).cloned()));
+        }
+    }
+    Ok(Posted { keys: keys.into_iter().collect(), due })
+}
+
+/// The ids of the jobs in these states.
+fn jobs_in(states: &[State]) -> Result<SelectStatement, Error> {
+    let words = states.iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    Ok(Query::select().column(job::Column::Id).from(job::Entity).and_where(job::Column::State.is_in(words)).take())
+}

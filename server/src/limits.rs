@@ -3,6 +3,7 @@
 //!
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
+use undertone_api::job::transcription;
 use undertone_api::page::PageQuery;
 use undertone_proto::CHUNK;
 
@@ -44,6 +45,16 @@ fn rows() -> Vec<(&'static str, String)> {
         ("vector", format!("what the job's model says; {vector}")),
         ("unfinished upload", hours(upload::EXPIRY)),
         ("file of a job", format!("{}; {} files", gib(artifact::MAX_SIZE), grouped(artifact::MAX_FILES))),
+        (
+            "job of transcription: recognizers; words of a vocabulary; characters of one; dummies to be expected",
+            format!(
+                "{}; {}; {}; {}",
+                transcription::MOST_PROVIDERS,
+                grouped(transcription::vocabulary::MOST_WORDS as u64),
+                transcription::vocabulary::LONGEST_WORD,
+                grouped(transcription::MOST_DUMMIES as u64)
+            ),
+        ),
         ("lease", format!("{} s without a word", lease::SECONDS)),
         (
             "session of a worker; its challenge",

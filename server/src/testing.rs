@@ -145,4 +145,4 @@ pub(crate) use on_both;
 
 pub(crate) use authenticator::code;
 pub(crate) use people::{Founded, HERE, PASSWORD, Person, newcomer};
-pub(crate) use tamper::tamper;
+pub(crate) use tamper::{refuse_entries, tamper};

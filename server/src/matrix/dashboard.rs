@@ -61,6 +61,7 @@ pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/cancel": CancelJob @ Consortium, only "a researcher ends jobs of their own";
     "POST /ui/weigh-dp-sgd": PlanJob @ Consortium;
     "POST /ui/weigh-active-learning": PlanJob @ Consortium;
+    "POST /ui/weigh-transcription": PlanJob @ Consortium;
     "POST /ui/draft-dp-sgd": WriteDraft @ Consortium;
     "POST /ui/draft-active-learning": WriteDraft @ Consortium;
     "POST /ui/draft-transcription": WriteDraft @ Consortium;

@@ -11,7 +11,7 @@ use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::rate::Rates;
 
-/// What is asked often, by programs, and costs nothing to answer.
+/// What is asked often, by programs, and costs nothing to answer: whether the parts work is looked at once a second at most.
 const HEALTH: &str = "/health/";
 
 /// Turns away who sends too many.

@@ -81,6 +81,8 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
+    // One content has one digest, however its sender writes it.
+    let header = Header { digest: header.digest.to_ascii_lowercase(), ..header };
     let job = lead(ctx.db.read(), worker, &header.lease).await?;
     let upload = Upload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
         .await
@@ -104,11 +106,10 @@ impl Incoming {
     pub async fn accept(self, ctx: &Ctx) -> Result<ArtifactId, Error> {
         let Self { header, worker, upload } = self;
         upload.finish().await.map_err(object_error)?;
-        let id = ctx
+        let (job, id) = ctx
             .db
             .write("put artifact", async |tx| {
                 let job = lead(tx, worker, &header.lease).await?;
-                let digest = header.digest.to_ascii_lowercase();
                 let before = find(tx, job, &header.name).await?;
                 let count = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0)).count(tx).await?;
                 if before.is_none() && count >= MAX_FILES {
@@ -119,14 +120,15 @@ impl Incoming {
                     job_id: job.0,
                     name: header.name.clone(),
                     size: header.size as i64,
-                    digest,
+                    digest: header.digest.clone(),
                     created_at: ctx.now(),
                 };
                 let row = row.into_active_model().reset_all();
-                Ok(if before.is_some() { row.update(tx).await?.id } else { row.insert(tx).await?.id })
+                let row = if before.is_some() { row.update(tx).await? } else { row.insert(tx).await? };
+                Ok((job, row.id))
             })
             .await?;
-        ctx.wake().ring();
+        ctx.wake().ring_in(job);
         Ok(id.into())
     }
 }
@@ -144,7 +146,7 @@ pub async fn fetch(
 ) -> Result<Option<Stored>, Error> {
     let wait = Duration::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen();
+    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, _) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;

@@ -3,7 +3,7 @@
 //! the server is open to everybody at the provider. Nobody becomes a member by an e-mail that nobody has verified.
 //!
 //! A member who came by an invitation has an e-mail that they typed, and anybody may have typed it. When the provider vouches that it is
-//! somebody's, what opened the account before ends: the password, the sessions, the API keys.
+//! somebody's, what opened the account before ends: the password, the second factor, the sessions, the API keys.
 //!
 //! An identity is told apart by issuer and subject only: an e-mail may pass from one person to another. A second factor is
 //! asked for all the same. To believe another provider: its configuration; there is one at a time.
@@ -28,7 +28,7 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{identity, member};
 use crate::service::notification::{self, Notice};
 use crate::service::session::Entered;
-use crate::service::{api_key, invitation, member as members, password, session, sessions};
+use crate::service::{api_key, factor, invitation, member as members, password, session, sessions};
 
 /// Why somebody whom the provider knows does not come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +187,13 @@ async fn recognize(
         row.password_hash = String::new();
         let sessions = sessions::end_all(ctx, tx, member, None).await?;
         let keys = api_key::revoke_all(ctx, tx, member).await?;
-        done.detail = json!({ "password_cleared": had_password, "sessions_ended": sessions, "keys_revoked": keys });
+        // As a password, an authenticator may be that of whoever typed the e-mail before; its owner could not even come in.
+        let had_factor = factor::in_force(tx, member).await?;
+        factor::clear(tx, member).await?;
+        done.detail = json!({
+            "password_cleared": had_password, "sessions_ended": sessions, "keys_revoked": keys,
+            "second_factor_cleared": had_factor,
+        });
         let notice = Notice::IdentityLinked { identity, member: member.0, sessions, keys };
         notification::tell(ctx, tx, notice).await?;
     }

@@ -30,11 +30,15 @@ use crate::service::entity::{receipt, worker, worker_key};
 /// the new key is another worker's.
 pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
     let change = rotation.open().map_err(|error| bad(error.to_string()))?;
+    // Whoever is asked by a stranger writes nothing, and waits for nobody who does.
+    if worker::Entity::find_by_id(change.worker.0).one(ctx.db.read()).await?.is_none() {
+        return Err(unknown());
+    }
     let recorded = ctx
         .db
         .write("rotate a site's key", async |tx| {
             let row = worker::Entity::find_by_id(change.worker.0).one(tx).await?;
-            let row = row.ok_or_else(|| bad("the worker is not known here"))?;
+            let row = row.ok_or_else(unknown)?;
             let known = rotations(tx, row.id).await?;
             if known.last().is_some_and(|last| last.by_old.payload == rotation.by_old.payload) {
                 return Ok(false);
@@ -147,6 +151,10 @@ fn rotation(row: worker_key::Model) -> Rotation {
         by_old: Signed { payload: row.payload.clone(), signature: row.by_old },
         by_new: Signed { payload: row.payload, signature: row.by_new },
     }
+}
+
+fn unknown() -> Error {
+    bad("the worker is not known here")
 }
 
 fn bad(detail: impl Into<String>) -> Error {

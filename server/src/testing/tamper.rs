@@ -24,3 +24,23 @@ pub(crate) async fn tamper(ctx: &Ctx, table: &str, statement: &str) {
         .await
         .expect("nobody stops the owner of a database");
 }
+
+/// From now on the database takes no entry of the audit log that says `what`.
+pub(crate) async fn refuse_entries(ctx: &Ctx, what: &str) {
+    let refuse = |backend| match backend {
+        DbBackend::Postgres => {
+            format!("ALTER TABLE audit_log ADD CONSTRAINT no_{what} CHECK (what <> '{what}') NOT VALID")
+        }
+        _ => format!(
+            "CREATE TRIGGER no_{what} BEFORE INSERT ON audit_log WHEN NEW.what = '{what}' \
+             BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        ),
+    };
+    ctx.db
+        .write("refuse entries", async |tx| {
+            tx.execute_unprepared(&refuse(tx.get_database_backend())).await?;
+            Ok(())
+        })
+        .await
+        .expect("nobody stops the owner of a database");
+}

@@ -12,7 +12,7 @@ use undertone_api::job::{Draft, Job, NewDraft, NewJob};
 use undertone_api::member::Role;
 use undertone_api::problem::{Code, Violation};
 
-use super::propose::{submit, violations};
+use super::propose::{Before, submit, violations};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -129,7 +129,7 @@ pub async fn draft_propose(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Job,
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
     let content = content(&row)?;
     let spec = content.parsed().map_err(|violation| Error::validation(vec![violation]))?;
-    submit(ctx, actor, consortium, NewJob { title: content.title, spec }, Some(&row)).await
+    submit(ctx, actor, consortium, NewJob { title: content.title, spec }, Before::Draft(&row)).await
 }
 
 /// Begins a draft, for rules that have asked the policy already.

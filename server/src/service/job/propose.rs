@@ -29,16 +29,27 @@ use crate::service::{dataset, ledger, notification};
 /// would refuse.
 pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: NewJob) -> Result<Job, Error> {
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
-    submit(ctx, actor, consortium, new, None).await
+    submit(ctx, actor, consortium, new, Before::Nothing).await
 }
 
-/// Proposes a job that was a draft until now, or never was, for rules that have asked the policy already.
+/// What a proposed job was before.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Before<'a> {
+    /// Nothing.
+    Nothing,
+    /// A draft, which is over.
+    Draft(&'a draft::Model),
+    /// Another job, which this one repeats.
+    Job(JobId),
+}
+
+/// Proposes a job that was something else until now, or was not, for rules that have asked the policy already.
 pub(super) async fn submit(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
     new: NewJob,
-    drafted: Option<&draft::Model>,
+    before: Before<'_>,
 ) -> Result<Job, Error> {
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
     let violations = violations(&new, &datasets);
@@ -57,7 +68,7 @@ pub(super) async fn submit(
     let row = ctx
         .db
         .write("propose job", async |tx| {
-            if let Some(drafted) = drafted {
+            if let Before::Draft(drafted) = before {
                 super::draft::spend(tx, drafted).await?;
             }
             let row = row.clone().into_active_model().insert(tx).await?;
@@ -72,6 +83,16 @@ pub(super) async fn submit(
                 detail: json!({ "kind": row.kind, "manifest": row.digest }),
             };
             record(ctx, tx, act).await?;
+            if let Before::Job(of) = before {
+                let act = Act {
+                    by: actor.into(),
+                    what: What::JobRetried,
+                    place: Place::Consortium(consortium),
+                    subject: Some(("job", row.id.to_string())),
+                    detail: json!({ "of": of }),
+                };
+                record(ctx, tx, act).await?;
+            }
             limit::apply(ctx, tx, &row).await?;
             notification::job::proposed(ctx, tx, &row).await?;
             state::admit(ctx, tx, actor.into(), row).await

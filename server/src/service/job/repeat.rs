@@ -1,14 +1,13 @@
 //! From a job that there is to a new one: a clone is a draft to be changed, a retry is the same job proposed again.
 
-use serde_json::json;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Draft, Job, NewDraft, NewJob, Spec, State};
 
-use super::{draft, propose, readable, state};
+use super::propose::{Before, submit};
+use super::{draft, readable, state};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, What, note};
 use crate::service::code::from_json;
 
 /// Begins a draft with a job's title and spec, whatever the job's state. Nothing of the job's approvals or payments comes
@@ -30,7 +29,7 @@ pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Draft, Er
 /// anew and it is paid for anew; what the first one released stays spent.
 ///
 /// # Errors
-/// 404 and 403 as usual, `wrong_state` for a job in any other state, and as [`propose`].
+/// 404 and 403 as usual, `wrong_state` for a job in any other state, and as [`propose`](super::propose()).
 pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
@@ -43,14 +42,5 @@ pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
         )));
     }
     let new = NewJob { title: row.title.clone(), spec: from_json(&row.spec)? };
-    let job = propose(ctx, actor, consortium, new).await?;
-    let act = Act {
-        by: actor.into(),
-        what: What::JobRetried,
-        place: Place::Consortium(consortium),
-        subject: Some(("job", job.summary.id.to_string())),
-        detail: json!({ "of": id }),
-    };
-    note(ctx, act).await?;
-    Ok(job)
+    submit(ctx, actor, consortium, new, Before::Job(id)).await
 }

@@ -222,7 +222,7 @@ fn message(notice: &Notice<'_>) -> Message {
             format!("identity_linked:{identity}"),
             format!(
                 "You came by the provider for the first time. What opened this account before does so no longer: its \
-                 password is gone, sessions ended: {sessions}, API keys revoked: {keys}."
+                 password and any second factor are gone, sessions ended: {sessions}, API keys revoked: {keys}."
             ),
             member,
         ),

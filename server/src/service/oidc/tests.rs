@@ -1,4 +1,5 @@
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use undertone_api::account::FactorCode;
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::id::IdentityId;
 use undertone_api::notification::{NotificationKind, NotificationQuery};
@@ -12,8 +13,8 @@ use crate::auth::provider::Identity;
 use crate::auth::{Actor, Origin};
 use crate::service::entity::audit_log;
 use crate::service::session::{self, Entered};
-use crate::service::{api_key, notification};
-use crate::testing::{HERE, PASSWORD, TestApp, on_both};
+use crate::service::{api_key, factor, notification};
+use crate::testing::{HERE, PASSWORD, TestApp, code, on_both};
 
 fn identity(subject: &str, email: Option<&str>) -> Identity {
     Identity {
@@ -70,6 +71,28 @@ on_both! {
         // From now on the account is theirs: nothing of it ends when they come again.
         comes(app, &identity("a", Some("operator@example.org")), None).await.expect("known");
         session::actor_of(&app.ctx, owner.session().expect("one")).await.expect("the session goes on");
+    }
+
+    async fn an_authenticator_of_whoever_had_the_account_before_does_not_stay(app: &TestApp) {
+        let before = app.operator().await;
+        let theirs = app.two_factor(&before).await;
+        // Linked, and no code is asked for.
+        let owner = comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
+        let state = factor::state(&app.ctx, &owner).await.expect("told");
+        assert_eq!((state.since, state.recovery_codes_left), (None, 0));
+        let log = audit_log::Entity::find().filter(audit_log::Column::What.eq("identity_linked")).one(app.ctx.db.read()).await;
+        let detail = log.expect("read").expect("recorded").detail;
+        assert!(detail.contains("\"second_factor_cleared\":true"), "{detail}");
+
+        // One that is set up by the owner is asked for when they come again, and the one before opens nothing.
+        app.clock.advance(time::Duration::minutes(1));
+        let offer = factor::offer(&app.ctx, &owner).await.expect("offered");
+        let wrong = FactorCode { code: theirs.code(app) };
+        factor::confirm(&app.ctx, &owner, &wrong).await.expect_err("a code of the authenticator before");
+        let right = FactorCode { code: code(&offer.secret, app) };
+        factor::confirm(&app.ctx, &owner, &right).await.expect("confirmed");
+        let again = enter(&app.ctx, Origin::from(HERE), &identity("a", None), None).await.expect("the database answers");
+        assert!(matches!(again, Ok(Entered::Half(_))), "a code is asked for");
     }
 
     async fn an_e_mail_that_nobody_has_verified_links_nothing(app: &TestApp) {

@@ -1,13 +1,15 @@
 //! Times that run out, and the way from one job to the next.
 
+use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _};
 use time::Duration;
 use undertone_api::job::{Pause, State};
 use undertone_api::problem::Code;
 
 use crate::service::approval::approve;
+use crate::service::entity::{audit_log, job};
 use crate::service::job::{cancel, clone_spec, lapse, pause, retry};
 use crate::service::world::World;
-use crate::testing::{TestApp, on_both};
+use crate::testing::{TestApp, on_both, refuse_entries};
 
 on_both! {
     async fn a_proposal_that_nobody_answers_is_refused_after_fourteen_days_and_not_before(app: &TestApp) {
@@ -58,6 +60,25 @@ on_both! {
         assert_eq!((&second.spec, second.summary.state), (&first.spec, State::Proposed));
         assert_ne!(second.manifest, first.manifest);
         assert_eq!(second.participants[1].approval, undertone_api::job::Approval::Pending);
+        let notes = audit_log::Entity::find()
+            .filter(audit_log::Column::What.eq("job_retried"))
+            .all(app.ctx.db.read())
+            .await
+            .unwrap();
+        let [note] = &notes[..] else { panic!("one note of one retry: {notes:?}") };
+        assert!(note.detail.contains(&id.to_string()), "{note:?}");
+        assert_eq!(note.subject_id, Some(second.summary.id.to_string()));
+    }
+
+    async fn a_retry_that_cannot_be_noted_is_not_proposed(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let (first, lead) = (world.queued(1).await, world.sites[0].steward.clone());
+        cancel(&app.ctx, &lead, first.summary.id).await.unwrap();
+        let jobs = async || job::Entity::find().count(app.ctx.db.read()).await.unwrap();
+        let before = jobs().await;
+        refuse_entries(&app.ctx, "job_retried").await;
+        retry(&app.ctx, &lead, first.summary.id).await.unwrap_err();
+        assert_eq!(jobs().await, before, "a job and its note come together or not at all");
     }
 
     async fn a_clone_is_a_draft_with_the_jobs_spec_and_nothing_of_its_answers(app: &TestApp) {

@@ -26,7 +26,8 @@ use undertone_worker::speech::transcribe::segment::split::Splitter;
 use undertone_worker::speech::transcribe::segment::{Limits, Spoken, segment};
 use undertone_worker::speech::transcribe::sensitive::{self, Finder};
 use undertone_worker::speech::transcribe::speak::likeness::{Likeness, Manner, Shaping, Spectrum};
-use undertone_worker::speech::transcribe::speak::{self, Engine};
+use undertone_worker::speech::transcribe::speak::reference::{Reference, References};
+use undertone_worker::speech::transcribe::speak::{self, Engine, Speaker};
 use undertone_worker::speech::transcribe::transcript::{Part, Why};
 use undertone_worker::speech::transcribe::vocabulary::language::{Language, normal};
 use undertone_worker::speech::transcribe::vocabulary::{self, List, Vocabulary};
@@ -49,6 +50,8 @@ pub(super) struct Tools {
     finder: Finder,
     corpus: Corpus,
     engine: Engine,
+    /// What speaks in imitated voices, where one is given.
+    cloner: Option<Engine>,
     /// As many at a time as the machine has cores.
     pub(super) at_once: usize,
 }
@@ -71,9 +74,19 @@ impl Tools {
             finder: Finder::new(sensitive::language::Language::known("en")?, &sensitive::Settings::default())?,
             corpus: Corpus::bundled()?,
             engine: Engine::espeak("en-us", Duration::from_mins(1))?,
+            cloner: cloner(sizes)?,
             at_once,
         })
     }
+}
+
+fn cloner(sizes: &Sizes) -> Staged<Option<Engine>> {
+    if sizes.cloner.is_empty() {
+        return Ok(None);
+    }
+    let command: Vec<&str> = sizes.cloner.iter().map(String::as_str).collect();
+    let engine = Engine::command(&command, Duration::from_mins(5))?;
+    if engine.clones() { Ok(Some(engine)) } else { Err("UNDERTONE_TRANSCRIPTION_CLONER has no {reference}".into()) }
 }
 
 /// The most frequent words of books that are no stop words: a list that was there before the data.
@@ -183,6 +196,40 @@ pub(super) fn dummies(
     most: usize,
     stages: &mut Stages,
 ) -> Staged<Vec<Vec<f32>>> {
+    spoken(tools, &tools.engine, prepared, plan, most, stages)
+}
+
+/// The same in imitations of the document's voice; nothing without a program that imitates.
+///
+/// # Errors
+/// When a room fails.
+pub(super) fn imitations(
+    tools: &Tools,
+    prepared: &Prepared,
+    plan: &Plan,
+    most: usize,
+    stages: &mut Stages,
+) -> Staged<Vec<Vec<f32>>> {
+    let Some(cloner) = &tools.cloner else { return Ok(Vec::new()) };
+    let mut reference = Reference::default();
+    for (id, _) in &prepared.candidates {
+        reference.hear(&prepared.piece(*id)?.audio);
+    }
+    let folder = tempfile::tempdir()?;
+    let references = References::begin(&folder.path().join("voices"))?;
+    references.keep(0, &reference.sound())?;
+    let path = references.path(0);
+    spoken(tools, &cloner.imitating(&path), prepared, plan, most, stages)
+}
+
+fn spoken(
+    tools: &Tools,
+    speaker: &dyn Speaker,
+    prepared: &Prepared,
+    plan: &Plan,
+    most: usize,
+    stages: &mut Stages,
+) -> Staged<Vec<Vec<f32>>> {
     let began = Instant::now();
     let mut likeness = Likeness::default();
     let mut said = Vec::new();
@@ -204,7 +251,7 @@ pub(super) fn dummies(
         spoken.lock().map_err(|_| "a thread gave up")?[place] = sound;
         Ok(())
     };
-    speak::all(&tools.engine, &asked, tools.at_once, &keep)?;
+    speak::all(speaker, &asked, tools.at_once, &keep)?;
     let spoken = spoken.into_inner().map_err(|_| "a thread gave up")?;
     stages.add("dummies: text and speech", seconds(&spoken), began);
 
@@ -228,6 +275,8 @@ pub(super) fn seconds(sounds: &[Vec<f32>]) -> f64 {
 /// A voice that is measured.
 pub(super) struct Spoke {
     pub(super) name: String,
+    /// Whether dummies are spoken in imitations of the document's voice.
+    pub(super) clones: bool,
     voice: Option<Box<dyn OneVoice>>,
 }
 
@@ -236,14 +285,18 @@ pub(super) struct Spoke {
 /// # Errors
 /// When a voice cannot be.
 pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
-    let mut voices = vec![Spoke { name: "as recorded".to_owned(), voice: None }];
+    let mut voices = vec![Spoke { name: "as recorded".to_owned(), clones: false, voice: None }];
     let mut all: Vec<Voice> = sizes.alphas.iter().map(|alpha| Voice::Mcadams { alpha: *alpha }).collect();
+    all.extend(sizes.details.iter().map(|detail| Voice::Vocoder { detail: *detail }));
     if !sizes.converter.is_empty() {
         all.push(Voice::Command { command: sizes.converter.clone(), seconds: 60 });
     }
     for voice in all {
         let voice = voice.start()?;
-        voices.push(Spoke { name: voice.name(), voice: Some(voice) });
+        voices.push(Spoke { name: voice.name(), clones: false, voice: Some(voice) });
+    }
+    if !sizes.cloner.is_empty() {
+        voices.push(Spoke { name: "cloned".to_owned(), clones: true, voice: None });
     }
     Ok(voices)
 }

@@ -9,7 +9,9 @@
 //! | `VOCABULARY` | 20 | 3 | words of the public vocabulary where audio is made |
 //! | `EPSILON`, `DELTA`, `DISTANCE`, `PROVIDERS` | 2, 1e-4, 2, 3 | 4, 1e-3, 1, 2 | the same |
 //! | `ALPHAS` | 0.8,0.7 | 0.8 | coefficients of the voice; the first is that of the run through the clouds |
+//! | `DETAILS` | 13,8 | 13 | coefficients of the vocoder, as more voices |
 //! | `CONVERTER` | none | none | a voice converter's program and arguments, as one more voice |
+//! | `CLONER` | none | none | a program that speaks in a voice that it is given, and its arguments with `{reference}` among them: dummies in imitated voices beside pieces as recorded, as one more voice (`cloned`) |
 //! | `DRAWS` | 4000 | 400 | plans that are drawn without audio |
 //! | `SPEAKERS`, `UTTERANCES` | 91, 12 | 8, 6 | of whom the attack knows how many utterances |
 //! | `SOUNDS` | 200 | 12 | true pieces, and as many dummies, that the other attack sees in each voice |
@@ -42,7 +44,9 @@ pub(super) struct Sizes {
     pub(super) distance: NonZeroU32,
     pub(super) providers: NonZeroU32,
     pub(super) alphas: Vec<f64>,
+    pub(super) details: Vec<u32>,
     pub(super) converter: Vec<String>,
+    pub(super) cloner: Vec<String>,
     pub(super) draws: usize,
     pub(super) speakers: usize,
     pub(super) utterances: usize,
@@ -71,7 +75,9 @@ impl Sizes {
             distance: one("DISTANCE", of("2", "1"))?,
             providers: one("PROVIDERS", of("3", "2"))?,
             alphas: list("ALPHAS", of("0.8,0.7", "0.8"))?,
+            details: list("DETAILS", of("13,8", "13"))?,
             converter: text("CONVERTER", "").split_whitespace().map(str::to_owned).collect(),
+            cloner: text("CLONER", "").split_whitespace().map(str::to_owned).collect(),
             draws: one("DRAWS", of("4000", "400"))?,
             speakers: one("SPEAKERS", of("91", "8"))?,
             utterances: one("UTTERANCES", of("12", "6"))?,
@@ -97,7 +103,8 @@ impl Sizes {
             "parts": self.parts, "readers": self.readers, "seconds": self.seconds, "spoken": self.spoken,
             "spoken_words": self.spoken_words, "vocabulary": self.vocabulary, "epsilon": self.epsilon,
             "delta": self.delta, "distance": self.distance, "providers": self.providers, "alphas": self.alphas,
-            "converter": !self.converter.is_empty(), "draws": self.draws, "speakers": self.speakers,
+            "details": self.details,
+            "converter": !self.converter.is_empty(), "cloner": !self.cloner.is_empty(), "draws": self.draws, "speakers": self.speakers,
             "utterances": self.utterances, "sounds": self.sounds, "memory_seconds": self.memory_seconds,
             "usd_per_minute": self.per_minute, "billed_by_seconds": self.step,
         }})

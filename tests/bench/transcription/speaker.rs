@@ -17,13 +17,14 @@ use support::stage::Staged;
 use undertone_privacy::membership::rate_interval;
 use undertone_worker::speech::audio::{self, RATE};
 use undertone_worker::speech::mfcc::Mfcc;
+use undertone_worker::speech::transcribe::attack::classifier::Classifier;
+use undertone_worker::speech::transcribe::attack::feature;
 use undertone_worker::speech::transcribe::wav;
 
-use super::net::Net;
 use super::site::{self, Spoke, cores};
 use super::sizes::Sizes;
 use super::stages::Stages;
-use super::{CONFIDENCE, document, feature, rounded, say};
+use super::{CONFIDENCE, SEED, document, rounded, say};
 use crate::report::Report;
 
 /// A window and its distance to the next, samples.
@@ -32,9 +33,8 @@ const HOP: usize = RATE as usize / 4;
 /// Longest utterance, seconds.
 const LONGEST: f64 = 60.0;
 const HIDDEN: usize = 128;
-/// Repetitions of the bootstrap, and where its chance begins.
+/// Repetitions of the bootstrap.
 const REPEATS: usize = 500;
-const SEED: u64 = 20_261_122;
 
 /// An utterance.
 struct Said {
@@ -56,12 +56,12 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
         let informed = learned(&utterances, &windows);
         match &original {
             None => {
-                say(report, asked("original", &voice.name, &utterances, &windows, &informed)?)?;
+                say(report, asked("original", &voice.name, &utterances, &windows, &informed))?;
                 original = Some(informed);
             }
             Some(recordings) => {
-                say(report, asked("ignorant", &voice.name, &utterances, &windows, recordings)?)?;
-                say(report, asked("informed", &voice.name, &utterances, &windows, &informed)?)?;
+                say(report, asked("ignorant", &voice.name, &utterances, &windows, recordings))?;
+                say(report, asked("informed", &voice.name, &utterances, &windows, &informed))?;
             }
         }
     }
@@ -106,14 +106,14 @@ fn windows(utterances: &[Said], voice: &Spoke, stages: &mut Stages) -> Staged<Ve
     })
 }
 
-fn learned(utterances: &[Said], windows: &[Vec<Vec<f32>>]) -> Net {
+fn learned(utterances: &[Said], windows: &[Vec<Vec<f32>>]) -> Classifier {
     let (mut examples, mut labels) = (Vec::new(), Vec::new());
     for (said, windows) in utterances.iter().zip(windows).filter(|(said, _)| said.known) {
         examples.extend(windows.iter().cloned());
         labels.extend(std::iter::repeat_n(said.speaker, windows.len()));
     }
     let speakers = utterances.iter().map(|said| said.speaker + 1).max().unwrap_or(0);
-    Net::train(&examples, &labels, speakers, Some(HIDDEN))
+    Classifier::train(&examples, &labels, speakers, Some(HIDDEN), SEED)
 }
 
 /// Trials of one utterance: how much it is like its own speaker, and like each other one of its corpus.
@@ -124,10 +124,10 @@ struct Trial {
     right: bool,
 }
 
-fn asked(attack: &str, voice: &str, utterances: &[Said], windows: &[Vec<Vec<f32>>], net: &Net) -> Staged<Value> {
+fn asked(attack: &str, voice: &str, utterances: &[Said], windows: &[Vec<Vec<f32>>], classifier: &Classifier) -> Value {
     let mut trials = Vec::new();
     for (said, windows) in utterances.iter().zip(windows).filter(|(said, _)| !said.known) {
-        let logs = net.logs(windows)?;
+        let logs = classifier.logs(windows);
         let speakers = logs.first().map_or(0, Vec::len);
         let mean =
             |speaker: usize| logs.iter().map(|logs| f64::from(logs[speaker])).sum::<f64>() / logs.len().max(1) as f64;
@@ -149,12 +149,12 @@ fn asked(attack: &str, voice: &str, utterances: &[Said], windows: &[Vec<Vec<f32>
     let (least, most) = bootstrap(&trials, &speakers);
     // Where nobody was ever mistaken, drawing others of the same tells nothing: what so many trials can tell at most.
     let most = most.max(rate_interval(0, trials.len() as u64, CONFIDENCE).1);
-    Ok(json!({
+    json!({
         "attack": "who speaks", "adversary": attack, "voice": voice, "speakers": speakers.len(), "utterances": trials.len(),
         "identified": rounded(right as f64 / trials.len().max(1) as f64), "identified_95": [rounded(low), rounded(high)],
         "guessing": rounded(1.0 / speakers.len().max(1) as f64), "equal_error_rate": rounded(equal_error(&all)),
         "equal_error_rate_95": [rounded(least), rounded(most)],
-    }))
+    })
 }
 
 /// The rate at which as many strangers are accepted as speakers are rejected.

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use support::stage::Staged;
+use undertone_worker::speech::transcribe::attack::topic;
 use undertone_worker::speech::transcribe::piece::Heard;
 use undertone_worker::speech::transcribe::plan::{Chance, Crowded, Item, Plan};
 use undertone_worker::speech::transcribe::segment::Limits;
@@ -219,12 +220,13 @@ async fn through_clouds(
                 truth[*word as usize] += 1;
             }
         }
+        let received: Vec<u64> = truth.iter().zip(&planned).map(|(said, dummies)| said + dummies).collect();
         say(
             report,
             json!({
                 "run": "through clouds", "voice": voice.name, "provider": provider, "true": pieces,
                 "dummies": plan.batch(provider).len() - pieces, "true_by_word": truth, "dummies_by_word": planned,
-                "heard_by_word": heard,
+                "heard_by_word": heard, "topic_distance": topic::distance(&truth, &received).map(rounded),
             }),
         )?;
     }

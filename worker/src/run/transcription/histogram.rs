@@ -3,6 +3,7 @@
 use undertone_api::job::transcription::Bin;
 
 use super::pieces::Ground;
+use crate::speech::transcribe::attack::topic;
 use crate::speech::transcribe::plan::{Item, Plan};
 
 /// Counts of one provider, by the number of the word.
@@ -62,16 +63,7 @@ impl Counts {
     /// The distance of Jensen and Shannon between what was said and what was heard, as distributions over words: 0 to 1. `None`
     /// where nothing was said.
     pub(super) fn topic_distance(&self) -> Option<f64> {
-        let total = |counts: &[u64]| counts.iter().sum::<u64>() as f64;
-        let (said, heard) = (total(&self.said), total(&self.heard));
-        if said == 0.0 || heard == 0.0 {
-            return None;
-        }
-        // Each half of Jensen and Shannon's divergence, in bits.
-        let part = |p: f64, q: f64| if p > 0.0 { p * (p / f64::midpoint(p, q)).log2() } else { 0.0 };
-        let both = self.said.iter().zip(&self.heard).map(|(p, q)| (*p as f64 / said, *q as f64 / heard));
-        let divergence: f64 = both.map(|(p, q)| f64::midpoint(part(p, q), part(q, p))).sum();
-        Some(divergence.clamp(0.0, 1.0).sqrt())
+        topic::distance(&self.said, &self.heard)
     }
 }
 
@@ -88,14 +80,5 @@ mod tests {
         let bins = counts(&[0, 0, 1, 3], &[0, 2, 5, 4]).bins();
         let told: Vec<_> = bins.iter().map(|Bin { occurrences, said, heard }| (*occurrences, *said, *heard)).collect();
         assert_eq!(told, [(0, 2, 1), (1, 1, 0), (2, 1, 1), (4, 0, 2)]);
-    }
-
-    #[test]
-    fn the_topic_distance_is_between_none_and_all() {
-        assert_eq!(counts(&[1, 3], &[2, 6]).topic_distance(), Some(0.0));
-        assert_eq!(counts(&[1, 0], &[0, 1]).topic_distance(), Some(1.0));
-        assert_eq!(counts(&[0, 0], &[0, 1]).topic_distance(), None);
-        let between = counts(&[4, 0], &[5, 1]).topic_distance();
-        assert!(between.is_some_and(|distance| (0.1..0.5).contains(&distance)), "{between:?}");
     }
 }

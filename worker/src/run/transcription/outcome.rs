@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 use undertone_api::job::transcription::{Errors, Outcome, ProviderResult, Report, Spec, WordErrors};
 
+use super::attack::{Tried, Untried};
 use super::failed;
 use super::histogram::Counts;
 use super::pieces::Ground;
@@ -40,6 +41,8 @@ pub(super) struct Telling<'a> {
     pub(super) sealed: &'a Sealed,
     /// Why some sounds have no answer, by provider.
     pub(super) problems: Vec<Option<String>>,
+    /// What adversaries made of it.
+    pub(super) tried: Tried,
 }
 
 /// The site's report as it lies on disk.
@@ -55,6 +58,9 @@ struct Page {
     planned: Report,
     outcome: Outcome,
     providers: Vec<Sent>,
+    /// Whose adversary was not played.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    untried: Vec<Untried>,
 }
 
 /// What a provider was sent.
@@ -114,7 +120,9 @@ pub(super) fn write(
         let transcript = Transcript::assemble(&parts, answers, piece);
         for format in Format::ALL {
             let path = place(results, &recording.name, format.extension())?;
-            write_durably(&path, transcript.write(format).as_bytes()).map_err(failed)?;
+            // The path has the recording's name, which is in no log.
+            write_durably(&path, transcript.write(format).as_bytes())
+                .map_err(|_| failed("a transcript cannot be written: check the disk of the site's folder"))?;
         }
         if let Some(reference) = told.recordings.reference(recording).map_err(failed)? {
             let offline: Vec<String> = parts.iter().map(|part| part.offline.text()).collect();
@@ -139,6 +147,7 @@ pub(super) fn write(
         planned: Report::planned(spec).map_err(failed)?,
         outcome: outcome.clone(),
         providers: told.sent(),
+        untried: told.tried.untried.clone(),
     };
     let text = serde_json::to_vec_pretty(&page).map_err(failed)?;
     write_durably(&results.join(REPORT), &text).map_err(failed)?;
@@ -197,7 +206,7 @@ impl Telling<'_> {
             unanswered,
             errors,
             providers: (0_u32..).zip(&spec.providers).zip(counts).map(provider).collect(),
-            attacks: Vec::new(),
+            attacks: self.tried.attacks.clone(),
             stages: stages.all(),
         }
     }

@@ -53,10 +53,12 @@ use undertone_privacy::Event;
 use self::journal::Journal;
 use super::piece::Heard;
 use super::provider::line::LineError;
-use super::wav::HEADER;
+use super::wav::{self, HEADER};
 use crate::site::clearance::Clearance;
 use crate::site::folder::FolderError;
 
+#[cfg(test)]
+pub(crate) use deliver::GIVE_UP;
 pub use deliver::{Delivered, deliver};
 pub use draft::Draft;
 
@@ -296,8 +298,25 @@ impl Sealed {
         Ok(())
     }
 
+    /// The sound at a place as its recognizer receives it, for the site's own eyes: mono samples at 16 kHz, which nothing here
+    /// sends.
+    ///
+    /// # Errors
+    /// [`OutboundError::Place`] where there is no sound, [`OutboundError::Damaged`] when it is not what was charged.
+    pub(crate) fn samples(&self, provider: u32, place: u32) -> Result<Vec<f32>, OutboundError> {
+        let file = self.file(provider, place)?;
+        wav::read(&file).map_err(|_| OutboundError::Damaged(sounds(&self.folder, provider as usize)))
+    }
+
     /// The sound at a place, exactly as it was charged; that it leaves is on disk when this returns.
     fn outgoing(&self, provider: u32, place: u32) -> Result<Outgoing, OutboundError> {
+        let wav = self.file(provider, place)?;
+        self.journal().note_sent(provider, place)?;
+        Ok(Outgoing { wav })
+    }
+
+    /// The file at a place, held against its digest.
+    fn file(&self, provider: u32, place: u32) -> Result<Vec<u8>, OutboundError> {
         let missing = OutboundError::Place { provider, place };
         let row = self.rows.get(provider as usize).and_then(|rows| rows.get(place as usize)).ok_or(missing)?;
         let number = provider as usize;
@@ -308,8 +327,7 @@ impl Sealed {
         if hex::encode(Sha256::digest(&wav)) != row.digest {
             return Err(damaged());
         }
-        self.journal().note_sent(provider, place)?;
-        Ok(Outgoing { wav })
+        Ok(wav)
     }
 
     fn note_answer(&self, provider: u32, place: u32, heard: Heard) -> Result<(), OutboundError> {

@@ -11,7 +11,7 @@ use crate::fault;
 use crate::speech::transcribe::provider::line::{Line, LineError};
 
 /// So many sounds without an answer, one after the other, and the rest is not tried: the provider is gone.
-const GIVE_UP: u32 = 10;
+pub(crate) const GIVE_UP: u32 = 10;
 
 /// How far a provider's part of a batch got.
 #[derive(Debug)]

@@ -167,6 +167,24 @@ fn a_draft_is_sealed_whole_once_and_for_what_was_paid() {
     assert!(Charged::new(Clearance::Public(Published::in_test()), &other).is_ok_and(|free| free.receipt.is_none()));
 }
 
+#[test]
+fn the_site_looks_at_what_was_charged_and_sends_nothing_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let sealed = draft(&out, "one", 3).seal(charged()).unwrap();
+    assert_eq!(sealed.samples(0, 2).unwrap(), wav::read(&sound(2)).unwrap());
+    assert_eq!((sealed.sent(0), sealed.left(0)), (0, vec![0, 1, 2]));
+    for (provider, place) in [(0, 3), (1, 0)] {
+        assert!(matches!(sealed.samples(provider, place), Err(OutboundError::Place { .. })), "{provider} {place}");
+    }
+    let mut bytes = std::fs::read(sounds(&out, 0)).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(sounds(&out, 0), bytes).unwrap();
+    let damaged = (0..3).filter(|place| matches!(sealed.samples(0, *place), Err(OutboundError::Damaged(_))));
+    assert_eq!(damaged.count(), 1, "a sound that is another by one bit");
+}
+
 #[cfg(unix)]
 #[test]
 fn only_the_owner_may_look() {

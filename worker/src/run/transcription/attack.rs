@@ -1,0 +1,205 @@
+//! How well each provider tells dummies from true pieces: the site plays its adversary, on what that provider received and
+//! answered, and with the truth, which the site alone knows.
+//!
+//! What comes of it is computed of the recordings: it is part of [`Outcome`](undertone_api::job::transcription::Outcome) and goes
+//! where that goes, which is the site's own report, and the server for public recordings alone. The attack reads sounds that
+//! have left already and sends nothing. It must never cost anybody a transcript: what cannot be tried is said and left out.
+//!
+//! Who speaks is not asked here: a site does not know its speakers. The benchmark asks that of recordings whose speakers are known.
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng as _};
+use serde::{Deserialize, Serialize};
+use undertone_api::id::JobId;
+use undertone_api::job::transcription::{Attack, Spec};
+
+use super::go_on;
+use super::pieces::Ground;
+use crate::dp::noise::below;
+use crate::run::{Exchange, RunError};
+use crate::speech::mfcc::Mfcc;
+use crate::speech::transcribe::attack::{FOLDS, Knowledge, Learner, Received, feature, true_or_dummy};
+use crate::speech::transcribe::outbound::{OutboundError, Sealed};
+use crate::speech::transcribe::piece::{Heard, seconds};
+use crate::speech::transcribe::plan::{Item, Plan};
+
+/// Most sounds of a provider that are looked at, drawn of all that it answered.
+const MOST: usize = 2_000;
+/// Fewest true pieces, and fewest dummies, of which anything is learned.
+const LEAST: usize = 10;
+/// The confidence of the intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// What was tried.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tried {
+    /// By provider, learner and knowledge.
+    pub(super) attacks: Vec<Attack>,
+    /// What was not.
+    pub(super) untried: Vec<Untried>,
+}
+
+/// A provider whose adversary was not played.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Untried {
+    /// Its name.
+    provider: String,
+    /// Why not.
+    why: String,
+}
+
+/// Why there is no attack.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error("fewer than {LEAST} true pieces or fewer than {LEAST} dummies were answered: too few to learn from")]
+    Few,
+    #[error("a sound cannot be read")]
+    Sound(#[from] OutboundError),
+    #[error("the worker was asked to stop")]
+    Stopped,
+}
+
+/// What is attacked.
+pub(super) struct Target<'a> {
+    pub(super) ground: &'a Ground,
+    pub(super) plan: &'a Plan,
+    pub(super) sealed: &'a Sealed,
+}
+
+/// Plays every provider's adversary. The same job has the same sounds looked at and comes to the same numbers.
+///
+/// # Errors
+/// [`RunError::Stopped`] when the exchange says so, and nothing else.
+pub(super) fn all(spec: &Spec, target: &Target<'_>, job: JobId, exchange: &dyn Exchange) -> Result<Tried, RunError> {
+    let mut answered: Vec<Vec<(u32, Heard)>> = vec![Vec::new(); spec.providers.len()];
+    for (provider, place, heard) in target.sealed.answers() {
+        if let Some(answered) = answered.get_mut(provider as usize) {
+            answered.push((place, heard));
+        }
+    }
+    let (high, low) = job.0.as_u64_pair();
+    let mut tried = Tried::default();
+    for ((provider, asked), answered) in (0_u32..).zip(&spec.providers).zip(answered) {
+        go_on(exchange)?;
+        match target.play(provider, &asked.name, answered, high ^ low, exchange) {
+            Ok(attacks) => tried.attacks.extend(attacks),
+            Err(stopped @ Problem::Stopped) => return Err(RunError::Stopped(stopped.to_string())),
+            Err(problem) => {
+                if let Problem::Sound(error) = &problem {
+                    tracing::warn!(%error, provider, "an attack could not be tried; the transcripts do not need it");
+                }
+                tried.untried.push(Untried { provider: asked.name.clone(), why: problem.to_string() });
+            }
+        }
+    }
+    Ok(tried)
+}
+
+impl Target<'_> {
+    fn play(
+        &self,
+        provider: u32,
+        name: &str,
+        answered: Vec<(u32, Heard)>,
+        seed: u64,
+        exchange: &dyn Exchange,
+    ) -> Result<Vec<Attack>, Problem> {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        rng.set_stream(u64::from(provider));
+        let batch = self.plan.batch(provider);
+        let labelled = answered.into_iter().filter_map(|(place, heard)| {
+            batch.get(place as usize).map(|item| (place, matches!(item, Item::Dummy(_)), heard))
+        });
+        let drawn = draw(labelled.collect(), MOST, &mut rng);
+        let folds = folds(drawn.iter().map(|(_, dummy, _)| *dummy)).ok_or(Problem::Few)?;
+        let (mut mfcc, mut received) = (Mfcc::new(), Vec::with_capacity(drawn.len()));
+        for ((place, dummy, heard), fold) in drawn.into_iter().zip(folds) {
+            if exchange.stopped() {
+                return Err(Problem::Stopped);
+            }
+            // One sound in memory at a time; what stays of it is some fifty numbers.
+            let samples = self.sealed.samples(provider, place)?;
+            let words = feature::words(&self.ground.vocabulary, &heard, seconds(samples.len() as u64));
+            received.push(Received { fold, dummy, sound: feature::sound(&mut mfcc, &samples), words });
+        }
+        let mut attacks = Vec::new();
+        for knowledge in Knowledge::ALL {
+            for learner in Learner::ALL {
+                let told = true_or_dummy(&received, learner, knowledge, seed, &|| exchange.stopped());
+                let scores = told.ok_or(Problem::Stopped)?;
+                attacks.push(Attack {
+                    name: format!("true or dummy at {name}: {}, by {}", learner.label(), knowledge.label()),
+                    accuracy: scores.accuracy(),
+                    interval: scores.interval(CONFIDENCE).into(),
+                    chance: scores.chance(),
+                });
+            }
+        }
+        Ok(attacks)
+    }
+}
+
+/// At most so many of them, each as likely as any other, in an order of chance.
+fn draw<T>(mut all: Vec<T>, most: usize, rng: &mut impl Rng) -> Vec<T> {
+    let count = all.len().min(most);
+    for place in 0..count {
+        let left = (all.len() - place) as u32;
+        all.swap(place, place + below(left, rng) as usize);
+    }
+    all.truncate(count);
+    all
+}
+
+/// The part of each, so that each part has its share of both; `None` where there are too few of one.
+fn folds(dummies: impl Iterator<Item = bool>) -> Option<Vec<usize>> {
+    let mut counts = [0_usize; 2];
+    let fold = |dummy: bool| {
+        let count = &mut counts[usize::from(dummy)];
+        *count += 1;
+        (*count - 1) % FOLDS
+    };
+    let folds = dummies.map(fold).collect();
+    counts.iter().all(|count| *count >= LEAST).then_some(folds)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng as _;
+
+    use super::{FOLDS, LEAST, MOST, draw, folds};
+
+    #[test]
+    fn at_most_two_thousand_sounds_are_looked_at_none_twice() {
+        let of = |count: u32, seed| draw((0..count).collect(), MOST, &mut ChaCha20Rng::seed_from_u64(seed));
+        let drawn = of(5_000, 1);
+        assert_eq!((drawn.len(), drawn.iter().collect::<BTreeSet<_>>().len()), (2_000, 2_000));
+        assert!((drawn.iter().map(|one| f64::from(*one)).sum::<f64>() / 2_000.0 - 2_499.5).abs() < 150.0);
+        assert_eq!(of(5_000, 1), drawn);
+        assert_ne!(of(5_000, 2), drawn);
+        assert_eq!(of(30, 1).into_iter().collect::<BTreeSet<_>>(), (0..30).collect());
+        assert!(of(0, 1).is_empty());
+    }
+
+    #[test]
+    fn every_part_has_its_share_of_both() {
+        let dummies: Vec<bool> = (0..90).map(|at| at % 3 == 0).collect();
+        let parts = folds(dummies.iter().copied()).expect("enough of both");
+        for part in 0..FOLDS {
+            let of =
+                |wanted| parts.iter().zip(&dummies).filter(|(at, dummy)| **at == part && **dummy == wanted).count();
+            assert_eq!((of(true), of(false)), (6, 12));
+        }
+    }
+
+    #[test]
+    fn of_nine_nothing_is_learned() {
+        let folds = |pieces, dummies| {
+            folds(std::iter::repeat_n(false, pieces).chain(std::iter::repeat_n(true, dummies))).is_some()
+        };
+        assert!(folds(LEAST, LEAST));
+        assert!(!folds(LEAST - 1, 1_000) && !folds(1_000, LEAST - 1) && !folds(0, 0));
+    }
+}

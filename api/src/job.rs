@@ -174,6 +174,8 @@ pub struct Outside {
     pub colluding: u32,
     /// d: words that are not to be told, added and removed together.
     pub distance: u32,
+    /// Whether speakers leave in their own voices, by which recognizers can tell them: their site must allow that by itself.
+    pub voices: bool,
 }
 
 impl Report {

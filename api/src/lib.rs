@@ -30,4 +30,6 @@ pub mod report;
 pub mod schema;
 pub mod session;
 pub mod signed;
+#[cfg(test)]
+mod vectors;
 pub mod worker;

@@ -182,7 +182,8 @@ fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer,
     } else {
         format!("{parts}, among dummies that need not hide anything: the recordings are public")
     };
-    say(Observer::Providers, form, 1, words);
+    let own = "; voices leave as they are, so each can tell who speaks";
+    say(Observer::Providers, form, 1, if outside.voices { words + own } else { words });
     let plan = "that it was paid, and the plan with its promises; no sound, no text, no count of what was said or sent";
     say(Observer::Server, Disclosed::Fact, 1, plan.to_owned());
 }

@@ -35,6 +35,7 @@ use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
+pub use check::MOST_PROVIDERS;
 pub use estimate::Estimate;
 pub use noise::{MOST_DUMMIES, Promise};
 pub use party::Party;
@@ -69,7 +70,7 @@ pub struct Spec {
     /// The dummies.
     #[serde(default)]
     pub dummies: Dummies,
-    /// The one voice.
+    /// The one voice, or everybody's own.
     #[serde(default)]
     pub voice: Voice,
     /// What becomes of pieces with several words of the vocabulary.
@@ -136,6 +137,7 @@ impl Kind for Spec {
             recipients: self.providers.iter().map(|provider| provider.name.clone()).collect(),
             colluding: self.colluding.get(),
             distance: self.participant.distance.get(),
+            voices: self.voice.tells_speakers(),
         })
     }
 }

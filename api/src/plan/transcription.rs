@@ -1,6 +1,7 @@
 //! How a `transcription` job is planned: one histogram, paid once, by its ε and its δ. A smaller promise costs dummies instead of
 //! budget, which an offer says.
 
+use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::{Delta, Epsilon};
 
 use super::offer::Digits;
@@ -103,7 +104,7 @@ fn offered(spec: &Spec, knob: Knob, to: f64, changed: &Spec, datasets: &[Dataset
     let name = datasets.iter().find(|known| known.id == dataset).map_or("", |known| known.name.as_str());
     let from = spec.value(knob, dataset).unwrap_or_default();
     let what = if knob == Knob::Delta { "δ" } else { "ε" };
-    let dummies = |spec: &Spec| spec.noise().map_or(0.0, |noise| noise.mean());
+    let dummies = |spec: &Spec| spec.noise().map_or(0.0, TruncatedLaplace::mean);
     let sentence = format!(
         "{what} {to} instead of {from} for {name}, with {:.1} dummies of each word at each provider instead of {:.1}; everything else \
          as asked.",

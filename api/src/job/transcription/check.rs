@@ -11,7 +11,7 @@ use crate::job::check::within;
 use crate::problem::Violation;
 
 /// Most providers; as many as a site's configuration may have.
-const MOST_PROVIDERS: usize = 16;
+pub const MOST_PROVIDERS: usize = 16;
 
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -154,6 +154,11 @@ fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
                 format!("{alpha} leaves voices as they are: at most 0.95 or at least 1.05, 0.8 is usual"),
             );
         }
+    }
+    if let Voice::Vocoder { detail } = spec.voice
+        && !(8..=20).contains(&detail)
+    {
+        say("voice.detail", format!("from 8 to 20 coefficients, not {detail}; 13 is usual"));
     }
 }
 

@@ -53,9 +53,16 @@ impl Estimate {
     /// # Errors
     /// [`HistogramError`] where the spec has no noise.
     pub fn of(spec: &Spec, seconds: u64, piece: f64) -> Result<Self, HistogramError> {
+        Self::of_words(spec, spec.vocabulary.most(), seconds, piece)
+    }
+
+    /// The same with `words` in the vocabulary, whatever the spec lists: for a plan whose words are still to be written.
+    ///
+    /// # Errors
+    /// As [`Estimate::of`].
+    pub fn of_words(spec: &Spec, words: u32, seconds: u64, piece: f64) -> Result<Self, HistogramError> {
         let noise = spec.noise()?;
         let providers = spec.providers.len() as f64;
-        let words = spec.vocabulary.most();
         let (each, recorded) = (noise.mean(), seconds as f64);
         let dummies = spec.expected_dummies(words)?;
         let (pieces, theirs) = (recorded / piece / providers, dummies / providers);

@@ -177,6 +177,8 @@ mod tests {
             assert_eq!(price(text, 1, 0).tariff(), Err(PriceError::PerMinute(text.to_owned())));
         }
         assert_eq!(price("1", 0, 0).tariff(), Err(PriceError::Step(0)));
+        assert_eq!(price("1", 61, 0).tariff(), Err(PriceError::Step(61)));
+        assert!(price("999999.999999999", 60, 60).tariff().is_ok() && price("0", 1, 0).tariff().is_ok());
         assert_eq!(price("1", 1, 61).tariff(), Err(PriceError::Least(61)));
         let dollars = Price { currency: "dollars".to_owned(), ..price("1", 1, 0) };
         assert!(matches!(dollars.tariff(), Err(PriceError::Currency(_))));

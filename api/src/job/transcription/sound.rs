@@ -36,7 +36,7 @@ pub struct Dummies {
     pub corpus: Corpus,
 }
 
-/// The one voice with which true pieces and dummies leave.
+/// The voice with which true pieces and dummies leave: one for all of them, or each speaker's own.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionVoice))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -47,14 +47,27 @@ pub enum Voice {
         #[serde(default = "usual_alpha")]
         alpha: f64,
     },
+    /// A vocoder: every piece is spoken again with one pitch, its spectral envelope brought to one distribution.
+    Vocoder {
+        /// Coefficients of the envelope that are kept: 8 to 20, 13 is usual. Fewer hide more and are understood less.
+        #[serde(default = "usual_detail")]
+        detail: u32,
+    },
     /// The converter of the site's configuration that is a program.
     Command,
     /// The converter of the site's configuration that is a server.
     Url,
+    /// Voices as they are: true pieces leave as they were recorded, dummies in imitations of the voices that are heard in the
+    /// recordings. Hides which pieces are made up and not who speaks: recognizers can tell speakers by it.
+    Cloned,
 }
 
 const fn usual_alpha() -> f64 {
     0.8
+}
+
+const fn usual_detail() -> u32 {
+    13
 }
 
 impl Default for Voice {
@@ -68,8 +81,10 @@ impl Voice {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Mcadams { .. } => "mcadams",
+            Self::Vocoder { .. } => "vocoder",
             Self::Command => "command",
             Self::Url => "url",
+            Self::Cloned => "cloned",
         }
     }
 
@@ -77,9 +92,16 @@ impl Voice {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Mcadams { .. } => "McAdams coefficient",
+            Self::Vocoder { .. } => "vocoder",
             Self::Command => "the site's own program",
             Self::Url => "the site's own server",
+            Self::Cloned => "voices as they are, imitated for the dummies",
         }
+    }
+
+    /// Whether whoever hears the pieces hears the speakers' own voices.
+    pub const fn tells_speakers(self) -> bool {
+        matches!(self, Self::Cloned)
     }
 }
 

@@ -10,6 +10,7 @@ use super::{Estimate, HISTOGRAM, Outcome, Provider, Report, Spec, Vocabulary, Vo
 use crate::dataset::{Content, Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Disclosed, Kind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
+use crate::vectors;
 
 /// The example of the documentation and the event that it says is charged.
 pub(crate) fn example() -> (Spec, Event) {
@@ -113,15 +114,10 @@ fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
 
 #[test]
 fn noise_promises_and_dummies_are_those_of_the_vectors() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/vectors/preech.json");
-    let Ok(text) = std::fs::read_to_string(path) else {
-        // As the other tests on vectors: they lie beside the checkout where the project is built.
-        return;
-    };
-    let vectors: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let cases = vectors["cases"].as_array().unwrap().iter().filter(|case| case["kind"] == "calibrate");
-    let mut seen = 0;
-    for case in cases {
+    // The rest of the file is about bounds that jobs do not use, and is tested where they are computed.
+    let cases = vectors::of_kind("preech", "calibrate", &["unpartitioned", "thm42", "thm44_cmin"]);
+    assert!(cases.len() > 10, "{} cases", cases.len());
+    for case in &cases {
         let spec = of_case(case, 1);
         let noise = spec.noise().unwrap();
         // The rate is rounded down to what can be drawn, so that the shift may be one more where it was just enough.
@@ -137,9 +133,7 @@ fn noise_promises_and_dummies_are_those_of_the_vectors() {
         let words = spec.vocabulary.most();
         let all = f64::from(words + 1) * spec.providers.len() as f64 * noise.mean();
         assert!((spec.expected_dummies(words).unwrap() / all - 1.0).abs() < 1e-12);
-        seen += 1;
     }
-    assert!(seen > 10, "{seen} cases");
 }
 
 #[test]
@@ -190,6 +184,10 @@ fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
     for part in ["one, two", "up to 4 words", "not covered"] {
         assert!(outside.what.contains(part), "{part}: {}", outside.what);
     }
+    assert!(!outside.what.contains("who speaks"), "{}", outside.what);
+    let cloned = AnySpec::Transcription(Spec { voice: Voice::Cloned, ..spec.clone() });
+    let told = disclosures(&cloned, &ward(), &[ward()]);
+    assert!(told.iter().any(|one| one.observer == Observer::Providers && one.what.contains("can tell who speaks")));
     let server = learned.iter().find(|one| one.observer == Observer::Server).unwrap();
     assert_eq!(server.form, Disclosed::Fact, "nothing of the recordings comes to the server");
     assert!(!learned.iter().any(|one| one.observer == Observer::Recipients), "there is no model");
@@ -208,6 +206,9 @@ fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
         (outside.recipients, outside.colluding, outside.distance),
         (vec!["one".to_owned(), "two".to_owned()], 1, 4)
     );
+    let voices = |voice| AnySpec::Transcription(Spec { voice, ..spec.clone() }).outside().unwrap().voices;
+    let one = [Voice::default(), Voice::Vocoder { detail: 13 }, Voice::Command, Voice::Url];
+    assert_eq!((one.map(voices), voices(Voice::Cloned)), ([false; 4], true));
     assert_eq!((any.series(&[ward()]), any.questions(), any.model(0)), (Vec::new(), None, None));
     assert_eq!(any.clone().settled(&[ward()]), any, "a spec leaves nothing to the datasets");
 }

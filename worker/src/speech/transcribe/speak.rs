@@ -6,6 +6,7 @@
 //! | [`Engine::espeak`] | espeak-ng | Debian's `espeak-ng` |
 //! | [`Engine::flite`] | flite | Debian's `flite` |
 //! | [`Engine::command`] | any program that writes WAV | a command |
+//! | the same with `{reference}` | a program that speaks in a voice that it hears | a command, and a [`reference`](mod@reference) |
 //! | [`Engine::http`] | `POST /v1/audio/speech`, as OpenAI has it | a server of the site's own |
 //!
 //! An engine knows a dummy for what it is, and with what a provider receives that is the truth. So it must be the site's own:
@@ -17,7 +18,9 @@
 mod http;
 pub mod likeness;
 mod program;
+pub mod reference;
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -34,7 +37,9 @@ pub const USUAL_RATE: f64 = 175.0;
 /// The rates that are asked for, words a minute.
 pub const RATES: std::ops::RangeInclusive<f64> = 80.0..=400.0;
 /// Largest sound that an engine may answer, bytes.
-const MOST_BYTES: usize = 64 << 20;
+pub(crate) const MOST_BYTES: usize = 64 << 20;
+/// What stands in a command's arguments for the path of a voice to imitate.
+pub const REFERENCE: &str = "{reference}";
 /// Most dummies that are spoken at the same time.
 pub const MOST_AT_ONCE: usize = 64;
 
@@ -121,12 +126,35 @@ impl Engine {
 
     /// A program with its arguments, once for each text; no shell reads them. In arguments, `{text}` stands for the text,
     /// `{rate}` for whole words a minute and `{stretch}` for 175 by the rate. Without `{text}` it is on the program's input. On
-    /// its output it writes a WAV file, within `limit`.
+    /// its output it writes a WAV file, within `limit`. `{reference}` stands for the path of a WAV file, mono at 16 kHz, of 6 to 30 s:
+    /// whose voice it is to speak in, see [`Engine::imitating`].
     ///
     /// # Errors
     /// [`SpeakError::Setting`] when no program is named or the limit is out of range.
     pub fn command(command: &[&str], limit: Duration) -> Result<Self, SpeakError> {
         Program::new(command, limited(limit)?).map(Kind::Program).map(Self)
+    }
+
+    /// Whether it speaks in the voice of a reference, and only so: a command with `{reference}` does. Servers are not given one, as
+    /// there is no common way to ask.
+    pub fn clones(&self) -> bool {
+        matches!(&self.0, Kind::Program(program) if program.clones())
+    }
+
+    /// It, speaking in the voice of the WAV file at `reference`; an engine that does not clone speaks as it always does.
+    pub const fn imitating<'a>(&'a self, reference: &'a Path) -> Imitation<'a> {
+        Imitation { engine: self, reference }
+    }
+
+    fn said(&self, text: &str, rate: f64, reference: Option<&Path>) -> Result<Vec<f32>, SpeakError> {
+        if !RATES.contains(&rate) {
+            return Err(SpeakError::Setting { field: "rate", reason: "80 to 400 words a minute" });
+        }
+        let samples = match &self.0 {
+            Kind::Program(program) => program.speak(text, rate, reference),
+            Kind::Http(http) => http.speak(text, rate),
+        }?;
+        if samples.iter().all(|sample| *sample == 0.0) { Err(SpeakError::Silent) } else { Ok(samples) }
     }
 
     /// The server at `url`, asked as OpenAI's: `POST {url}/v1/audio/speech`. `providers` are those that will hear the dummies.
@@ -154,14 +182,24 @@ impl Speaker for Engine {
     }
 
     fn speak(&self, text: &str, rate: f64) -> Result<Vec<f32>, SpeakError> {
-        if !RATES.contains(&rate) {
-            return Err(SpeakError::Setting { field: "rate", reason: "80 to 400 words a minute" });
-        }
-        let samples = match &self.0 {
-            Kind::Program(program) => program.speak(text, rate),
-            Kind::Http(http) => http.speak(text, rate),
-        }?;
-        if samples.iter().all(|sample| *sample == 0.0) { Err(SpeakError::Silent) } else { Ok(samples) }
+        self.said(text, rate, None)
+    }
+}
+
+/// An engine in the voice of a reference.
+#[derive(Clone, Copy)]
+pub struct Imitation<'a> {
+    engine: &'a Engine,
+    reference: &'a Path,
+}
+
+impl Speaker for Imitation<'_> {
+    fn name(&self) -> String {
+        self.engine.name()
+    }
+
+    fn speak(&self, text: &str, rate: f64) -> Result<Vec<f32>, SpeakError> {
+        self.engine.said(text, rate, Some(self.reference))
     }
 }
 
@@ -176,15 +214,32 @@ pub fn all<E: From<SpeakError> + Send>(
     at_once: usize,
     heard: &(dyn Fn(usize, Vec<f32>) -> Result<(), E> + Sync),
 ) -> Result<(), E> {
+    let say = |place: usize| {
+        let (text, rate) = &texts[place];
+        speaker.speak(text, *rate)
+    };
+    each(texts.len(), at_once, &say, heard)
+}
+
+/// As [`all`], for `count` places of which `say` says each in its own way.
+///
+/// # Errors
+/// As [`all`].
+pub fn each<E: From<SpeakError> + Send>(
+    count: usize,
+    at_once: usize,
+    say: &(dyn Fn(usize) -> Result<Vec<f32>, SpeakError> + Sync),
+    heard: &(dyn Fn(usize, Vec<f32>) -> Result<(), E> + Sync),
+) -> Result<(), E> {
     if !(1..=MOST_AT_ONCE).contains(&at_once) {
         return Err(SpeakError::Setting { field: "at_once", reason: "1 to 64" }.into());
     }
-    let next = Mutex::new(Ok(texts.iter().enumerate()));
+    let next = Mutex::new(Ok(0..count));
     let locked = || next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let work = || {
         loop {
-            let Some((place, (text, rate))) = locked().as_mut().ok().and_then(Iterator::next) else { return };
-            if let Err(error) = speaker.speak(text, *rate).map_err(E::from).and_then(|said| heard(place, said)) {
+            let Some(place) = locked().as_mut().ok().and_then(Iterator::next) else { return };
+            if let Err(error) = say(place).map_err(E::from).and_then(|said| heard(place, said)) {
                 let mut state = locked();
                 if state.is_ok() {
                     *state = Err(error);
@@ -194,7 +249,7 @@ pub fn all<E: From<SpeakError> + Send>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..at_once.min(texts.len()) {
+        for _ in 0..at_once.min(count) {
             scope.spawn(work);
         }
     });

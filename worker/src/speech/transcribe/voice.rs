@@ -7,14 +7,20 @@
 //! | voice | what it changes | what it needs |
 //! |---|---|---|
 //! | [`mcadams`] | the resonances of everybody's vocal tract, in one way | nothing |
+//! | [`vocoder`] | pitch, spectrum and loudness of everybody, to one target | nothing |
 //! | [`program`] | what a converter of the site's does | a program: WAV in, WAV out |
 //! | [`remote`] | the same, by HTTP | a server of the site's own |
+//! | [`kept`] | nothing: dummies imitate the speakers instead, and nobody is hidden | an engine that clones |
+//!
+//! The last is no setting of a site, so no variant of [`Voice`]: a job asks for it, and the site's policy allows it or not.
 
+pub mod kept;
 mod lpc;
 pub mod mcadams;
 pub mod program;
 pub mod remote;
 mod roots;
+pub mod vocoder;
 
 use std::time::Duration;
 
@@ -45,6 +51,9 @@ pub enum VoiceError {
     /// A coefficient that protects nobody.
     #[error("alpha: {0} leaves voices as they are; at most 0.95 or at least 1.05, 0.8 is usual")]
     Unchanged(f64),
+    /// A number of coefficients out of range.
+    #[error("detail: 8 to 20 coefficients, not {0}; 13 is usual")]
+    Detail(u32),
     /// No program is named.
     #[error("command: name a program that reads WAV on its input and writes WAV on its output")]
     NoCommand,
@@ -101,6 +110,12 @@ pub enum Voice {
         #[serde(default = "usual_alpha")]
         alpha: f64,
     },
+    /// A vocoder.
+    Vocoder {
+        /// Coefficients of the envelope that are kept, 8 to 20.
+        #[serde(default = "usual_detail")]
+        detail: u32,
+    },
     /// A converter that is a program.
     Command {
         /// Program and arguments; no shell reads them.
@@ -123,6 +138,10 @@ const fn usual_alpha() -> f64 {
     0.8
 }
 
+const fn usual_detail() -> u32 {
+    vocoder::USUAL_DETAIL
+}
+
 const fn minute() -> u32 {
     60
 }
@@ -134,7 +153,7 @@ impl Default for Voice {
 }
 
 /// Longest that one piece may take, seconds.
-const MOST_SECONDS: u32 = 600;
+pub(crate) const MOST_SECONDS: u32 = 600;
 /// How near to 1 a coefficient leaves voices as they are.
 const UNCHANGED: f64 = 0.05;
 
@@ -156,6 +175,7 @@ impl Voice {
                 }
                 Ok(Box::new(voice))
             }
+            Self::Vocoder { detail } => Ok(Box::new(vocoder::Vocoder::new(*detail)?)),
             Self::Command { command, seconds } => Ok(Box::new(program::Program::new(command, limit(*seconds)?)?)),
             Self::Url { url, seconds } => Ok(Box::new(remote::Remote::new(url, limit(*seconds)?)?)),
         }
@@ -163,7 +183,7 @@ impl Voice {
 }
 
 /// Most bytes of a converter's answer: a minute of 48 kHz stereo floats.
-const MOST_BYTES: usize = 24 << 20;
+pub(crate) const MOST_BYTES: usize = 24 << 20;
 
 /// A converter's sound at exactly the length of the original: a little more is cut, a little less filled with silence, as
 /// rhythm carries the times of words.
@@ -177,7 +197,7 @@ fn fitted(mut made: Vec<f32>, given: usize) -> Result<Vec<f32>, VoiceError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Voice, VoiceError, fitted};
+    use super::{MOST_SECONDS, Voice, VoiceError, fitted};
 
     fn voice(text: &str) -> Result<String, String> {
         let voice: Voice = toml::from_str(text).map_err(|error| error.to_string())?;
@@ -191,6 +211,7 @@ mod tests {
         assert!(
             voice("kind = \"url\"\nurl = \"http://127.0.0.1:9000/convert\"").is_ok_and(|name| name.contains("9000"))
         );
+        assert_eq!(voice("kind = \"vocoder\""), Ok("vocoder of 13 coefficients".to_owned()));
         assert_eq!(Voice::default(), Voice::Mcadams { alpha: 0.8 });
     }
 
@@ -200,6 +221,8 @@ mod tests {
             ("kind = \"mcadams\"\nalpha = 3.0", "alpha"),
             ("kind = \"mcadams\"\nalpha = 0.97", "leaves voices as they are"),
             ("kind = \"mcadams\"\nbeta = 0.8", "beta"),
+            ("kind = \"vocoder\"\ndetail = 7", "detail"),
+            ("kind = \"vocoder\"\ndetail = 21", "detail"),
             ("kind = \"command\"\ncommand = []", "command"),
             ("kind = \"command\"\ncommand = [\"convert\"]\nseconds = 0", "seconds"),
             ("kind = \"url\"\nurl = \"http://converter.example/\"", "url"),
@@ -216,5 +239,25 @@ mod tests {
         assert_eq!(fitted(vec![1.0; 16_100], 16_000).map(|made| made.len()).ok(), Some(16_000));
         assert_eq!(fitted(vec![1.0; 15_000], 16_000).map(|made| made[15_999]).ok(), Some(0.0));
         assert!(matches!(fitted(vec![1.0; 20_000], 16_000), Err(VoiceError::Length { given: 16_000, made: 20_000 })));
+        // A tenth and 0.1 s.
+        assert!([12_800, 19_200].iter().all(|made| fitted(vec![1.0; *made], 16_000).is_ok()));
+        assert!([12_799, 19_201].iter().all(|made| fitted(vec![1.0; *made], 16_000).is_err()));
+    }
+
+    #[test]
+    fn a_voice_holds_at_its_limits_and_not_beyond() {
+        let alpha = |alpha: f64| voice(&format!("kind = \"mcadams\"\nalpha = {alpha}"));
+        for right in [0.5, 0.95, 1.05, 1.5] {
+            assert!(alpha(right).is_ok(), "{right}: {:?}", alpha(right));
+        }
+        for wrong in [0.499, 0.951, 1.049, 1.501] {
+            assert!(alpha(wrong).is_err_and(|error| error.contains("alpha")), "{wrong}");
+        }
+        let seconds =
+            |seconds: u32| voice(&format!("kind = \"command\"\ncommand = [\"convert\"]\nseconds = {seconds}"));
+        assert!(seconds(1).is_ok() && seconds(MOST_SECONDS).is_ok());
+        for wrong in [0, MOST_SECONDS + 1] {
+            assert!(seconds(wrong).is_err_and(|error| error.contains("seconds: 1 to 600")), "{wrong}");
+        }
     }
 }

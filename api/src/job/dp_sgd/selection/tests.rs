@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
 use std::num::NonZeroU16;
-use std::path::PathBuf;
 
 use serde_json::Value;
 use undertone_privacy::unit::{Order, RunShape, StoppingRate};
@@ -13,19 +12,12 @@ use undertone_privacy::{
 
 use super::{Candidate, Selection};
 use crate::job::dp_sgd::tests::{changed, event};
+use crate::vectors;
 
-/// Cases of truncated negative binomial runs over sampled Gaussian steps, as a job makes them; none where the vectors are not.
+/// Cases of truncated negative binomial runs over sampled Gaussian steps, as a job makes them.
 fn cases() -> Vec<Value> {
-    let folder = std::env::var_os("UNDERTONE_VECTORS")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"), PathBuf::from);
-    let file = folder.join("private_selection.json");
-    let Ok(text) = std::fs::read_to_string(&file) else {
-        eprintln!("no vectors at {}: set UNDERTONE_VECTORS", file.display());
-        return Vec::new();
-    };
-    let vectors: Value = serde_json::from_str(&text).unwrap();
-    let ours = |case: &&Value| case["kind"] == "tnb" && case["base"]["type"] == "sgm";
-    let cases: Vec<Value> = vectors["cases"].as_array().unwrap().iter().filter(ours).cloned().collect();
+    let mut cases = vectors::of_kind("private_selection", "tnb", &["poisson", "liu_talwar_pure"]);
+    cases.retain(|case| case["base"]["type"] == "sgm");
     assert_eq!(cases.len(), 2, "cases of sampled Gaussian steps");
     cases
 }

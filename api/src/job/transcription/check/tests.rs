@@ -221,7 +221,13 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
             |spec, _| spec.voice = Voice::Mcadams { alpha: 0.95 },
             |spec, _| spec.voice = Voice::Mcadams { alpha: 1.05 },
             |spec, _| spec.voice = Voice::Url,
+            |spec, _| spec.voice = Voice::Cloned,
         ],
+    ),
+    (
+        "spec.voice.detail",
+        &[|spec, _| spec.voice = Voice::Vocoder { detail: 7 }, |spec, _| spec.voice = Voice::Vocoder { detail: 21 }],
+        &[|spec, _| spec.voice = Voice::Vocoder { detail: 8 }, |spec, _| spec.voice = Voice::Vocoder { detail: 20 }],
     ),
     (
         "spec.crowded",

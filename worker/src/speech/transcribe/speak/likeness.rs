@@ -1,9 +1,12 @@
 //! How true pieces sound on the whole, and dummies made to sound so: as long before and after the words, as fast, as loud, of
 //! the same average spectrum and with as much noise behind.
 //!
-//! Every dummy takes its [`Manner`] from one true piece that is sent, drawn for it; the average spectrum is that of all. Both
-//! tell nothing that the pieces themselves do not show. Manners are drawn once and kept with the texts, so that the same sound
-//! is made again.
+//! Every dummy has a [`Manner`] of its own, put together from true pieces that are sent: its silences and its rate from one each,
+//! loudness and noise from another, and each of them a little other than there. A manner that was a piece's own would be known
+//! again: the pieces of one provider would show among the dummies of another, and whoever counted the different manners
+//! would know how many pieces there are, which the noise of the plan hides. What a provider learns by its dummies of pieces that
+//! others hear is how they sound on the whole, as it does by the average spectrum, which is that of all. Manners are drawn once
+//! and kept with the texts, so that the same sound is made again.
 
 use std::f64::consts::PI;
 
@@ -14,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{RATES, USUAL_RATE};
 use crate::dp::noise::below;
 use crate::speech::audio::RATE;
+use crate::speech::transcribe::segment::FRAME as FRAME_OF_PIECES;
 
 /// Samples of a frame of the spectrum.
 const FRAME: usize = 512;
@@ -33,6 +37,10 @@ const SMOOTH: usize = 4;
 const LONGEST_SILENCE: usize = RATE as usize;
 /// What no sample is above.
 const PEAK: f64 = 0.98;
+/// Samples by which the silences of a manner are longer or shorter than a piece's: up to 40 ms.
+const SILENCE_APART: u32 = 640;
+/// The part by which loudness, noise and rate of a manner are more or less than a piece's.
+const APART: f64 = 0.1;
 
 /// How one piece is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -118,23 +126,13 @@ impl Spectrum {
 }
 
 impl Likeness {
-    /// Hears a true piece that is sent, with so many words in it by its offline transcript. One without any sound is passed over.
-    pub fn hear(&mut self, samples: &[f32], count: usize) {
-        let Some(words) = words(samples) else { return };
+    /// Hears a true piece that is sent, with so many words in it by its offline transcript; whether it has any sound. One without
+    /// is passed over.
+    pub fn hear(&mut self, samples: &[f32], count: usize) -> bool {
+        let Some(manner) = Manner::of(samples, count) else { return false };
         self.spectrum.hear(samples);
-        let minutes = words.len() as f64 / f64::from(RATE) / 60.0;
-        let rate = if count == 0 { USUAL_RATE } else { count as f64 / minutes };
-        let silence = |samples: usize| samples.min(LONGEST_SILENCE) as u32;
-        let mut quiet: Vec<f64> = samples.chunks_exact(STEP).map(root_mean_square).collect();
-        quiet.sort_unstable_by(f64::total_cmp);
-        self.manners.push(Manner {
-            before: silence(words.start),
-            after: silence(samples.len() - words.end),
-            loudness: root_mean_square(&samples[words.clone()]),
-            // A tenth of the frames of a piece are as quiet as its room.
-            floor: quiet.get(quiet.len() / 10).copied().unwrap_or(0.0),
-            rate: rate.clamp(*RATES.start(), *RATES.end()),
-        });
+        self.manners.push(manner);
+        true
     }
 
     /// The average spectrum.
@@ -142,10 +140,68 @@ impl Likeness {
         &self.spectrum
     }
 
-    /// The manner of one of them; `None` where none was heard.
+    /// A manner that is like theirs and nobody's own; `None` where none was heard.
     pub fn draw(&self, rng: &mut impl Rng) -> Option<Manner> {
+        self.choose(rng).map(|(_, manner)| manner)
+    }
+
+    /// As [`Likeness::draw`], with the place of the one whose loudness it has among those that have a sound, in the order in which
+    /// they were heard.
+    pub fn choose(&self, rng: &mut impl Rng) -> Option<(usize, Manner)> {
+        let (place, loud) = self.one(rng)?;
+        let ((_, before), (_, after), (_, rate)) = (self.one(rng)?, self.one(rng)?, self.one(rng)?);
+        let manner = Manner {
+            before: silence_near(before.before, rng),
+            after: silence_near(after.after, rng),
+            loudness: near(loud.loudness, rng),
+            floor: near(loud.floor, rng),
+            rate: near(rate.rate, rng).clamp(*RATES.start(), *RATES.end()),
+        };
+        Some((place, manner))
+    }
+
+    /// One of them as it is, with its place.
+    fn one(&self, rng: &mut impl Rng) -> Option<(usize, Manner)> {
         let count = u32::try_from(self.manners.len()).ok().filter(|count| *count > 0)?;
-        self.manners.get(below(count, rng) as usize).copied()
+        let place = below(count, rng) as usize;
+        self.manners.get(place).map(|manner| (place, *manner))
+    }
+}
+
+/// To how many of its samples a sound is cut before it leaves, true piece or dummy: by chance up to a frame of the segmenter less.
+/// Pieces end where the segmenter's frames do, and dummies elsewhere: by what division by a frame leaves over, a provider could
+/// tell them apart.
+pub fn ragged(samples: usize, rng: &mut impl Rng) -> usize {
+    samples - (below(FRAME_OF_PIECES as u32, rng) as usize).min(samples / 2)
+}
+
+/// A silence of about so many samples.
+fn silence_near(samples: u32, rng: &mut impl Rng) -> u32 {
+    (samples + below(2 * SILENCE_APART + 1, rng)).saturating_sub(SILENCE_APART).min(LONGEST_SILENCE as u32)
+}
+
+/// About as much.
+fn near(value: f64, rng: &mut impl Rng) -> f64 {
+    value * (1.0 - APART + 2.0 * APART * f64::from(rng.next_u32()) / f64::from(u32::MAX))
+}
+
+impl Manner {
+    /// How a piece is spoken, with so many words in it; 0 for a usual rate. `None` for a piece without any sound.
+    pub fn of(samples: &[f32], count: usize) -> Option<Self> {
+        let words = words(samples)?;
+        let minutes = words.len() as f64 / f64::from(RATE) / 60.0;
+        let rate = if count == 0 { USUAL_RATE } else { count as f64 / minutes };
+        let silence = |samples: usize| samples.min(LONGEST_SILENCE) as u32;
+        let mut quiet: Vec<f64> = samples.chunks_exact(STEP).map(root_mean_square).collect();
+        quiet.sort_unstable_by(f64::total_cmp);
+        Some(Self {
+            before: silence(words.start),
+            after: silence(samples.len() - words.end),
+            loudness: root_mean_square(&samples[words.clone()]),
+            // A tenth of the frames of a piece are as quiet as its room.
+            floor: quiet.get(quiet.len() / 10).copied().unwrap_or(0.0),
+            rate: rate.clamp(*RATES.start(), *RATES.end()),
+        })
     }
 }
 
@@ -260,12 +316,54 @@ mod tests {
     fn a_manner_is_heard_as_it_is() {
         let mut likeness = Likeness::default();
         likeness.hear(&sound(0.0, 0.1, 1_600, 3_200), 2);
-        likeness.hear(&[0.0; 4_000], 2);
-        let manner = likeness.draw(&mut rng()).unwrap();
+        assert!(!likeness.hear(&[0.0; 4_000], 2));
+        assert_eq!(likeness.choose(&mut rng()).map(|(place, _)| place), Some(0), "silence has no place");
+        let manner = likeness.manners[0];
         assert_eq!((manner.before, manner.after), (1_600, 3_200));
         assert!((manner.loudness - 0.1).abs() < 1e-3, "{manner:?}");
         assert!((manner.rate - 240.0).abs() < 1.0, "two words in half a second: {manner:?}");
         assert!(Likeness::default().draw(&mut rng()).is_none());
+    }
+
+    #[test]
+    fn manners_are_like_the_pieces_and_tell_neither_which_nor_how_many_there_are() {
+        let mut likeness = Likeness::default();
+        likeness.hear(&sound(0.0, 0.1, 1_600, 3_200), 2);
+        likeness.hear(&sound(0.0, 0.3, 6_400, 0), 1);
+        let pieces = likeness.manners.clone();
+        let mut rng = rng();
+        let drawn: Vec<Manner> = (0..1_000).map(|_| likeness.draw(&mut rng).unwrap()).collect();
+        let near = |found: f64, one: f64, apart: f64| (found - one).abs() <= apart * (1.0 + 1e-9);
+        for manner in &drawn {
+            let silence =
+                |of: fn(&Manner) -> u32| pieces.iter().any(|piece| near(of(manner).into(), of(piece).into(), 640.0));
+            let part = |of: fn(&Manner) -> f64| pieces.iter().any(|piece| near(of(manner), of(piece), 0.1 * of(piece)));
+            assert!(silence(|one| one.before) && silence(|one| one.after), "{manner:?}");
+            assert!(part(|one| one.loudness) && part(|one| one.rate) && RATES.contains(&manner.rate), "{manner:?}");
+        }
+        // Silences of one piece with the loudness of the other, and no two alike.
+        assert!(drawn.iter().any(|one| one.before < 3_000 && one.loudness > 0.2));
+        assert!(drawn.iter().any(|one| one.before > 3_000 && one.loudness < 0.2));
+        let mut different: Vec<u64> = drawn.iter().map(|one| one.loudness.to_bits()).collect();
+        different.sort_unstable();
+        different.dedup();
+        assert!(different.len() > 990, "{}", different.len());
+    }
+
+    #[test]
+    fn what_is_left_of_a_length_by_frames_tells_nothing() {
+        let mut rng = rng();
+        // As pieces are cut by pauses, and as what engines say would be.
+        for length in [256 * 90 + 3_200, 160 * 150] {
+            let mut left = [0_u32; 256];
+            for _ in 0..25_600 {
+                let cut = ragged(length, &mut rng);
+                assert!((length - 255..=length).contains(&cut));
+                left[cut % 256] += 1;
+            }
+            assert!(left.iter().all(|count| (40..=160).contains(count)), "{left:?}");
+        }
+        assert_eq!((ragged(0, &mut rng), ragged(1, &mut rng)), (0, 1));
     }
 
     #[test]
@@ -274,7 +372,7 @@ mod tests {
         engine.hear(&sound(0.0, 0.3, 0, 0));
         likeness.hear(&sound(0.9, 0.05, 800, 480), 2);
         let before = engine.distance(likeness.spectrum());
-        let manner = likeness.draw(&mut rng()).unwrap();
+        let manner = likeness.manners[0];
         let shaping = Shaping::new(&engine, likeness.spectrum());
         let shaped = shaping.shape(&sound(0.0, 0.3, 500, 7_000), &manner, &mut rng());
         assert!(shaped.len().abs_diff(800 + 8_000 + 480) <= 2 * STEP, "{}", shaped.len());

@@ -1,14 +1,17 @@
 //! An engine that is a program: it may hang, crash or talk without end, and costs no more than its text then.
 //!
-//! No shell stands in between, and no file: what is said, and what says it, is never on a disk.
+//! No shell stands in between, and no file: what is said, and what says it, is never on a disk. A voice to imitate is a file that
+//! [`References`](super::reference::References) made, and only its path is an argument.
 
+use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use super::{MOST_BYTES, SpeakError, USUAL_RATE};
+use super::{MOST_BYTES, REFERENCE, SpeakError, USUAL_RATE};
 use crate::speech::transcribe::wav;
 
 /// A program with its arguments.
@@ -33,13 +36,29 @@ impl Program {
         std::iter::once(&self.executable).chain(&self.arguments).map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
-    pub(super) fn speak(&self, text: &str, rate: f64) -> Result<Vec<f32>, SpeakError> {
+    /// Whether it speaks in the voice of a reference.
+    pub(super) fn clones(&self) -> bool {
+        self.arguments.iter().any(|argument| argument.contains(REFERENCE))
+    }
+
+    pub(super) fn speak(&self, text: &str, rate: f64, reference: Option<&Path>) -> Result<Vec<f32>, SpeakError> {
+        if self.clones() && reference.is_none() {
+            let reason = "`{reference}` is among its arguments, and there is no voice to imitate";
+            return Err(SpeakError::Setting { field: "command", reason });
+        }
         let refused = |source| SpeakError::Program { program: self.executable.clone(), source };
         let missing = || refused(std::io::Error::other("a pipe was not made"));
         let (whole, stretch) = (format!("{rate:.0}"), format!("{:.3}", USUAL_RATE / rate));
         // The text last: what it says is not looked at again.
         let fill = |argument: &String| {
-            argument.replace("{rate}", &whole).replace("{stretch}", &stretch).replace("{text}", text)
+            let mut filled = OsString::new();
+            for (place, part) in argument.split(REFERENCE).enumerate() {
+                if let Some(reference) = reference.filter(|_| place > 0) {
+                    filled.push(reference);
+                }
+                filled.push(part.replace("{rate}", &whole).replace("{stretch}", &stretch).replace("{text}", text));
+            }
+            filled
         };
         let by_input = !self.arguments.iter().any(|argument| argument.contains("{text}"));
         let mut command = Command::new(&self.executable);

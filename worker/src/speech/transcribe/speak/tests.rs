@@ -59,6 +59,34 @@ fn any_program_that_writes_wav_is_an_engine() {
 }
 
 #[test]
+fn a_command_with_a_reference_speaks_in_that_voice_and_not_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let references = reference::References::begin(&folder.path().join("a folder of {text}s")).unwrap();
+    let voice: Vec<f32> = (0..8_000_u16).map(|n| (f32::from(n) * 0.07).sin() * 0.5).collect();
+    references.keep(3, &voice).unwrap();
+    // The most faithful imitation: it says nothing but the reference.
+    let engine = Engine::command(&["sh", "-c", "exec cat \"$1\"", "cat", "{reference}"], LIMIT).unwrap();
+    assert!(engine.clones() && engine.name().contains("{reference}"), "{}", engine.name());
+    let path = references.path(3);
+    let imitation = engine.imitating(&path);
+    assert_eq!(wav::write(&imitation.speak(TEXT, USUAL_RATE).unwrap()), wav::write(&voice));
+    assert_eq!(imitation.name(), engine.name(), "nobody is told where a voice lies");
+    let refused = engine.speak(TEXT, USUAL_RATE).unwrap_err();
+    assert!(matches!(refused, SpeakError::Setting { field: "command", .. }), "{refused}");
+    let same = folder.path().join("same.wav");
+    std::fs::copy(&path, &same).unwrap();
+    let plain = Engine::command(&["cat", same.to_str().unwrap()], LIMIT).unwrap();
+    assert!(!plain.clones() && !espeak().clones());
+    assert!(plain.imitating(Path::new("/nowhere")).speak(TEXT, USUAL_RATE).is_ok(), "it does not ask for a voice");
+    // A text is not looked at again.
+    let echo = folder.path().join("echo");
+    let written = format!("printf %s \"$1\" > {}; cat \"$2\"", echo.display());
+    let engine = Engine::command(&["sh", "-c", &written, "echo", "{text}", "{reference}"], LIMIT).unwrap();
+    assert!(engine.imitating(&path).speak("the {reference} of {rate}", USUAL_RATE).is_ok());
+    assert_eq!(std::fs::read_to_string(&echo).unwrap(), "the {reference} of {rate}");
+}
+
+#[test]
 fn an_engine_that_hangs_lies_or_is_not_there_is_an_error() {
     let speak = |command: &[&str], limit| Engine::command(command, limit).unwrap().speak(TEXT, 175.0).unwrap_err();
     assert!(matches!(speak(&["tail", "-f", "/dev/null"], Duration::from_millis(50)), SpeakError::Late(_)));
@@ -226,6 +254,7 @@ fn settings_out_of_range_are_named() {
     for limit in [Duration::ZERO, Duration::from_secs(601)] {
         assert!(matches!(Engine::command(&["true"], limit), Err(SpeakError::Setting { field: "seconds", .. })));
     }
+    assert!(Engine::espeak(&"x".repeat(64), Duration::from_mins(10)).is_ok());
     for rate in [79.0, 401.0, f64::NAN] {
         assert!(matches!(espeak().speak(TEXT, rate), Err(SpeakError::Setting { field: "rate", .. })));
     }

@@ -4,7 +4,9 @@
 //! Each frame is taken apart into excitation and filter; the angle φ of every complex pole becomes φ^α, its radius stays; the
 //! frame is put together again and the frames are added up. For α < 1 resonances below 1 rad (2,546 Hz) move up, those above
 //! move down: the shape of everybody's vocal tract is bent in the same way. What is not bent, pitch and rhythm above all, still
-//! tells speakers apart: it is weaker than a voice of its own, and measured as such.
+//! tells speakers apart: it is weaker than a voice of its own, and measured as such. What is bent in one way for everybody stays
+//! different, too: of 91 speakers, an attack that knew recordings changed with the same coefficient named 76 %, against 80 % of voices
+//! as recorded; only one that did not know of the change named few (1.5 %). The [vocoder](super::vocoder) does better.
 //!
 //! Deterministic: the same sound gives the same sound, in any order and on any thread.
 

@@ -1,0 +1,31 @@
+//! Reference values for tests, which are not part of the repository: JSON files in the folder that `UNDERTONE_VECTORS` names, by
+//! default `../shared/vectors` from the root of the workspace. What is not there is a failure: a test of reference values that
+//! reads none tells nothing.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Every case of a file, in order; there is at least one.
+pub(crate) fn cases(name: &str) -> Vec<Value> {
+    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "../shared/vectors".into(), PathBuf::from);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; set UNDERTONE_VECTORS to the folder of vectors", path.display()));
+    let file: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let cases = file["cases"].as_array().cloned().unwrap_or_default();
+    assert!(!cases.is_empty(), "{}: no cases", path.display());
+    cases
+}
+
+/// The cases of a file that are of a kind, where every case is of that kind or of one that is tested elsewhere.
+pub(crate) fn of_kind(name: &str, kind: &str, elsewhere: &[&str]) -> Vec<Value> {
+    let ours = |case: &Value| {
+        let found = case["kind"].as_str().unwrap_or_default();
+        assert!(found == kind || elsewhere.contains(&found), "{name}, {}: no rule for kind `{found}`", case["id"]);
+        found == kind
+    };
+    let ours: Vec<Value> = cases(name).into_iter().filter(ours).collect();
+    assert!(!ours.is_empty(), "{name}: no case of kind `{kind}`");
+    ours
+}

@@ -213,8 +213,8 @@ pub async fn set_budget(
         Err(problem) => Err(problem),
     };
     let said = format!(
-        "The lifetime limit for each {} is now ε {} at δ {}.",
-        crate::words::unit(unit),
+        "The lifetime limit for {} is now ε {} at δ {}.",
+        crate::words::each(unit),
         crate::words::limit(epsilon),
         crate::words::delta(delta)
     );

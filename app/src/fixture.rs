@@ -1,4 +1,4 @@
-//! A small consortium in memory, for the tests of this crate and nothing else: three organizations, four datasets, and jobs
+//! A small consortium in memory, for the tests of this crate and nothing else: three organizations, datasets of every content, and jobs
 //! in different states. What it answers is made with the real rules; only storing is missing.
 
 mod audit;
@@ -12,6 +12,7 @@ mod memory;
 mod render;
 mod report;
 mod told;
+mod transcribing;
 
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -33,6 +34,7 @@ pub(crate) use learning::{ASKED, ASKING, question};
 pub(crate) use logs::logs;
 pub(crate) use memory::{Memory, report_of};
 pub(crate) use render::{render, send};
+pub(crate) use transcribing::{HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id};
 
 /// The moment at which everything here is seen.
 pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-20 18:03:12 UTC);

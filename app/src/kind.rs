@@ -13,6 +13,7 @@ mod opened;
 #[cfg(feature = "ssr")]
 mod posted;
 pub mod transcription;
+pub mod weighed;
 
 use leptos::prelude::*;
 #[cfg(feature = "ssr")]

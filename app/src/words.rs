@@ -227,6 +227,26 @@ pub const fn unit(unit: PrivacyUnit) -> &'static str {
     }
 }
 
+/// For whom a budget, a price or a limit is: behind "for".
+pub const fn each(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "each record",
+        PrivacyUnit::Speaker => "each speaker",
+        PrivacyUnit::User => "each user",
+        PrivacyUnit::Words => "words of the recordings",
+    }
+}
+
+/// About whom a promise is: behind "about" and "for".
+pub const fn any_one(unit: PrivacyUnit) -> &'static str {
+    match unit {
+        PrivacyUnit::Record => "any one record",
+        PrivacyUnit::Speaker => "any one speaker",
+        PrivacyUnit::User => "any one user",
+        PrivacyUnit::Words => "as many words as a job states",
+    }
+}
+
 /// What a guarantee for a unit says about people.
 pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
     match unit {

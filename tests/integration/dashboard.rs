@@ -3,6 +3,7 @@
 mod accounts;
 mod life;
 mod live;
+mod recordings;
 mod visitor;
 
 use std::time::Duration;

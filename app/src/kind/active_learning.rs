@@ -1,6 +1,7 @@
 //! How `active_learning` looks: the planner, the classifier's learning curves, what came of it.
 
 mod plan;
+#[cfg(feature = "ssr")]
 mod planner;
 mod result;
 mod said;
@@ -18,7 +19,8 @@ use super::Ground;
 use crate::component::chart::Figure;
 
 pub use plan::{Part, Plan, Trials};
-pub use planner::{Weighed, propose_questions, save_questions, weigh_questions};
+#[cfg(feature = "ssr")]
+pub use planner::{propose_questions, save_questions, weigh_questions};
 
 /// A draft as a plan, and the places of what the plan cannot hold.
 #[cfg(feature = "ssr")]

@@ -1,6 +1,6 @@
 //! How `transcription` looks: the planner, what an owner consents to, the promises, and what came of public recordings.
 //!
-//! All of it is made in the server and works without a script.
+//! All of it is made in the server and works without a script; with one, the planner's numbers follow its form.
 
 #[cfg(feature = "ssr")]
 mod plan;
@@ -24,7 +24,7 @@ use crate::component::chart::Figure;
 #[cfg(feature = "ssr")]
 pub use plan::{Heard, Plan};
 #[cfg(feature = "ssr")]
-pub use planner::{propose_transcription, save_transcription};
+pub use planner::{propose_transcription, save_transcription, weigh_transcription};
 
 impl Card for Spec {
     type Result = Report;

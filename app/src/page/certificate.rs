@@ -59,7 +59,7 @@ fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> Any
 
 /// The consortium's number for one unit, in a sentence.
 fn sum(certificate: &Certificate, together: &Together) -> AnyView {
-    let unit = words::unit(together.unit);
+    let one = words::any_one(together.unit);
     let named = |id: &OrganizationId| {
         let party = certificate.parties.iter().find(|party| party.organization == *id);
         party.map_or_else(String::new, |party| party.organization_name.clone())
@@ -69,12 +69,12 @@ fn sum(certificate: &Certificate, together: &Together) -> AnyView {
         Some(figure) => match figure.epsilon {
             Some(epsilon) => view! {
                 <p class="headline">"At most "<abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(epsilon)}</strong>" at "
-                    <abbr title=words::DELTA>"δ"</abbr>{format!(" {} for any one {unit}", words::delta(figure.delta))}</p>
+                    <abbr title=words::DELTA>"δ"</abbr>{format!(" {} for {one}", words::delta(figure.delta))}</p>
             }
             .into_any(),
-            None => view! { <p class="headline bad-text">{format!("No finite ε holds for a {unit}")}</p> }.into_any(),
+            None => view! { <p class="headline bad-text">{format!("No finite ε holds for {one}")}</p> }.into_any(),
         },
-        None => view! { <p class="headline">{format!("Nothing is promised for a {unit}: no budget was set")}</p> }.into_any(),
+        None => view! { <p class="headline">{format!("Nothing is promised for {one}: no budget was set")}</p> }.into_any(),
     };
     let counted = match together.most {
         most if most as usize == names.len() && most > 1 => "added up over".to_owned(),

@@ -49,9 +49,14 @@ pub(crate) fn dataset() -> AnyView {
             view! { <p class="headline">"Public: no budget is needed"</p> }.into_any()
         } else {
             let none = !dataset.accounts.iter().any(standing::budgeted);
+            let without = match dataset.content {
+                Content::Speech => "No budget is set; no job can train privately on it",
+                Content::Queries => "No budget is set; no job can ask about it",
+                Content::Recordings => "No budget is set; no job can have it transcribed outside",
+            };
             let accounts = dataset.accounts.iter().map(account).collect_view();
             view! {
-                {none.then(|| view! { <p class="headline">"No budget is set; no job can train privately on it"</p> })}
+                {none.then(|| view! { <p class="headline">{without}</p> })}
                 {accounts}
                 <p class="hint">{overlap::sentence(rule)}" "<a href=format!("{}#overlap", path::overview(consortium))>"Who says so"</a></p>
             }
@@ -92,8 +97,8 @@ pub(crate) fn dataset() -> AnyView {
 /// An account: its gauge, what it promises, and what went out beside it.
 fn account(account: &Account) -> AnyView {
     let budgeted = standing::budgeted(account);
-    let unit = words::unit(account.unit);
-    let title = if budgeted { format!("Budget for each {unit}") } else { format!("No budget for each {unit}") };
+    let each = words::each(account.unit);
+    let title = if budgeted { format!("Budget for {each}") } else { format!("No budget for {each}") };
     view! {
         <section class="panel"><h2>{title}</h2>
             {budgeted.then(|| view! { <Gauge reading=Reading::from(account)/> })}

@@ -164,9 +164,9 @@ async fn approval(
         }
         (Some(charge), None) => (
             vec![format!(
-                "It cannot be reserved as it is: {} has no budget for each {}.",
+                "It cannot be reserved as it is: {} has no budget for {}.",
                 party.dataset_name,
-                words::unit(charge.unit)
+                words::each(charge.unit)
             )],
             ().into_any(),
             "Approve".to_owned(),
@@ -212,10 +212,10 @@ async fn approval(
 
 /// What approving will do, sentence by sentence.
 fn spelled(payment: &Payment, party: &Participant, speakers: u64, asks: bool) -> Vec<String> {
-    let unit = words::unit(payment.reading.unit);
+    let each = words::each(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
     let mut lines = vec![format!(
-        "Sets aside {} of {}, at worst ε {} at δ {delta} for each {unit} by this job alone.",
+        "Sets aside {} of {}, at worst ε {} at δ {delta} for {each} by this job alone.",
         words::releases(payment.releases, &payment.event),
         party.dataset_name,
         words::epsilon(payment.own)

@@ -59,7 +59,7 @@ pub(super) fn table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView {
                         <rect class="gauge-track" width="100%" height="6" rx="3"></rect>
                         <rect class="gauge-spent" width=format!("{done:.1}%") height="6" rx="3"></rect>
                     </svg>
-                    <span>{format!("{} of {}", job.rounds_done, job.rounds)}</span>
+                    <span>{if job.rounds == 0 { "none".to_owned() } else { format!("{} of {}", job.rounds_done, job.rounds) }}</span>
                 </td>
                 <td data-label="proposed by">{job.proposed_by.clone()}</td>
                 <td data-label="proposed"><When at=job.created_at now/></td>

@@ -1,7 +1,7 @@
 //! Planning a job: the form of its kind, empty or with the values of a draft that is opened in it (`?draft=`).
 
 use leptos::prelude::*;
-use undertone_api::dataset::Visibility;
+use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::problem::{Problem, Violation};
 
 use super::nothing;
@@ -16,12 +16,15 @@ pub(crate) fn plan() -> AnyView {
         desk.member()?;
         let opened = opened(&desk).await?;
         let datasets = desk.backend.datasets(consortium).await?;
-        if !datasets.iter().any(|dataset| dataset.visibility == Visibility::Public) {
+        // Recordings are transcribed by their site alone; every other kind is led by public data.
+        let begins =
+            |dataset: &Dataset| dataset.visibility == Visibility::Public || dataset.content == Content::Recordings;
+        if !datasets.iter().any(begins) {
             let then = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
             return Ok(Sheet::new(
                 "Plan a job",
                 nothing(
-                    "A job needs a public dataset: it leads, trains the warm start and measures. None is registered here.",
+                    "A job needs a public dataset, which leads, trains the warm start and measures, or recordings to transcribe. Neither is registered here.",
                     then,
                 ),
             ));

@@ -96,7 +96,7 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
                     <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
                     {job.started_at.map(|at| view! { <div><dt>"Began"</dt><dd>{words::exact(at)}</dd></div> })}
                     {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd>{words::exact(at)}</dd></div> })}
-                    <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div>
+                    {(job.rounds > 0).then(|| view! { <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div> })}
                     {report.reason.clone().map(|why| view! { <div><dt>"Why it ended so"</dt><dd>{why}</dd></div> })}
                     <div><dt>"This report"</dt><dd>{words::exact(report.made_at)}", "<code>{report.format.clone()}</code></dd></div>
                 </dl>

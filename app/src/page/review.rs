@@ -62,7 +62,7 @@ fn cost(review: &Review) -> AnyView {
         <section class="panel"><h2>"What it costs"</h2>
             <dl class="facts">
                 <div><dt>"Releases"</dt><dd>{words::releases(cost.charge.releases, &cost.charge.event)}</dd></div>
-                <div><dt>"Protected"</dt><dd>{format!("each {}", words::unit(cost.charge.unit))}</dd></div>
+                <div><dt>"Protected"</dt><dd>{words::each(cost.charge.unit)}</dd></div>
                 <div><dt>"This job by itself"</dt><dd>{own}</dd></div>
                 <div><dt>"The account after it"</dt><dd>{after}</dd></div>
                 {cost.left.map(|left| view! { <div><dt>"Left for all other jobs, for life"</dt><dd>{format!("ε {}", words::epsilon_left(left))}</dd></div> })}

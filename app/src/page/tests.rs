@@ -1,6 +1,9 @@
 //! The pages as a browser without wasm sees them.
 
-use crate::fixture::{ASKED, ASKING, CONSORTIUM, FINISHED, OWN, PROPOSED, RUNNING, dataset, question, render, send};
+use crate::fixture::{
+    ASKED, ASKING, CONSORTIUM, FINISHED, HEARD, HEARD_PUBLIC, HEARING, OFFERED, OWN, PROPOSED, RUNNING, dataset,
+    question, recordings_id, render, send,
+};
 use crate::path;
 
 /// Every page a member can open.
@@ -41,6 +44,16 @@ fn addresses() -> Vec<(&'static str, String)> {
         ("job-asked", path::job(c, ASKED)),
         ("report-asking", path::report(c, ASKING)),
         ("report-asked", path::report(c, ASKED)),
+        ("dataset-recordings", path::dataset(c, recordings_id(1))),
+        ("dataset-recordings-public", path::dataset(c, recordings_id(0))),
+        ("job-offered", path::job(c, OFFERED)),
+        ("review-offered", path::review(c, OFFERED, recordings_id(1))),
+        ("job-hearing", path::job(c, HEARING)),
+        ("job-heard", path::job(c, HEARD)),
+        ("job-heard-public", path::job(c, HEARD_PUBLIC)),
+        ("report-hearing", path::report(c, HEARING)),
+        ("report-heard", path::report(c, HEARD)),
+        ("report-heard-public", path::report(c, HEARD_PUBLIC)),
     ]
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::estimate::USUAL_PIECE;
-use undertone_api::job::transcription::{Corpus, Crowded, Protocol, Recognizer};
+use undertone_api::job::transcription::{Corpus, Crowded, Protocol, Recognizer, Spec};
 use undertone_privacy::PrivacyUnit;
 
 use crate::standing::Standing;
@@ -21,6 +21,10 @@ const LONGEST_ADDRESS: usize = 7500;
 const PART: f64 = 0.1;
 /// The words of a first plan: a public list is the proposer's to give.
 const WORDS: &str = "";
+/// Words that a plan counts with until its list is written: as many as a specialist's glossary of a few pages has.
+const SIZE: u32 = 200;
+/// The most words that can be planned for: as many as a list may have.
+pub(super) const MOST_WORDS: u32 = 20_000;
 
 /// A recognizer in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +70,9 @@ pub struct Plan {
     /// The public list, words with blanks or commas between.
     #[serde(default)]
     pub words: String,
+    /// Words that are counted with until the list is written.
+    #[serde(default = "usual_size")]
+    pub size: u32,
     /// Percent of the most frequent words, of a vocabulary from the data.
     pub top: f64,
     /// TF-IDF above which a word is taken; empty for none.
@@ -75,16 +82,27 @@ pub struct Plan {
     pub most: u32,
     /// The dummies' text.
     pub corpus: Corpus,
-    /// The one voice: `mcadams`, `command` or `url`.
+    /// The one voice: `mcadams`, `vocoder`, `command` or `url`; `cloned` for none.
     pub voice: String,
     /// α of the McAdams coefficient.
     pub alpha: f64,
+    /// Coefficients of the vocoder.
+    #[serde(default = "usual_detail")]
+    pub detail: u32,
     /// Pieces with several words.
     pub crowded: Crowded,
     /// The recognizer at the site.
     pub recognizer: Recognizer,
     /// How long a piece is thought to be, seconds; for the numbers beside the form alone.
     pub piece: f64,
+}
+
+const fn usual_size() -> u32 {
+    SIZE
+}
+
+const fn usual_detail() -> u32 {
+    13
 }
 
 impl Plan {
@@ -111,23 +129,32 @@ impl Plan {
             title: String::new(),
             dataset: dataset.id,
             epsilon: budget.map_or(1.0, |budget| part(budget.epsilon().get()).clamp(0.01, 50.0)),
-            delta: budget.map_or(1e-6, |budget| part(budget.delta().get()).clamp(1e-12, 0.01)),
+            // A release with a δ of its own is paid from the part of δ that the account keeps for those.
+            delta: budget.map_or(1e-6, |budget| part(budget.side_delta().get()).clamp(1e-12, 0.01)),
             distance: 4,
             providers: (0..ROWS).map(row).collect(),
             colluding: 1,
             language: "en".to_owned(),
             from: "public".to_owned(),
             words: WORDS.to_owned(),
+            size: SIZE,
             top: 10.0,
             above: "0.01".to_owned(),
             most: 500,
             corpus: Corpus::Bundled,
             voice: "mcadams".to_owned(),
             alpha: 0.8,
+            detail: usual_detail(),
             crowded: Crowded::Keep,
             recognizer: Recognizer::Site,
             piece: USUAL_PIECE,
         })
+    }
+
+    /// How many words the vocabulary of its spec is counted with: those of the spec, or as many as are planned for while no public
+    /// list is written.
+    pub(super) fn size(&self, spec: &Spec) -> u32 {
+        if unwritten(spec) { self.size.clamp(1, MOST_WORDS) } else { spec.vocabulary.most() }
     }
 
     /// The plan a page's query holds, if it holds one.
@@ -145,4 +172,9 @@ impl Plan {
         let address = format!("{}?{query}", crate::path::plan(consortium));
         (address.len() <= LONGEST_ADDRESS).then_some(address)
     }
+}
+
+/// Whether the words of a spec are to come from a public list that is still empty.
+pub(super) fn unwritten(spec: &Spec) -> bool {
+    !spec.vocabulary.depends_on_data() && spec.vocabulary.listed().is_empty()
 }

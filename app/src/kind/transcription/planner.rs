@@ -1,10 +1,12 @@
 //! The planner: a plain form, and beside it what the account would have left, what is to be expected, and what each number of
-//! colluding recognizers would learn. The server makes all of it; nothing here needs a script.
+//! colluding recognizers would learn. The server makes all of it, with the code that decides; with a script the numbers follow the
+//! form by themselves, without one it is recalculated.
 
 #![expect(unreachable_pub, reason = "the server macro makes what it generates public")]
 
 pub(super) mod cost;
 mod form;
+mod knobs;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
@@ -15,8 +17,8 @@ use crate::kind::posted::Posted;
 
 pub(super) use form::planner;
 
-/// Where a plan is proposed.
-const PROPOSE: &str = "/ui/propose-transcription";
+/// The kind's word in addresses.
+const WORD: &str = "transcription";
 /// Where a plan is saved as a draft.
 pub(super) const SAVE: &str = "/ui/draft-transcription";
 /// The form's id, by which fields outside it are of it.
@@ -52,4 +54,21 @@ pub async fn save_transcription(
     use undertone_api::job::Spec;
     let posted = Posted::new(consortium, (draft, version), &hear.title, "hear", &hear);
     posted.save(|_| hear.spec().map(Spec::Transcription)).await
+}
+
+/// What a plan would cost and what is to be expected of it, as HTML; or what is wrong with it.
+///
+/// # Errors
+/// The backend's [`Problem`](undertone_api::problem::Problem).
+#[server(prefix = "/ui", endpoint = "weigh-transcription")]
+pub async fn weigh_transcription(consortium: ConsortiumId, hear: Plan) -> Result<String, Fault> {
+    use undertone_api::dataset::Visibility;
+    let backend = crate::backend::backend()?;
+    let datasets = backend.datasets(consortium).await?;
+    let chosen = datasets.iter().find(|dataset| dataset.id == hear.dataset);
+    let standings = match chosen.filter(|dataset| dataset.visibility != Visibility::Public) {
+        Some(dataset) => vec![(dataset.id, backend.standing(dataset.id).await?)],
+        None => Vec::new(),
+    };
+    Ok(cost::told(&hear, &datasets, &standings, consortium))
 }

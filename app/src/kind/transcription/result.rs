@@ -13,22 +13,39 @@ pub(super) fn told(report: &Report, participants: &[Participant]) -> AnyView {
         .iter()
         .find(|party| party.dataset == report.dataset)
         .map_or_else(|| "the recordings".to_owned(), |party| party.dataset_name.clone());
-    let paid = format!(
-        "The transcript of {name} is at its site. {} of the recordings, added and removed together, were protected; {} expected at {}, {} \
-         words in the vocabulary.",
-        words::plural(report.distance.into(), "word"),
-        words::plural(report.dummies.round() as u64, "dummy").replace("dummys", "dummies"),
-        words::plural(report.providers.len() as u64, "recognizer"),
-        words::count(report.words.into()),
-    );
     let rest = match &report.outcome {
         Some(outcome) => of_public(outcome),
         None => view! {
-            <p class="quiet">"How many words are wrong, what each recognizer was sent and what it cost is in the report that the site keeps: it is computed of recordings that are not public, and was not paid for."</p>
+            <p>"Not told here: how many words are wrong, what each recognizer was sent and what it cost. They are computed of recordings that are not public, and telling them was not paid for. They stand in the report that the site keeps beside the transcripts, in its folder "<code>"transcripts/"</code>", under this job’s number, for its owner alone."</p>
         }
         .into_any(),
     };
-    view! { <p>{paid}</p>{promises(report)}{rest} }.into_any()
+    view! { <p>{format!("The transcript of {name} is at its site, and nowhere else.")}</p>{planned(report)}{promises(report)}{rest} }
+        .into_any()
+}
+
+/// What was planned, and is known of any recordings.
+fn planned(report: &Report) -> AnyView {
+    let expected =
+        format!("{}, to be expected at all recognizers together", words::count(report.dummies.round() as u64));
+    let noise = format!(
+        "rate {} nats per word, shift {} dummies",
+        words::number(report.rate),
+        words::count(report.shift.into())
+    );
+    let facts = [
+        ("Protected", format!("{}, added and removed together", words::plural(report.distance.into(), "word"))),
+        ("Recognizers", words::listed(&report.providers.iter().map(String::as_str).collect::<Vec<_>>())),
+        ("Vocabulary", words::plural(report.words.into(), "word")),
+        ("Dummies", expected),
+        ("Noise", noise),
+    ];
+    view! {
+        <dl class="facts">
+            {facts.into_iter().map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> }).collect_view()}
+        </dl>
+    }
+    .into_any()
 }
 
 fn promises(report: &Report) -> AnyView {
@@ -84,15 +101,15 @@ fn errors(errors: &Errors) -> AnyView {
         view! {
             <tr>
                 <th scope="row">{name}</th>
-                <td class="number">{of.rate().map_or_else(|| "–".to_owned(), |rate| format!("{:.1}", 100.0 * rate))}</td>
-                <td class="number">{words::count(of.substitutions)}</td>
-                <td class="number">{words::count(of.deletions)}</td>
-                <td class="number">{words::count(of.insertions)}</td>
+                <td data-label="wrong, %" class="number">{of.rate().map_or_else(|| "–".to_owned(), |rate| format!("{:.1}", 100.0 * rate))}</td>
+                <td data-label="others" class="number">{words::count(of.substitutions)}</td>
+                <td data-label="missing" class="number">{words::count(of.deletions)}</td>
+                <td data-label="too many" class="number">{words::count(of.insertions)}</td>
             </tr>
         }
     };
     view! {
-        <table>
+        <table class="cards">
             <caption>{format!("Word error rate on {} of references", words::plural(errors.ours.words, "word"))}</caption>
             <thead>
                 <tr>
@@ -118,17 +135,17 @@ fn providers(all: &[ProviderResult]) -> AnyView {
         view! {
             <tr>
                 <th scope="row">{one.name.clone()}</th>
-                <td class="number">{words::count(one.pieces)}</td>
-                <td class="number">{words::count(one.dummies)}</td>
-                <td class="number">{words::duration(one.seconds)}</td>
-                <td class="number">{one.cost.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)}</td>
-                <td class="number">{one.topic_distance.map_or_else(|| "–".to_owned(), |apart| format!("{apart:.3}"))}</td>
+                <td data-label="true pieces" class="number">{words::count(one.pieces)}</td>
+                <td data-label="dummies" class="number">{words::count(one.dummies)}</td>
+                <td data-label="speech" class="number">{words::duration(one.seconds)}</td>
+                <td data-label="cost" class="number">{one.cost.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)}</td>
+                <td data-label="topic distance" class="number">{one.topic_distance.map_or_else(|| "–".to_owned(), |apart| format!("{apart:.3}"))}</td>
             </tr>
         }
     });
     view! {
-        <table>
-            <caption>"What each recognizer was sent"</caption>
+        <table class="cards">
+            <caption>"What each recognizer was sent; topic distance is 0 where it heard the words as often as they were said, and 1 at most"</caption>
             <thead>
                 <tr>
                     <th scope="col">"Recognizer"</th>
@@ -180,14 +197,14 @@ fn attacks(all: &[Attack]) -> AnyView {
         view! {
             <tr>
                 <th scope="row">{attack.name.clone()}</th>
-                <td class="number">{words::percent(attack.accuracy)}</td>
-                <td class="number">{format!("{} to {}", words::percent(low), words::percent(high))}</td>
-                <td class="number">{words::percent(attack.chance)}</td>
+                <td data-label="right" class="number">{words::percent(attack.accuracy)}</td>
+                <td data-label="95 % interval" class="number">{format!("{} to {}", words::percent(low), words::percent(high))}</td>
+                <td data-label="by guessing" class="number">{words::percent(attack.chance)}</td>
             </tr>
         }
     });
     view! {
-        <table>
+        <table class="cards">
             <caption>"Attacks on what a recognizer heard"</caption>
             <thead>
                 <tr>

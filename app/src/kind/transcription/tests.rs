@@ -12,7 +12,7 @@ use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
 
 use super::plan::Plan;
-use super::planner::{cost, planner};
+use super::planner::cost;
 use super::said::{consent, facts};
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
@@ -62,7 +62,7 @@ fn shown(spec: &Spec, report: &Report) -> String {
 fn the_first_plan_can_be_proposed_once_its_words_are_written() {
     let spec = spec(|_| ());
     assert!((spec.participant.epsilon.get() - 1.0).abs() < 1e-9, "a tenth of the account's");
-    assert!((spec.participant.delta.get() - 1e-5).abs() < 1e-15);
+    assert!((spec.participant.delta.get() - 2.5e-6).abs() < 1e-15, "a tenth of the side part of 1e-4");
     assert_eq!(spec.vocabulary.listed(), ["diabetes", "insulin", "surgery"]);
     assert_eq!(
         spec.providers.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
@@ -79,12 +79,18 @@ fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
         (plan.voice, plan.colluding, plan.distance) = ("command".to_owned(), 2, 7);
         plan.providers[1].per_minute = String::new();
     });
-    for planned in [plan(|_| ()), chosen, voiced] {
+    let cloned = plan(|plan| "cloned".clone_into(&mut plan.voice));
+    for planned in [plan(|_| ()), chosen, voiced, cloned] {
         let spec = planned.spec().unwrap();
         let opened = Plan::of("a title", &spec, Plan::first(&datasets(), &[]).unwrap());
         assert_eq!(opened.title, "a title");
         assert_eq!(opened.spec().unwrap(), spec);
     }
+}
+
+/// So many different words.
+fn listed(count: usize) -> String {
+    (0..count).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn a_plan_survives_its_address_and_a_long_list_has_none() {
     let link = short.link(CONSORTIUM).unwrap();
     assert_eq!(Plan::from_query(link.split_once('?').unwrap().1), Some(short));
     assert_eq!(Plan::from_query("ask%5Btitle%5D=of+another+kind"), None);
-    let long = plan(|plan| plan.words = (0..2000).map(|n| format!("word{n} ")).collect());
+    let long = plan(|plan| plan.words = listed(2000));
     assert_eq!(long.link(CONSORTIUM), None);
 }
 
@@ -109,11 +115,33 @@ async fn the_form_is_a_job_without_any_script() {
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
 }
 
-#[test]
-fn the_form_has_a_field_for_every_number_and_no_island() {
-    let plan = plan(|_| ());
-    let page = Owner::new().with(|| planner(&plan, &datasets(), &standings(10.0, 1e-4), CONSORTIUM).to_html());
+#[tokio::test]
+async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
+    let ours = fixture::recordings_id(1);
+    let asked = |change: fn(&mut Plan)| {
+        let link = plan(|plan| {
+            plan.dataset = ours;
+            change(plan);
+        });
+        let link = link.link(CONSORTIUM).unwrap();
+        format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+    };
+    let weighed = async |change: fn(&mut Plan)| {
+        let came = fixture::send("weigh-transcription", &asked(change), false).await;
+        serde_json::from_str::<String>(&came.body).unwrap()
+    };
+    let told = weighed(|_| ()).await;
+    assert!(told.contains("Fits the budget.") && told.contains("dictations, North clinic"), "{told}");
+    let wrong = weighed(|plan| plan.distance = 0).await;
+    assert!(wrong.contains("<code>participant.distance</code>"), "{wrong}");
+}
+
+#[tokio::test]
+async fn the_form_has_a_field_for_every_number_and_works_without_a_script() {
+    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
+        "id=\"plan-transcription\"",
         "action=\"/ui/propose-transcription\"",
         "formaction=\"/ui/draft-transcription\"",
         "name=\"hear[epsilon]\"",
@@ -122,13 +150,66 @@ fn the_form_has_a_field_for_every_number_and_no_island() {
         "name=\"hear[providers][3][name]\"",
         "name=\"hear[colluding]\"",
         "name=\"hear[words]\"",
+        "name=\"hear[size]\"",
         "name=\"hear[voice]\"",
-        "about 83 minutes",
+        "dictations of North clinic, private, about 14 hours",
         "Recalculate",
     ] {
-        assert!(page.contains(said), "{said:?} is not in {page}");
+        assert!(form.contains(said), "{said:?} is not in {form}");
     }
-    assert!(!page.contains("<leptos-island"), "it works without a script");
+    assert!(!form.contains("ward-a") && !form.contains("helpdesk-south"), "each kind sees its own data");
+}
+
+#[tokio::test]
+async fn the_first_plan_says_what_to_write_and_what_it_would_come_to() {
+    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
+    for said in [
+        "The list of words is still to be written",
+        "those of a list of 200 words",
+        "200 words, as planned: the list is not written",
+        "Fits the budget.",
+        "Dummies of a word at one recognizer",
+        "2 together",
+        "If one number were another",
+    ] {
+        assert!(form.contains(said), "{said:?} is not in {form}");
+    }
+    assert!(!form.contains("notice bad"), "nothing is wrong yet: {form}");
+}
+
+#[test]
+fn words_to_come_are_counted_like_words_that_are_there() {
+    let written = plan(|plan| plan.words = listed(50));
+    let planned = plan(|plan| (plan.words, plan.size) = (String::new(), 50));
+    let dummies = |plan: &Plan| {
+        let spec = plan.spec().unwrap();
+        Estimate::of_words(&spec, plan.size(&spec), 5000, 1.5).unwrap()
+    };
+    assert_eq!(dummies(&written), dummies(&planned));
+    let more = plan(|plan| (plan.words, plan.size) = (String::new(), 100));
+    assert!(dummies(&more).dummies > 1.9 * dummies(&planned).dummies);
+    let page = told(&written, 10.0, 1e-4);
+    assert!(!page.contains("still to be written") && page.contains("50 words"), "{page}");
+}
+
+#[test]
+fn one_number_turned_changes_what_it_should() {
+    let page = told(&plan(|_| ()), 10.0, 1e-4);
+    let rows = page.split("The same plan with one number changed").nth(1).unwrap();
+    let row = |name: &str| {
+        let row = rows.split("<tr>").find(|row| row.contains(&format!(">{name}</th>"))).unwrap();
+        let dummies = row.split("class=\"number\">").nth(1).unwrap().split('<').next().unwrap();
+        dummies.parse::<f64>().unwrap()
+    };
+    let here = row("these numbers");
+    assert!(row("ε 0.50") > here && here > row("ε 2.00"), "more ε is less noise");
+    assert!(row("d 8") > here && here > row("d 2"), "a greater distance is more noise");
+    assert!(row("δ 2.5·10⁻⁷") > here, "a smaller δ is more noise");
+    assert!((row("6 words") - here).abs() < 1e-9, "the list’s length changes no word’s dummies");
+    for said in ["one recognizer fewer", "another recognizer"] {
+        assert!(rows.contains(said), "{said}: {rows}");
+    }
 }
 
 #[test]
@@ -151,6 +232,8 @@ fn what_a_plan_costs_and_what_to_expect_is_said() {
     }
     let by_server = told(&plan(|plan| "url".clone_into(&mut plan.voice)), 10.0, 1e-4);
     assert!(by_server.contains("as fast as the site’s server is"), "{by_server}");
+    let cloned = told(&plan(|plan| "cloned".clone_into(&mut plan.voice)), 10.0, 1e-4);
+    assert!(cloned.contains("none: voices leave as they are") && !cloned.contains("own processor"), "{cloned}");
     let none = Owner::new().with(|| cost::told(&planned, &datasets(), &[], CONSORTIUM));
     assert!(none.contains("has not set a budget for words"), "{none}");
 }
@@ -171,8 +254,7 @@ fn what_is_wrong_is_named_by_its_place() {
 fn a_refused_plan_leads_to_plans_that_fit() {
     let page = told(&plan(|plan| plan.epsilon = 4.0), 1.0, 1e-3);
     assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
-    let links: Vec<_> =
-        page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let links: Vec<_> = page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert!(!links.is_empty(), "{page}");
     for link in links {
         let query = link.replace("&amp;", "&");
@@ -196,12 +278,34 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
         "tells nothing of you",
         "stays at your site",
         "1 release is paid",
+        "one that knew recordings changed in the same way 76 %",
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     let single = self::spec(|plan| plan.distance = 1);
     let said = consent(&single, ward.id, single.cost(ward).as_ref()).join(" ");
     assert!(said.contains("up to 1 word more or less") && said.contains("not even one word said otherwise"), "{said}");
+    assert!(!said.contains("imitation"), "one voice imitates nobody: {said}");
+    let vocoder = self::spec(|plan| {
+        "vocoder".clone_into(&mut plan.voice);
+        plan.detail = 8;
+    });
+    assert_eq!(vocoder.voice, Voice::Vocoder { detail: 8 });
+    assert!(facts(&vocoder).contains(&("One voice", "vocoder of 8 coefficients".to_owned())));
+    let said = consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
+    assert!(said.contains("in one voice") && said.contains("named 15 to 19 %") && !said.contains("McAdams"), "{said}");
+    let cloned = self::spec(|plan| "cloned".clone_into(&mut plan.voice));
+    let said = consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
+    for part in [
+        "in the voices in which they were recorded, mixed with made-up ones in imitations of these voices",
+        "the recognizers can tell who speaks",
+        "Sentences that nobody said leave in imitations of these voices",
+        "only if everybody who is heard has agreed to both",
+        "`voices_may_leave`",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    assert!(!said.contains("one voice"), "{said}");
     assert_eq!(consent(&spec, ward.id, None), Vec::<String>::new(), "public recordings pay nothing");
 }
 
@@ -212,7 +316,7 @@ fn the_facts_say_who_hears_and_what_of() {
     assert_eq!(fact("Protects"), "4 words of the recordings, added and removed together; one said otherwise is two");
     assert_eq!(fact("Recognizers"), "one (OpenAI-compatible) and two (OpenAI-compatible)");
     assert_eq!(fact("Vocabulary"), "a public list of 3 words (en): diabetes, insulin and surgery");
-    assert!(fact("Noise").starts_with("35.0 dummies of each word"), "{}", fact("Noise"));
+    assert!(fact("Noise").starts_with("38.0 dummies of each word"), "{}", fact("Noise"));
     assert_eq!(fact("One voice"), "McAdams coefficient, α 0.8");
     let from_data = Spec {
         vocabulary: Vocabulary::Data { top_percent: 5.0, above: None, most: 100, words: Vec::new() },
@@ -221,6 +325,8 @@ fn the_facts_say_who_hears_and_what_of() {
     };
     let told = facts(&from_data);
     assert!(told.iter().any(|(_, said)| said.contains("tells what was said")), "{told:?}");
+    let cloned = facts(&self::spec(|plan| "cloned".clone_into(&mut plan.voice)));
+    assert!(cloned.iter().any(|(term, said)| *term == "Voices" && said.contains("can tell who speaks")), "{cloned:?}");
 }
 
 #[test]
@@ -228,7 +334,8 @@ fn of_private_recordings_the_result_has_promises_and_nothing_else() {
     let spec = spec(|_| ());
     let page = shown(&spec, &Report::planned(&spec).unwrap());
     assert!(page.contains("1.49") && page.contains("one by itself, as charged"), "{page}");
-    assert!(page.contains("in the report that the site keeps") && !page.contains("Word error rate"), "{page}");
+    assert!(page.contains("in the report that the site keeps") && page.contains("transcripts/"), "{page}");
+    assert!(!page.contains("Word error rate") && !page.contains("Attacks"), "{page}");
 }
 
 #[test]

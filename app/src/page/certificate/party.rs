@@ -105,6 +105,10 @@ fn figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -
 
 /// The neighbouring relation in a sentence.
 pub(in crate::page) fn change(adjacency: Adjacency, unit: PrivacyUnit) -> String {
+    if unit == PrivacyUnit::Words {
+        let said = "Compared are the data with and without as many words as a job states, added and removed together.";
+        return said.to_owned();
+    }
     let unit = words::unit(unit);
     match adjacency {
         Adjacency::AddRemove => format!("Compared are the data with and without any one {unit}: one added or removed."),

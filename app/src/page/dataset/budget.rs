@@ -18,11 +18,11 @@ pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
 
 fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
     let account = dataset.accounts.iter().find(|account| account.unit == unit && standing::budgeted(account));
-    let name = words::unit(unit);
+    let (name, each) = (words::unit(unit), words::each(unit));
     let (title, epsilon, delta, least) = match account {
         Some(account) => (
             format!(
-                "Raise the limit for each {name}, now ε {} at δ {}",
+                "Raise the limit for {each}, now ε {} at δ {}",
                 words::limit(account.epsilon.get()),
                 words::delta(account.delta.get())
             ),
@@ -30,13 +30,13 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
             account.delta.get(),
             account.epsilon.get(),
         ),
-        None => (format!("Set a limit for each {name}"), 8.0, 1e-6, 0.0),
+        None => (format!("Set a limit for {each}"), 8.0, 1e-6, 0.0),
     };
     let hidden =
         vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string()), ("unit", name.to_owned())];
     let consequences = view! {
         <ul class="consequences">
-            <li>{format!("At most this much about any one {name} will ever leave {}, in all jobs and consortia together.", dataset.organization_name)}</li>
+            <li>{format!("At most this much about {} will ever leave {}, in all jobs and consortia together.", words::any_one(unit), dataset.organization_name)}</li>
             <li>"It counts for every later version of the data that may hold the same people."</li>
             <li>"Jobs that fit into it may be approved from now on. Running jobs go on as they are."</li>
             <li>"It can be raised later. It can never be lowered below what is spent and reserved, and nothing spent comes back."</li>
@@ -55,6 +55,7 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
         {consequences}
         <button type="submit" class="primary">{button}</button>
     };
-    let open = !dataset.accounts.iter().any(standing::budgeted) && unit == PrivacyUnit::Speaker;
+    let open =
+        !dataset.accounts.iter().any(standing::budgeted) && matches!(unit, PrivacyUnit::Speaker | PrivacyUnit::Words);
     view! { <details open=open><summary>{title}</summary>{post("set-budget", hidden, inner)}</details> }.into_any()
 }

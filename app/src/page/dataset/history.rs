@@ -43,7 +43,7 @@ pub(in crate::page) fn burn_down(
     let last = account.points.last().filter(|last| last.limit > 0.0)?;
     let unit = words::unit(account.unit);
     let burn = BurnDown {
-        title: format!("{name}, for each {unit}"),
+        title: format!("{name}, for {}", words::each(account.unit)),
         file: format!("budget-{name}-{unit}"),
         note: format!("ε left of {} at δ {}", words::limit(last.limit), words::delta(last.delta)),
         points: account.points.clone(),
@@ -63,7 +63,7 @@ fn composition(account: &AccountHistory, name: &str, title: &impl Fn(JobId) -> S
         count: share.releases,
     });
     Stack {
-        title: format!("By job, for each {unit}"),
+        title: format!("By job, for {}", words::each(account.unit)),
         file: format!("jobs-{name}-{unit}"),
         note: "Spent is solid, reserved is hatched".to_owned(),
         parts: parts.collect(),

@@ -51,10 +51,10 @@ fn party(cost: &PartyCost) -> AnyView {
 }
 
 fn level(level: &Level, delta: Option<f64>) -> AnyView {
-    let unit = words::unit(level.unit);
+    let each = words::each(level.unit);
     let title = match level.how {
-        How::Protected => format!("For each {unit}, which the job protects"),
-        How::Group { .. } | How::Part | How::Whole => format!("For each {unit}, which it does not protect"),
+        How::Protected => format!("For {each}, which the job protects"),
+        How::Group { .. } | How::Part | How::Whole => format!("For {each}, which it does not protect"),
     };
     let number = match level.epsilon {
         Some(epsilon) => {

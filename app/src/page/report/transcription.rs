@@ -1,6 +1,9 @@
 //! The report of a transcription: what was promised, and of public recordings what came of it.
 
+mod drawn;
+
 use leptos::prelude::*;
+use undertone_api::id::JobId;
 use undertone_api::job::{Report, Spec};
 use undertone_api::report::ReportFile;
 
@@ -24,9 +27,36 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
     view! { <p class="headline">{text}</p> }.into_any()
 }
 
-/// Promises, words wrong, histograms, money.
+/// Promises, words wrong, histograms, money: in words and numbers, then drawn; and where the rest lies.
 pub(super) fn section(report: &ReportFile) -> AnyView {
     let Some(found) = &report.outcome else { return ().into_any() };
-    view! { <section class="panel"><h2>"Heard and hidden"</h2>{kind::result(report.spec(), found, &[])}</section> }
-        .into_any()
+    let (drawn, untold) = match found {
+        Report::Transcription(found) => (drawn::section(found), found.outcome.is_none().then(|| untold(report.job.id))),
+        Report::DpSgd(_) | Report::ActiveLearning(_) => (().into_any(), None),
+    };
+    view! {
+        <section class="panel"><h2>"Heard and hidden"</h2>{kind::result(report.spec(), found, &[])}</section>
+        {drawn}
+        {untold}
+    }
+    .into_any()
 }
+
+/// What is computed of private recordings, and where their site keeps it.
+fn untold(job: JobId) -> AnyView {
+    view! {
+        <section class="panel"><h2>"What is not here, and where it lies"</h2>
+            <p>"In the folder "<code>{format!("transcripts/{job}/")}</code>" of the site, for its owner alone, until somebody there removes it:"</p>
+            <dl class="facts">
+                <div><dt><code>"recordings/"</code></dt><dd>"the transcript of each recording as text, SRT, VTT and JSON, with times and who heard each word"</dd></div>
+                <div><dt><code>"histogram.tsv"</code></dt><dd>"how often each word was said, and how often each recognizer could count it"</dd></div>
+                <div><dt><code>"report.json"</code></dt><dd>"words wrong where there are references, pieces, dummies, money, the attacks that were tried, times"</dd></div>
+            </dl>
+            <p class="hint">"None of it ever came to this server. Whoever is told a number of it learns something of the recordings that no ε covers."</p>
+        </section>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests;

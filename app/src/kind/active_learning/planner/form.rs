@@ -8,9 +8,10 @@ use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
 use super::super::plan::{Part, Plan};
-use super::{Weighed, cost};
+use super::{WORD, cost};
 use crate::component::said::VisibilityMark;
 use crate::kind::field::{beside, choice, line, lines, number, options, tick, word};
+use crate::kind::weighed::Weighed;
 use crate::path;
 use crate::standing::Standing;
 use crate::words;
@@ -48,7 +49,10 @@ pub(in crate::kind::active_learning) fn planner(
             {rehearsal(plan)}
     }
     .into_any();
-    view! { <Weighed consortium=consortium.to_string() again=path::plan(consortium) cost>{fields}</Weighed> }.into_any()
+    view! {
+        <Weighed word=WORD.to_owned() consortium=consortium.to_string() again=path::plan(consortium) cost>{fields}</Weighed>
+    }
+    .into_any()
 }
 
 fn job(plan: &Plan) -> AnyView {

@@ -27,8 +27,10 @@ impl Plan {
             say("colluding", "at least 1: each hears its own part".to_owned());
         }
         let voice = match self.voice.as_str() {
+            "vocoder" => Voice::Vocoder { detail: self.detail },
             "command" => Voice::Command,
             "url" => Voice::Url,
+            "cloned" => Voice::Cloned,
             _ => Voice::Mcadams { alpha: self.alpha },
         };
         let words = words(&self.words);

@@ -8,7 +8,8 @@ use undertone_api::job::{Kind as _, NewJob, Spec as AnySpec};
 use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
 use undertone_api::problem::Violation;
 
-use super::super::plan::Plan;
+use super::super::plan::{Plan, unwritten};
+use super::knobs;
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing};
 use crate::words;
@@ -22,7 +23,7 @@ pub(in crate::kind::transcription) fn told(
 ) -> String {
     let spec = match plan.spec() {
         Ok(spec) => spec,
-        Err(violations) => return wrong(&violations).to_html(),
+        Err(violations) => return wrong(&violations, false).to_html(),
     };
     let violations = spec.check(datasets);
     let books = books(datasets, standings);
@@ -41,18 +42,37 @@ pub(in crate::kind::transcription) fn told(
     };
     let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
     let piece = if plan.piece > 0.0 { plan.piece } else { undertone_api::job::transcription::estimate::USUAL_PIECE };
-    let expected = Estimate::of(&spec, seconds, piece).ok().map(|estimate| expected(&spec, &estimate));
+    let (size, begun) = (plan.size(&spec), unwritten(&spec));
+    let expected =
+        Estimate::of_words(&spec, size, seconds, piece).ok().map(|estimate| expected(&spec, (size, begun), &estimate));
     view! {
         <h2>"What it would cost"</h2>
+        {begun.then(|| unlisted(size))}
         <p class="headline-small">{headline(dataset, priced.as_ref())}</p>
         {offers}
         {pays}
         {expected}
         {together(&spec)}
-        {wrong(&violations)}
+        {knobs::table(&spec, size, seconds, piece)}
+        {wrong(&violations, begun)}
         <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
     }
     .to_html()
+}
+
+/// What to do about a list that is not there yet, and what the numbers are of until then.
+fn unlisted(size: u32) -> AnyView {
+    let until = format!(
+        "Until it is, dummies, speech and money are those of a list of {}. What the account pays is the same for every list.",
+        words::plural(size.into(), "word")
+    );
+    view! {
+        <div class="notice">
+            <p class="notice-title">"The list of words is still to be written"</p>
+            <p>"Write it under Vocabulary: the words whose counts are to be hidden. "{until}</p>
+        </div>
+    }
+    .into_any()
 }
 
 fn headline(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
@@ -119,9 +139,18 @@ fn gauged(payment: &Payment) -> AnyView {
 }
 
 /// Dummies, seconds and money.
-fn expected(spec: &Spec, estimate: &Estimate) -> AnyView {
+fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> AnyView {
+    let vocabulary = words::plural(size.into(), "word");
+    let vocabulary = if begun {
+        format!("{vocabulary}, as planned: the list is not written")
+    } else if spec.vocabulary.depends_on_data() {
+        format!("at most {vocabulary}")
+    } else {
+        vocabulary
+    };
     let each = format!("{:.1} ± {:.1}", estimate.each, estimate.deviation);
     let facts = [
+        ("Vocabulary", vocabulary),
         ("Dummies of a word at one recognizer", each),
         ("Dummies of a word at all of them", format!("{:.1}", estimate.per_word)),
         ("Dummies in all", words::count(estimate.dummies.round() as u64)),
@@ -150,7 +179,7 @@ fn expected(spec: &Spec, estimate: &Estimate) -> AnyView {
         <dl class="facts">
             {facts.into_iter().map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> }).collect_view()}
         </dl>
-        <table class="dense">
+        <div class="scroll" tabindex="0" role="group" aria-label="By recognizer"><table class="dense">
             <caption>"By recognizer, from above: as if every piece were sent"</caption>
             <thead>
                 <tr>
@@ -162,7 +191,7 @@ fn expected(spec: &Spec, estimate: &Estimate) -> AnyView {
                 </tr>
             </thead>
             <tbody>{rows.collect_view()}</tbody>
-        </table>
+        </table></div>
     }
     .into_any()
 }
@@ -171,14 +200,16 @@ fn expected(spec: &Spec, estimate: &Estimate) -> AnyView {
 fn converted(spec: &Spec, estimate: &Estimate) -> String {
     let seconds = words::duration(estimate.recorded + estimate.extra);
     let by = match spec.voice {
-        Voice::Mcadams { .. } => "on the worker’s own processor",
+        Voice::Mcadams { .. } | Voice::Vocoder { .. } => "on the worker’s own processor",
         Voice::Command => "as fast as the site’s program is",
         Voice::Url => "as fast as the site’s server is",
+        Voice::Cloned => return "none: voices leave as they are, and the site’s program imitates them".to_owned(),
     };
     format!("{seconds} of speech, {by}")
 }
 
-fn sums(all: &[Money]) -> String {
+/// Sums of money, one for each currency.
+pub(super) fn sums(all: &[Money]) -> String {
     if all.is_empty() {
         return "no price is named".to_owned();
     }
@@ -236,12 +267,14 @@ fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView
     .into_any()
 }
 
-fn wrong(violations: &[Violation]) -> AnyView {
+/// What keeps the plan from being proposed; calm where that is only the list that is still to be written.
+fn wrong(violations: &[Violation], begun: bool) -> AnyView {
     if violations.is_empty() {
         return ().into_any();
     }
+    let missing = begun && violations.iter().all(|violation| violation.field == "spec.vocabulary.words");
     view! {
-        <div class="notice bad">
+        <div class="notice" class:bad=!missing>
             <p class="notice-title">"Before it can be proposed"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>

@@ -1,0 +1,217 @@
+//! One number for each of several things: a bar from 0 for each, its number beside it; where the number was estimated also the
+//! interval in which it may be, and where it is to be compared with another the place of that one.
+
+use leptos::prelude::*;
+
+use super::axis::{RIGHT, TOP, WIDTH};
+use super::{Cell, Drawing, Table, markup, place, shortened};
+use crate::component::chart::Scale;
+use crate::words;
+
+/// Where the bars begin: the names stand before it.
+const FROM: f64 = 172.0;
+/// Characters of a name that have room there, also in a phone's larger type.
+const NAME: usize = 21;
+/// Distance of the bars.
+const ROW: f64 = 34.0;
+/// Height of a bar.
+const THICK: f64 = 16.0;
+/// Room at the right end for the number of the longest bar.
+const SAID: f64 = 76.0;
+
+/// A drawing of amounts.
+pub(crate) struct Levels {
+    /// Its title.
+    pub(crate) title: String,
+    /// Name of its files, without ending.
+    pub(crate) file: String,
+    /// A line under the title.
+    pub(crate) note: String,
+    /// What each bar is of: the head of the table's first column.
+    pub(crate) of: String,
+    /// What x is, with its unit.
+    pub(crate) x: String,
+    /// What x is multiplied by before its axis is written: 100 for parts in percent.
+    pub(crate) scale: f64,
+    /// The bars, from above.
+    pub(crate) rows: Vec<Level>,
+    /// What the marks are, where there are any: `by guessing`.
+    pub(crate) mark: String,
+}
+
+/// One bar.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Level {
+    /// What it is.
+    pub(crate) name: String,
+    /// How much, 0 or more.
+    pub(crate) value: f64,
+    /// The same in words, with its unit.
+    pub(crate) said: String,
+    /// From where to where it may be.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// What it is to be compared with.
+    pub(crate) mark: Option<f64>,
+    /// Whether it is the one that counts: its bar is filled, the others are outlines.
+    pub(crate) chosen: bool,
+}
+
+impl Levels {
+    /// The drawing; `None` without a bar.
+    pub(crate) fn draw(self) -> Option<Drawing> {
+        if self.rows.is_empty() {
+            return None;
+        }
+        let reach =
+            |row: &Level| row.value.max(row.interval.map_or(0.0, |(_, high)| high)).max(row.mark.unwrap_or(0.0));
+        let most = self.rows.iter().map(reach).filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let scale = Scale::up_to(if most > 0.0 { most } else { 1.0 }, 4, FROM, RIGHT - SAID);
+        let bottom = TOP + ROW * self.rows.len() as f64;
+        let ticks = scale.ticks.iter().map(|tick| {
+            let at = scale.at(*tick);
+            view! {
+                <line class="grid" x1=at x2=at y1=TOP y2=bottom></line>
+                <text class="tick" x=at y=bottom + 16.0 text-anchor="middle">{words::number(round(tick * self.scale))}</text>
+            }
+        });
+        let rows = self.rows.iter().enumerate().map(|(index, row)| bar(row, TOP + ROW * index as f64, &scale));
+        let picture = markup(view! {
+            {ticks.collect_view()}
+            {rows.collect_view()}
+            <text class="axis" x=f64::midpoint(FROM, RIGHT - SAID) y=bottom + 36.0 text-anchor="middle">{self.x.clone()}</text>
+        });
+        Some(Drawing {
+            sentence: self.sentence(),
+            table: self.table(),
+            title: self.title,
+            file: self.file,
+            note: self.note,
+            size: (WIDTH, bottom + 44.0),
+            picture,
+        })
+    }
+
+    fn sentence(&self) -> String {
+        let say = |value: f64| words::number(round(value * self.scale));
+        let rows = self.rows.iter().map(|row| {
+            let spread =
+                row.interval.map_or_else(String::new, |(low, high)| format!(", {} to {}", say(low), say(high)));
+            let beside = row.mark.map_or_else(String::new, |mark| format!(", {} {}", self.mark, say(mark)));
+            format!("{} {}{spread}{beside}", row.name, row.said)
+        });
+        format!("{}, {}: {}.", self.title, self.x, rows.collect::<Vec<_>>().join("; "))
+    }
+
+    fn table(&self) -> Table {
+        let spread = self.rows.iter().any(|row| row.interval.is_some());
+        let marked = self.rows.iter().any(|row| row.mark.is_some());
+        let mut head = vec![self.of.clone(), self.x.clone()];
+        if spread {
+            head.extend(["from", "to"].map(str::to_owned));
+        }
+        if marked {
+            head.push(self.mark.clone());
+        }
+        let scaled = |value: Option<f64>| Cell::maybe(words::number, value.map(|value| round(value * self.scale)));
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = vec![Cell::text(row.name.clone()), Cell::number(row.said.clone(), row.value * self.scale)];
+            if spread {
+                cells.extend([scaled(row.interval.map(|(low, _)| low)), scaled(row.interval.map(|(_, high)| high))]);
+            }
+            if marked {
+                cells.push(scaled(row.mark));
+            }
+            cells
+        });
+        Table { head, rows: rows.collect() }
+    }
+}
+
+/// A number without the noise of arithmetic.
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+fn bar(row: &Level, line: f64, scale: &Scale) -> AnyView {
+    let (begin, end) = (scale.at(0.0), scale.at(row.value));
+    let (top, middle) = (place(line + 9.0), place(line + 9.0 + THICK / 2.0));
+    let class = if row.chosen { "bar" } else { "held" };
+    let whisker = row.interval.map(|(low, high)| {
+        let (from, to) = (scale.at(low), scale.at(high));
+        let caps = format!("M{from} {}v8M{to} {}v8", middle - 4.0, middle - 4.0);
+        view! {
+            <line class="whisker" x1=from x2=to y1=middle y2=middle></line>
+            <path class="line cap" d=caps></path>
+        }
+    });
+    let mark = row.mark.map(|mark| {
+        let at = scale.at(mark);
+        view! { <line class="limit" x1=at x2=at y1=top - 5.0 y2=top + THICK + 5.0></line> }
+    });
+    let beside = row.interval.map_or(end, |(_, high)| scale.at(high).max(end));
+    let beside = row.mark.map_or(beside, |mark| scale.at(mark).max(beside));
+    view! {
+        <text class="label" x=FROM - 8.0 y=middle + 4.0 text-anchor="end">{shortened(&row.name, NAME)}</text>
+        <rect class=class x=begin y=top width=place((end - begin).max(0.0)) height=THICK></rect>
+        {whisker}
+        {mark}
+        <text class="label" x=beside + 6.0 y=middle + 4.0>{row.said.clone()}</text>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Level, Levels};
+
+    fn levels() -> Levels {
+        let rows = vec![
+            Level {
+                name: "true or dummy".to_owned(),
+                value: 0.6,
+                said: "60.0 %".to_owned(),
+                interval: Some((0.55, 0.65)),
+                mark: Some(0.5),
+                chosen: true,
+            },
+            Level { name: "who speaks".to_owned(), value: 0.1, said: "10.0 %".to_owned(), ..Level::default() },
+        ];
+        Levels {
+            title: "Attacks".to_owned(),
+            file: "attacks".to_owned(),
+            note: String::new(),
+            of: "attack".to_owned(),
+            x: "told right, %".to_owned(),
+            scale: 100.0,
+            rows,
+            mark: "by guessing".to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_bar_has_its_number_and_what_was_estimated_its_interval() {
+        let drawing = levels().draw().expect("two bars");
+        assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 1, "{}", drawing.picture);
+        assert_eq!(drawing.picture.matches("class=\"held\"").count(), 1, "which counts is seen without colour");
+        assert_eq!(drawing.picture.matches("class=\"whisker").count(), 1);
+        assert_eq!(drawing.picture.matches("class=\"limit\"").count(), 1);
+        assert!(drawing.picture.contains("60.0 %") && drawing.picture.contains("10.0 %"), "{}", drawing.picture);
+    }
+
+    #[test]
+    fn it_can_be_heard_and_taken_away_with_its_comparison() {
+        let drawing = levels().draw().expect("two bars");
+        let said = "Attacks, told right, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
+        assert_eq!(drawing.sentence, said);
+        assert_eq!(drawing.table.head, ["attack", "told right, %", "from", "to", "by guessing"]);
+        assert!(drawing.table.rows.iter().all(|row| row.len() == 5));
+    }
+
+    #[test]
+    fn amounts_of_nothing_are_bars_without_length() {
+        let none = |name: &str| Level { name: name.to_owned(), said: "0".to_owned(), ..Level::default() };
+        let drawing = Levels { rows: vec![none("a"), none("b")], ..levels() }.draw().expect("two bars");
+        assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("inf"), "{}", drawing.picture);
+        assert!(Levels { rows: Vec::new(), ..levels() }.draw().is_none(), "nothing is no drawing");
+    }
+}

@@ -1,0 +1,101 @@
+//! What a plan would come to if one of its numbers were another: dummies, speech, money, and what all recognizers together would
+//! learn. Public numbers alone; nothing is proposed here.
+
+use std::num::NonZeroU32;
+
+use leptos::prelude::*;
+use undertone_api::job::transcription::{Estimate, Party, Spec};
+use undertone_privacy::{Delta, Epsilon};
+
+use super::super::plan::MOST_WORDS;
+use super::cost::sums;
+use crate::words;
+
+/// The most recognizers, words and ε that a spec may have, and the least ε.
+const MOST_PROVIDERS: usize = 16;
+const MOST_DISTANCE: u32 = 10_000;
+const EPSILON: std::ops::RangeInclusive<f64> = 0.01..=50.0;
+
+/// A plan with one number turned: what it is called, its spec, the words of its vocabulary.
+type Turned = (String, Spec, u32);
+
+/// The table; nothing for a plan without noise.
+pub(super) fn table(spec: &Spec, size: u32, seconds: u64, piece: f64) -> Option<AnyView> {
+    let row = |(name, spec, size): Turned| {
+        let estimate = Estimate::of_words(&spec, size, seconds, piece).ok()?;
+        let together = spec.promises().ok()?.last().copied()?;
+        Some(view! {
+            <tr>
+                <th scope="row">{name}</th>
+                <td class="number">{format!("{:.1}", estimate.each)}</td>
+                <td class="number">{words::duration(estimate.extra)}</td>
+                <td class="number">{sums(&estimate.cost())}</td>
+                <td class="number">{words::epsilon(together.epsilon)}</td>
+            </tr>
+        })
+    };
+    let rows: Vec<_> = turned(spec, size).into_iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let view = view! {
+        <details class="more">
+            <summary>"If one number were another"</summary>
+            <div class="scroll" tabindex="0" role="group" aria-label="The plan with one number changed">
+                <table class="dense">
+                    <caption>"The same plan with one number changed"</caption>
+                    <thead>
+                        <tr>
+                            <th scope="col">"With"</th>
+                            <th scope="col" class="number">"dummies of a word at one"</th>
+                            <th scope="col" class="number">"extra speech"</th>
+                            <th scope="col" class="number">"money"</th>
+                            <th scope="col" class="number">"ε, all together"</th>
+                        </tr>
+                    </thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            </div>
+        </details>
+    };
+    Some(view.into_any())
+}
+
+/// The plan as it is, then with each number halved, doubled or one more or less, where a spec may have it so.
+fn turned(spec: &Spec, size: u32) -> Vec<Turned> {
+    let of = spec.participant;
+    let with = |party: Party| Spec { participant: party, ..spec.clone() };
+    let mut all = vec![("these numbers".to_owned(), spec.clone(), size)];
+    let epsilons = [0.5, 2.0].map(|factor| of.epsilon.get() * factor);
+    for epsilon in epsilons.into_iter().filter(|epsilon| EPSILON.contains(epsilon)) {
+        if let Ok(epsilon) = Epsilon::new(epsilon) {
+            all.push((format!("ε {}", words::limit(epsilon.get())), with(Party { epsilon, ..of }), size));
+        }
+    }
+    if let Ok(delta) = Delta::new(of.delta.get() / 10.0) {
+        all.push((format!("δ {}", words::delta(delta.get())), with(Party { delta, ..of }), size));
+    }
+    let distances = [of.distance.get() / 2, of.distance.get().saturating_mul(2).min(MOST_DISTANCE)];
+    for distance in distances.into_iter().filter_map(NonZeroU32::new).filter(|distance| *distance != of.distance) {
+        all.push((format!("d {distance}"), with(Party { distance, ..of }), size));
+    }
+    let providers = spec.providers.len();
+    if providers > 1 && providers > spec.colluding.get() as usize {
+        let fewer = spec.providers.iter().take(providers - 1).cloned().collect();
+        all.push(("one recognizer fewer".to_owned(), Spec { providers: fewer, ..spec.clone() }, size));
+    }
+    if let Some(last) = spec.providers.last().filter(|_| providers < MOST_PROVIDERS) {
+        let more = spec.providers.iter().chain([last]).cloned().collect();
+        all.push((
+            "another recognizer at the last one’s price".to_owned(),
+            Spec { providers: more, ..spec.clone() },
+            size,
+        ));
+    }
+    for other in
+        [size / 2, size.saturating_mul(2).min(MOST_WORDS)].into_iter().filter(|other| *other > 0 && *other != size)
+    {
+        all.push((words::plural(other.into(), "word"), spec.clone(), other));
+    }
+    all
+}

@@ -1,0 +1,96 @@
+//! A planner's form with its numbers beside it, whatever the kind: with a script the server is asked again whenever something
+//! changes, without one the form is recalculated by its button. The server renders fields and numbers; nothing here knows
+//! what is planned. A kind that uses it is proposed at `/ui/propose-<word>`, saved at `/ui/draft-<word>` and weighed at
+//! `/ui/weigh-<word>`, and its form is `plan-<word>`.
+
+#![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
+
+use std::time::Duration;
+
+use leptos::ev::SubmitEvent;
+use leptos::html::Form;
+use leptos::prelude::*;
+use leptos::task::spawn_local;
+
+use crate::call::ask::{self, Answered};
+
+/// What is said when nobody answers.
+const UNREACHED: &str =
+    "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+/// How long a plan is left alone before the server is asked about it.
+const STILL: Duration = Duration::from_millis(400);
+
+/// The form with its numbers. The children are its fields, rendered in the server.
+#[island]
+pub fn Weighed(
+    /// The kind's word in addresses.
+    word: String,
+    /// Where the job is to be proposed.
+    consortium: String,
+    /// Where the page is asked again with other numbers, without a script.
+    again: String,
+    /// What the plan would cost, as HTML.
+    cost: String,
+    /// The fields.
+    children: Children,
+) -> impl IntoView {
+    let form = NodeRef::<Form>::new();
+    let (live, busy, stale) = (RwSignal::new(false), RwSignal::new(false), RwSignal::new(false));
+    let (cost, problem) = (RwSignal::new(cost), RwSignal::new(String::new()));
+    let changes = StoredValue::new(0_u32);
+    let id = format!("plan-{word}");
+    let kind = StoredValue::new(word);
+    let at = move |what: &str| format!("/ui/{what}-{}", kind.get_value());
+    Effect::new(move |_| live.set(true));
+    let changed = move |_| {
+        changes.update_value(|count| *count = count.wrapping_add(1));
+        let seen = changes.get_value();
+        let still = move || changes.get_value() == seen;
+        stale.set(true);
+        let weigh = move || {
+            let Some(form) = form.get_untracked().filter(|_| still()) else { return };
+            spawn_local(async move {
+                let answer = ask::post(&at("weigh"), &form).await.filter(|answer| answer.done);
+                if still() {
+                    cost.set(answer.map_or_else(|| UNREACHED.to_owned(), |answer| answer.text));
+                    stale.set(false);
+                }
+            });
+        };
+        set_timeout(weigh, STILL);
+    };
+    let submit = move |event: SubmitEvent| {
+        // A button with an address of its own goes there.
+        if event.submitter().is_some_and(|button| button.has_attribute("formaction")) {
+            return;
+        }
+        event.prevent_default();
+        let (Some(form), false) = (form.get_untracked(), busy.get_untracked()) else { return };
+        busy.set(true);
+        spawn_local(async move {
+            match ask::post(&at("propose"), &form).await {
+                // Leaving fails only while the browser is already leaving.
+                Some(Answered { done: true, text }) => return drop(window().location().assign(&text)),
+                Some(refused) => problem.set(refused.text),
+                None => problem.set(UNREACHED.to_owned()),
+            }
+            busy.set(false);
+        });
+    };
+    view! {
+        <form id=id class="planner" class:live=move || live.get() node_ref=form method="post" action=at("propose") autocomplete="off"
+            on:submit=submit on:input=changed>
+            <input type="hidden" name="consortium" value=consortium/>
+            <div class="planner-form">{children()}</div>
+            <section class="planner-cost" aria-label="What it would cost" aria-busy=move || stale.get().to_string()>
+                <div aria-live="polite" class="tight" class:stale=move || stale.get() inner_html=move || cost.get()></div>
+                <div inner_html=move || problem.get()></div>
+                <div class="actions">
+                    <button type="submit" class="primary" disabled=move || busy.get()>"Propose to the owners"</button>
+                    <button type="submit" formaction=at("draft") formnovalidate>"Save as a draft"</button>
+                    <button type="submit" class="plain-only" formmethod="get" formaction=again formnovalidate>"Recalculate"</button>
+                </div>
+            </section>
+        </form>
+    }
+}

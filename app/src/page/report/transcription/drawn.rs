@@ -1,0 +1,219 @@
+//! What a transcription promised and what came of it, drawn: each drawing has its numbers as a table and as files. Of recordings
+//! that are not public there are the promises alone.
+
+use leptos::prelude::*;
+use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult, Report, Stage};
+
+use crate::component::drawing::{Bars, Drawing, Level, Levels, Outline};
+use crate::words;
+
+/// All there is to draw; nothing for a report without promises.
+pub(super) fn section(found: &Report) -> AnyView {
+    let mut drawings: Vec<Drawing> = promises(found).into_iter().collect();
+    if let Some(outcome) = &found.outcome {
+        drawings.extend(of_public(outcome));
+    }
+    if drawings.is_empty() {
+        return ().into_any();
+    }
+    view! {
+        <section class="charts few" aria-label="Heard and hidden, drawn">
+            {drawings.into_iter().map(Drawing::show).collect_view()}
+        </section>
+    }
+    .into_any()
+}
+
+/// ε against how many recognizers put their parts together.
+fn promises(found: &Report) -> Option<Drawing> {
+    let rows = found.promises.iter().map(|promise| Level {
+        name: together(promise.colluding.get()),
+        value: promise.epsilon,
+        said: words::epsilon(promise.epsilon),
+        chosen: promise.colluding.get() == found.colluding,
+        ..Level::default()
+    });
+    let levels = Levels {
+        title: "ε by how many recognizers put their parts together".to_owned(),
+        file: "promises".to_owned(),
+        note: format!("At a distance of {}. Filled: what was charged.", words::plural(found.distance.into(), "word")),
+        of: "recognizers".to_owned(),
+        x: "ε, nats".to_owned(),
+        scale: 1.0,
+        rows: rows.collect(),
+        mark: String::new(),
+    };
+    levels.draw()
+}
+
+fn together(many: u32) -> String {
+    if many == 1 { "one by itself".to_owned() } else { format!("{} together", words::count(many.into())) }
+}
+
+fn of_public(outcome: &Outcome) -> Vec<Drawing> {
+    let mut all: Vec<Drawing> = outcome.errors.as_ref().and_then(errors).into_iter().collect();
+    all.extend(outcome.providers.iter().filter_map(histogram));
+    all.extend(topics(&outcome.providers));
+    all.extend(attacks(&outcome.attacks));
+    all.extend(money(&outcome.providers));
+    all.extend(stages(&outcome.stages));
+    all
+}
+
+/// Word error rates of the three transcripts.
+fn errors(errors: &Errors) -> Option<Drawing> {
+    let transcripts =
+        [("cloud alone", errors.cloud), ("offline alone", Some(errors.offline)), ("ours", Some(errors.ours))];
+    let rows = transcripts.into_iter().filter_map(|(name, wrong)| {
+        let rate = wrong?.rate()?;
+        Some(Level {
+            name: name.to_owned(),
+            value: rate,
+            said: words::percent(rate),
+            chosen: name == "ours",
+            ..Level::default()
+        })
+    });
+    let levels = Levels {
+        title: "Word error rate".to_owned(),
+        file: "word-errors".to_owned(),
+        note: format!(
+            "On {} of references. Filled: the transcript of this job.",
+            words::plural(errors.ours.words, "word")
+        ),
+        of: "transcript".to_owned(),
+        x: "words wrong, %".to_owned(),
+        scale: 100.0,
+        rows: rows.collect(),
+        mark: String::new(),
+    };
+    levels.draw()
+}
+
+/// How often words were said, and how often a recognizer heard them.
+fn histogram(one: &ProviderResult) -> Option<Drawing> {
+    let most = one.histogram.iter().map(|bin| bin.occurrences).max()?;
+    let powers = std::iter::successors(Some(1_u64), |edge| edge.checked_mul(2)).take_while(|edge| *edge <= most);
+    let edges: Vec<u64> = std::iter::once(0).chain(powers).collect();
+    let bin = |edge: u64| one.histogram.iter().find(|bin| bin.occurrences == edge);
+    let below = |edge: u64| if edge == 0 { 1.0 } else { edge as f64 * 2.0 };
+    let heard = |edge: &u64| (*edge as f64, below(*edge), bin(*edge).map_or(0, |bin| bin.heard));
+    let bars = Bars {
+        title: format!("How often words were said, and {} heard them", one.name),
+        file: format!("histogram-{}", one.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
+        note: "Filled: heard, dummies included. Dashed outline: said. At the left end: never.".to_owned(),
+        x: "times".to_owned(),
+        y: "words".to_owned(),
+        name: "heard".to_owned(),
+        counts: edges.iter().map(heard).collect(),
+        outline: Some(Outline {
+            name: "said".to_owned(),
+            counts: edges.iter().map(|edge| bin(*edge).map_or(0, |bin| bin.said)).collect(),
+        }),
+        log: true,
+        marks: Vec::new(),
+    };
+    Some(bars.draw())
+}
+
+/// How far what each recognizer heard is from what was said.
+fn topics(all: &[ProviderResult]) -> Option<Drawing> {
+    let rows = all.iter().filter_map(|one| {
+        let apart = one.topic_distance?;
+        Some(Level {
+            name: one.name.clone(),
+            value: apart,
+            said: format!("{apart:.3}"),
+            chosen: true,
+            ..Level::default()
+        })
+    });
+    let levels = Levels {
+        title: "Distance of the topics".to_owned(),
+        file: "topic-distance".to_owned(),
+        note: "Jensen and Shannon’s distance of what was said and what was heard: 0 where they are alike, 1 at most."
+            .to_owned(),
+        of: "recognizer".to_owned(),
+        x: "distance".to_owned(),
+        scale: 1.0,
+        rows: rows.collect(),
+        mark: String::new(),
+    };
+    levels.draw()
+}
+
+/// How well somebody told apart what should look alike.
+fn attacks(all: &[Attack]) -> Option<Drawing> {
+    let rows = all.iter().map(|attack| Level {
+        name: attack.name.clone(),
+        value: attack.accuracy,
+        said: words::percent(attack.accuracy),
+        interval: Some((attack.interval[0], attack.interval[1])),
+        mark: Some(attack.chance),
+        chosen: false,
+    });
+    let levels = Levels {
+        title: "Attacks on what a recognizer heard".to_owned(),
+        file: "attacks".to_owned(),
+        note: "Whiskers: the 95 % interval. Upright line: guessing; the nearer to it, the less was learned.".to_owned(),
+        of: "attack".to_owned(),
+        x: "told right, %".to_owned(),
+        scale: 100.0,
+        rows: rows.collect(),
+        mark: "by guessing, %".to_owned(),
+    };
+    levels.draw()
+}
+
+/// What each recognizer cost, a drawing for each currency.
+fn money(all: &[ProviderResult]) -> Vec<Drawing> {
+    let mut currencies: Vec<&str> = all.iter().filter_map(|one| Some(one.cost.as_ref()?.currency.as_str())).collect();
+    currencies.sort_unstable();
+    currencies.dedup();
+    let drawn = |currency: &str| {
+        let rows = all.iter().filter_map(|one| {
+            let cost = one.cost.as_ref().filter(|cost| cost.currency == currency)?;
+            Some(Level {
+                name: one.name.clone(),
+                value: cost.nanos as f64 / 1e9,
+                said: cost.to_string(),
+                chosen: true,
+                ..Level::default()
+            })
+        });
+        let levels = Levels {
+            title: format!("Money by recognizer, {currency}"),
+            file: format!("money-{}", currency.to_lowercase()),
+            note: "By the tariff of the site, dummies included.".to_owned(),
+            of: "recognizer".to_owned(),
+            x: currency.to_owned(),
+            scale: 1.0,
+            rows: rows.collect(),
+            mark: String::new(),
+        };
+        levels.draw()
+    };
+    currencies.into_iter().filter_map(drawn).collect()
+}
+
+/// How long each step took.
+fn stages(all: &[Stage]) -> Option<Drawing> {
+    let rows = all.iter().map(|stage| Level {
+        name: stage.name.clone(),
+        value: stage.seconds,
+        said: words::duration(stage.seconds),
+        chosen: true,
+        ..Level::default()
+    });
+    let levels = Levels {
+        title: "Time by step".to_owned(),
+        file: "time".to_owned(),
+        note: String::new(),
+        of: "step".to_owned(),
+        x: "seconds".to_owned(),
+        scale: 1.0,
+        rows: rows.collect(),
+        mark: String::new(),
+    };
+    levels.draw()
+}

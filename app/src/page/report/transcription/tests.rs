@@ -1,0 +1,113 @@
+//! The report of a transcription, on the page and as a file; and the pages on which its recordings and its steward meet it.
+
+use crate::fixture::{CONSORTIUM, HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id, render, report_of};
+use crate::page::report::document;
+use crate::path;
+
+/// A page by its address.
+async fn page(address: &str) -> String {
+    render(address, true, "").await.body
+}
+
+#[tokio::test]
+async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies() {
+    let page = page(&path::report(CONSORTIUM, HEARD)).await;
+    let folder = format!("transcripts/{HEARD}/");
+    for said in [
+        "The transcript is at the site, and nowhere else.",
+        "ε by how many recognizers put their parts together",
+        "What is not here, and where it lies",
+        folder.as_str(),
+        "histogram.tsv",
+        "report.json",
+        "None of it ever came to this server.",
+    ] {
+        assert!(page.contains(said), "the report does not say {said:?}: {page}");
+    }
+    for untold in ["Word error rate", "Attacks on what", "heard them", "Distance of the topics", ">NaN"] {
+        assert!(!page.contains(untold), "{untold:?} is told of private recordings");
+    }
+    assert_eq!(page.matches("<figure class=\"chart still").count(), 1, "the promises are drawn, and nothing else");
+}
+
+#[tokio::test]
+async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
+    let page = page(&path::report(CONSORTIUM, HEARD_PUBLIC)).await;
+    for said in [
+        "of the words are wrong.",
+        "Word error rate",
+        "cloud alone",
+        "offline alone",
+        "How often words were said, and cloud-b heard them",
+        "Distance of the topics",
+        "Attacks on what a recognizer heard",
+        "Upright line: guessing",
+        "Money by recognizer, USD",
+        "Time by step",
+    ] {
+        assert!(page.contains(said), "the report does not say {said:?}: {page}");
+    }
+    let drawings = page.matches("<figure class=\"chart still").count();
+    assert_eq!(drawings, 9, "promises, errors, three histograms, topics, attacks, money, time");
+    assert_eq!(page.matches("download=\"").count() - 2, 2 * drawings, "each has two files, the report two of its own");
+    for drawing in page.split("<figure class=\"chart still").skip(1) {
+        let label = drawing.split("aria-label=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        assert!(label.len() > 20 && label.ends_with('.'), "{label:?}");
+        assert!(drawing.contains("<table") && drawing.contains("data:image/svg+xml;base64,"));
+    }
+    assert!(!page.contains(">NaN") && !page.contains("\"NaN"), "every number is one");
+    assert!(!page.contains("What is not here, and where it lies"), "{page}");
+}
+
+#[tokio::test]
+async fn the_file_has_every_drawing_and_needs_nothing() {
+    let file = document(&report_of(HEARD_PUBLIC).await);
+    for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
+        assert!(!file.contains(foreign), "{foreign}");
+    }
+    assert_eq!(file.matches("<figure class=\"chart still").count(), 9);
+}
+
+#[tokio::test]
+async fn a_job_that_still_hears_has_no_result_and_a_finished_one_its_plan() {
+    let hearing = page(&path::report(CONSORTIUM, HEARING)).await;
+    assert!(
+        hearing.contains("3 recognizers to hear a part each.") && !hearing.contains("Heard and hidden"),
+        "{hearing}"
+    );
+    let heard = page(&path::job(CONSORTIUM, HEARD)).await;
+    for said in ["The transcript of dictations is at its site", "Not told here", "one by itself, as charged", "Dummies"]
+    {
+        assert!(heard.contains(said), "{said:?} is not in {heard}");
+    }
+}
+
+#[tokio::test]
+async fn a_steward_decides_on_recordings_knowing_who_hears_what() {
+    let page = page(&path::job(CONSORTIUM, OFFERED)).await;
+    for said in [
+        "Decide for dictations",
+        "for cloud-a, cloud-b and cloud-c: companies outside this consortium",
+        "Approve and reserve ε",
+        "Refuse the job",
+    ] {
+        assert!(page.contains(said), "{said:?} is not in {page}");
+    }
+    let review = render(&path::review(CONSORTIUM, OFFERED, recordings_id(1)), true, "").await.body;
+    assert!(review.contains("Who learns what") && review.contains("What it costs"), "{review}");
+}
+
+#[tokio::test]
+async fn a_dataset_of_recordings_says_how_long_they_are_and_no_more() {
+    let page = page(&path::dataset(CONSORTIUM, recordings_id(1))).await;
+    for said in [
+        "Recordings to transcribe",
+        "Their length",
+        "about 14 hours",
+        "Budget for words of the recordings",
+        "Compared are the data with and without as many words as a job states",
+    ] {
+        assert!(page.contains(said), "{said:?} is not in {page}");
+    }
+    assert!(!page.contains("Frames") && !page.contains("held out"), "{page}");
+}

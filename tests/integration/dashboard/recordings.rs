@@ -1,0 +1,66 @@
+//! Recordings in a browser, at desktop and phone width: their page, their planner, which follows its form, and what their steward
+//! is asked.
+
+use std::fs;
+
+use support::browser::Screen;
+use support::stage::{Database, Holding, Stage, Staged};
+use undertone_api::budget::NewBudget;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+use undertone_worker::speech::transcribe::wav;
+
+use super::visitor::Visitor;
+
+/// The clinic among the sites, and its dataset.
+const CLINIC: usize = 1;
+const DATASET: &str = "dictations";
+const TITLE: &str = "Letters of a week";
+/// Samples of two seconds, in which nobody speaks: pages look at no sound.
+const SILENCE: usize = 32_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recordings_are_planned_for_and_decided_on_at_a_desk_and_on_a_phone() -> Staged<()> {
+    let stage = clinic().await?;
+    let home = format!("/c/{}", stage.consortium);
+    let dataset = stage.dataset(DATASET).await?.id;
+    for screen in [Screen::Desktop, Screen::Phone] {
+        let visitor = Visitor::open(screen, stage.address()).await?;
+        let browser = &visitor.browser;
+        visitor.sign_in("clinic").await?;
+        visitor.visit(&format!("{home}/datasets/{dataset}")).await?;
+        browser.see("h1", DATASET).await?;
+        browser.see("main", "Budget for words of the recordings").await?;
+        visitor.sound("dataset-of-recordings").await?;
+
+        visitor.visit(&format!("{home}/plan")).await?;
+        browser.see(".planner-cost", "The list of words is still to be written").await?;
+        visitor.sound("planner-of-recordings").await?;
+        // The numbers follow the form.
+        browser.fill("textarea[name='hear[words]']", "fever garden letter").await?;
+        browser.see(".planner-cost .facts", "3 words").await?;
+        browser.fill("input[name='hear[title]']", TITLE).await?;
+        browser.click(".planner button.primary").await?;
+        browser.see("h1", TITLE).await?;
+        browser.see(".decide", "companies outside this consortium").await?;
+        visitor.sound("job-of-recordings").await?;
+    }
+    Ok(())
+}
+
+/// A library without data and a clinic with one recording and a budget for its words.
+async fn clinic() -> Staged<Stage> {
+    let mut stage = Stage::set(Database::Sqlite, &["Library", "Clinic"]).await?;
+    let site = &mut stage.sites[CLINIC];
+    site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]")?;
+    site.edit_policy("[budget.record]", "[budget.words]\nepsilon = 16.0\ndelta = 1e-3\n\n[budget.record]")?;
+    let recordings = site.folder().join("recordings");
+    fs::create_dir(&recordings)?;
+    fs::write(recordings.join("letter.wav"), wav::write(&vec![0.0; SILENCE]))?;
+    let input = recordings.to_string_lossy().into_owned();
+    site.command(&["data", "add-recordings", "--input", &input, "--name", DATASET, "--visibility", "private"])?;
+    site.holdings.push(Holding::new(DATASET, "private", &[]));
+    stage.open().await?;
+    let budget = NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-3)? };
+    stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;
+    Ok(stage)
+}

@@ -397,11 +397,16 @@ impl Daemon {
     /// Waits a while for the parts to end; what does not is as safe as after a crash.
     async fn farewell(&mut self) {
         self.stop.cancel();
-        let all = async { while self.parts.join_next().await.is_some() {} };
-        if tokio::time::timeout(FAREWELL, all).await.is_err() {
+        if !ended(&mut self.parts).await {
             tracing::warn!("a run is still busy; it will go on from its checkpoint when the worker is started again");
         }
     }
+}
+
+/// Whether all parts end within [`FAREWELL`].
+async fn ended(parts: &mut JoinSet<()>) -> bool {
+    let all = async { while parts.join_next().await.is_some() {} };
+    tokio::time::timeout(FAREWELL, all).await.is_ok()
 }
 
 /// Whether trying again cannot help.

@@ -133,16 +133,22 @@ pub struct Gateway {
     trust: Option<Arc<Trust>>,
 }
 
-/// A channel that connects when it is first used, and again after every loss.
-fn channel(server: &Server, trust: Option<&Arc<Trust>>) -> Result<Channel, GatewayError> {
-    let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
+/// Where a server is, and how long it may take to connect and be silent.
+fn endpoint(server: &Server) -> Result<Endpoint, GatewayError> {
     let endpoint = Endpoint::from_shared(server.address().to_owned())
-        .map_err(address)?
+        .map_err(|error| GatewayError::Address(error.to_string()))?
         .connect_timeout(CONNECT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE)
         .keep_alive_while_idle(true);
+    Ok(endpoint)
+}
+
+/// A channel that connects when it is first used, and again after every loss.
+fn channel(server: &Server, trust: Option<&Arc<Trust>>) -> Result<Channel, GatewayError> {
+    let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
+    let endpoint = endpoint(server)?;
     let endpoint = match trust {
         Some(trust) => {
             let verifier = pin::Pin::verifier(Arc::clone(trust));

@@ -3,12 +3,17 @@
 //!
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
+use undertone_api::job::transcription::Protocol;
+
 use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
+use crate::config::transcription;
 use crate::queries::log::{LARGEST_COUNT, LONGEST_ROW};
+use crate::run::transcription::MOST_TEXT;
 use crate::site::{admission, store};
-use crate::speech::audio;
-use crate::speech::transcribe::{sensitive, vocabulary};
+use crate::speech::transcribe::provider::{key, line, settings};
+use crate::speech::transcribe::{dummy, inside, outbound, plan, recognize, sensitive, speak, vocabulary, voice, web};
+use crate::speech::{audio, recordings};
 use crate::{cli, daemon, gateway};
 
 const OPERATION: &str = include_str!("../OPERATION.md");
@@ -43,6 +48,83 @@ fn rows() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The same of recordings and of who transcribes them.
+fn of_transcription() -> Vec<(&'static str, String)> {
+    let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
+    let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
+    let longest = Protocol::ALL.map(|protocol| format!("{} s (`{}`)", protocol.longest(), protocol.word())).join(", ");
+    vec![
+        (
+            "recordings of a dataset; one of them; its reference; folders below `--input`",
+            format!(
+                "{}; {} h; {} MiB; {} deep",
+                grouped(recordings::MOST as u64),
+                recordings::LONGEST / 3600.0,
+                recordings::LARGEST_REFERENCE >> 20,
+                recordings::DEEPEST
+            ),
+        ),
+        (
+            "the site's recognizer: pieces at a time; time of a piece; its sound; its start",
+            format!(
+                "1 to {}; 1 to {} s; {} s; {}",
+                transcription::MOST_AT_ONCE,
+                transcription::MOST_SECONDS,
+                recognize::LONGEST,
+                seconds(recognize::pocketsphinx::LOADING)
+            ),
+        ),
+        (
+            "a voice converter's time of a piece; a speech engine's of a text",
+            format!("1 to {} s; {}", voice::MOST_SECONDS, seconds(transcription::SPEAKING)),
+        ),
+        (
+            "answer of a provider; of the site's recognizer; of a voice converter; of a speech engine",
+            [line::LARGEST, recognize::server::LARGEST, voice::MOST_BYTES, speak::MOST_BYTES].map(mib).join("; "),
+        ),
+        (
+            "words of a provider's answer; one of them",
+            format!("{} and {} a second; {} bytes", line::FEWEST, line::DENSEST, line::LONGEST_WORD),
+        ),
+        ("providers of a site", settings::MOST.to_string()),
+        (
+            "a provider's `concurrency`; `requests_per_minute`; `attempts`; `seconds`",
+            [settings::MOST_AT_ONCE, settings::MOST_A_MINUTE, settings::MOST_ATTEMPTS, settings::MOST_SECONDS]
+                .map(|most| format!("1 to {}", grouped(most.into())))
+                .join("; "),
+        ),
+        ("sound that a provider is sent", longest),
+        ("key of a provider", format!("{} bytes", grouped(key::LONGEST as u64))),
+        (
+            "connection to a provider; a name of the site's network looked up, and connected to",
+            [web::CONNECT, inside::PATIENCE].map(seconds).join("; "),
+        ),
+        (
+            "pause before a provider is asked again; pause that it asks for",
+            [line::LONGEST, line::ASKED].map(seconds).join("; "),
+        ),
+        ("sounds in a row without an answer of a provider", outbound::GIVE_UP.to_string()),
+        (
+            "sensitive word or pattern; a compiled pattern; a language's file",
+            format!(
+                "{} bytes; {}; {}",
+                grouped(sensitive::LONGEST as u64),
+                mib(sensitive::LARGEST_PATTERN),
+                mib(sensitive::language::LARGEST)
+            ),
+        ),
+        ("list of sensitive words; document frequencies", format!("{0} MiB; {0} MiB", MOST_TEXT >> 20)),
+        (
+            "text that dummies are made of; words of a dummy; dummies spoken at a time",
+            format!("{}; {}; {}", mib(dummy::ngram::MOST_BYTES), dummy::MOST_WORDS, speak::MOST_AT_ONCE),
+        ),
+        (
+            "dummies to be expected of a job; providers of a plan",
+            format!("{}; {}", grouped(plan::MOST_DUMMIES as u64), plan::MOST_PROVIDERS),
+        ),
+    ]
+}
+
 /// A number with a comma before each three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -69,7 +151,7 @@ fn documented() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn the_table_has_every_limit_as_it_is_and_no_other() {
-    let known = rows();
+    let known: Vec<_> = rows().into_iter().chain(of_transcription()).collect();
     let known: Vec<_> = known.iter().map(|(what, limit)| (*what, limit.as_str())).collect();
     assert_eq!(documented(), known);
 }

@@ -283,6 +283,15 @@ pub trait Run {
     fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError>;
 }
 
+/// Removes what runs leave of private data in the `folder` of a part that is over, however it ended: first transcripts and sounds of
+/// recordings. Nothing can come of them any more.
+///
+/// # Errors
+/// [`RunError::Failed`] when the disk refuses.
+pub fn forget(folder: &Path) -> Result<(), RunError> {
+    transcription::forget(folder)
+}
+
 /// Runs a job of any kind.
 ///
 /// # Errors

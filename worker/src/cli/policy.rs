@@ -32,6 +32,7 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     writeln!(out, "Least noise multiplier  {}", general.least_noise_multiplier.get())?;
     writeln!(out, "Least threshold         {} occurrences", general.least_threshold)?;
     writeln!(out, "Largest sampling rate   {}", general.most_sampling_rate.get())?;
+    writeln!(out, "Voices may leave        {}", if general.voices_may_leave { "yes" } else { "no" })?;
     writeln!(out, "Most epsilon per job    {}\n", general.most_epsilon_per_job.get())?;
     let mut rows = vec![row("(any other)", &general)];
     rows.extend(names.iter().map(|name| row(name, &policy.rules(name))));

@@ -9,8 +9,10 @@ use ed25519_dalek::SigningKey;
 use undertone_fuzz::Target;
 use uuid::Uuid;
 
+use super::transcription::{MOST_AT_ONCE, Recognizer, Transcription};
 use super::{Config, ConfigError, TOKEN_PREFIX, Token, check};
 use crate::site::policy::{Policy, PolicyError, TEMPLATE};
+use crate::speech::transcribe::provider::settings::MOST as MOST_PROVIDERS;
 
 const WORDS: [&str; 10] = [
     "[compute]\n",
@@ -59,6 +61,58 @@ fn whatever_a_configuration_says_its_mistakes_are_named() {
         assert!(good || !checked.mistakes.is_empty(), "it is refused and nothing is said: {text}");
         for mistake in &checked.mistakes {
             assert!(!mistake.problem.is_empty() && mistake.line.is_none_or(|line| line >= 1), "{mistake:?}");
+        }
+    });
+}
+
+fn transcription() -> String {
+    let providers = [
+        ("one", "deepgram", "https://one.example", "model = \"nova-3\"\nkey_file = \"one.key\"\n"),
+        ("two", "google", "https://two.example:8443/", "key_variable = \"KEY\"\nlongest_seconds = 59\nattempts = 3\n"),
+        ("three", "openai", "http://127.0.0.1:9", "price = { currency = \"USD\", per_minute = \"0.006\" }\n"),
+    ];
+    let providers = providers.map(|(name, protocol, url, more)| {
+        format!("[[providers]]\nname = \"{name}\"\nprotocol = \"{protocol}\"\nurl = \"{url}\"\n{more}")
+    });
+    format!(
+        "[recognizer]\nkind = \"server\"\nurl = \"http://127.0.0.1:8080\"\nprotocol = \"open_ai\"\nrequests = 4\n\
+         [speech]\nkind = \"espeak\"\n[voice]\nkind = \"command\"\ncommand = [\"convert\"]\n[dummies]\ncorpus = \"corpus.txt\"\n\
+         [sensitive]\npatterns = [\"[0-9]+\"]\nleast_confidence = 0.25\n{}",
+        providers.concat()
+    )
+}
+
+#[test]
+fn whatever_is_said_of_transcription_it_keeps_its_limits_or_names_what_does_not() {
+    let read = |text: &str| toml::from_str::<Transcription>(text).ok();
+    assert!(read(&transcription()).is_some_and(|read| read.check().is_ok()), "a good one is changed");
+    let words = [
+        "[[providers]]\n",
+        "kind = \"pocketsphinx\"\ncommand = \"python\"\n",
+        "kind = \"mcadams\"\n",
+        "kind = \"url\"\nurl = ",
+        "concurrency = ",
+        "seconds = ",
+        "per_minute = ",
+        "nan",
+        "http://",
+        "= 65\n",
+    ];
+    Target::new("worker.transcription", 1_500).seed(transcription()).words(&words).run(|bytes| {
+        let Some(settings) = std::str::from_utf8(bytes).ok().and_then(read) else { return };
+        match settings.check() {
+            Ok(()) => {
+                let at_once = settings.recognizer.as_ref().map_or(1, Recognizer::at_once);
+                assert!((1..=MOST_AT_ONCE).contains(&at_once), "{at_once}");
+                assert!(settings.providers.len() <= MOST_PROVIDERS);
+                assert!(settings.providers.iter().all(|provider| provider.tariff().is_ok()), "{settings:?}");
+                let written = toml::to_string(&settings).expect("what was read can be written");
+                assert_eq!(read(&written), Some(settings), "{written}");
+            }
+            Err(ConfigError::Field { field, problem }) => {
+                assert!(field.starts_with("transcription.") && !problem.is_empty(), "{field}: {problem}");
+            }
+            Err(error) => panic!("another error than a field's: {error}"),
         }
     });
 }

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use undertone_api::job::transcription::LANGUAGES;
 use url::Url;
 
 use super::{ConfigError, field};
@@ -39,11 +40,13 @@ use crate::speech::transcribe::provider::key::{Key, KeyError};
 use crate::speech::transcribe::provider::settings;
 use crate::speech::transcribe::recognize::pocketsphinx::PocketSphinx;
 use crate::speech::transcribe::recognize::server::{Config as ServerConfig, Protocol};
-use crate::speech::transcribe::speak::{Engine, SpeakError};
+use crate::speech::transcribe::speak::{Engine, REFERENCE, SpeakError};
 use crate::speech::transcribe::voice::Voice;
 
 /// Most programs or requests that hear, or speak, at a time.
 pub const MOST_AT_ONCE: usize = 64;
+/// Longest that the recognizer at the site may take for a piece, seconds.
+pub const MOST_SECONDS: u32 = 600;
 
 /// The recognizer at the site, as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,11 +74,11 @@ pub enum Recognizer {
     },
     /// A server on this machine or in a private network.
     Server {
-        /// Its address.
+        /// Its address; for `vosk` with `ws` or `wss` as well.
         url: String,
-        /// How it is asked: `open_ai` or `whisper_cpp`.
+        /// How it is asked: `open_ai`, `whisper_cpp` or `vosk`.
         protocol: Protocol,
-        /// The model.
+        /// The model; `vosk` has its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
         /// The file that holds its bearer token, relative to the site's folder, 0600.
@@ -108,7 +111,8 @@ pub enum Speech {
     },
     /// Any program that writes WAV.
     Command {
-        /// Program and arguments; `{text}`, `{rate}` and `{stretch}` are filled in.
+        /// Program and arguments; `{text}`, `{rate}` and `{stretch}` are filled in, and `{reference}` with the path of a WAV file in
+        /// whose voice it speaks.
         command: Vec<String>,
     },
     /// `POST /v1/audio/speech`, by nobody who recognizes.
@@ -165,11 +169,15 @@ pub struct Sensitive {
     /// A language's file in the form of the built-in ones, relative to the site's folder; for languages without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<PathBuf>,
+    /// The languages that recordings of this site are in, of those that are built in (ISO 639-1). A job of another one is refused:
+    /// the lists of a language find nothing in what is said in another.
+    pub languages: Vec<String>,
 }
 
 impl Default for Sensitive {
     fn default() -> Self {
-        Self { list: None, patterns: Vec::new(), doubtful: true, least_confidence: 0.0, language: None }
+        let languages = vec!["en".to_owned()];
+        Self { list: None, patterns: Vec::new(), doubtful: true, least_confidence: 0.0, language: None, languages }
     }
 }
 
@@ -212,7 +220,7 @@ fn slt() -> String {
 }
 
 /// Longest that one text may take to be spoken.
-const SPEAKING: Duration = Duration::from_mins(2);
+pub(crate) const SPEAKING: Duration = Duration::from_mins(2);
 
 impl Transcription {
     /// Whether the file says nothing of it.
@@ -235,7 +243,7 @@ impl Transcription {
                 | Recognizer::Server { requests: at_once, seconds, .. },
             ) => {
                 range("transcription.recognizer", *at_once, MOST_AT_ONCE)?;
-                range("transcription.recognizer", *seconds as usize, 600)?;
+                range("transcription.recognizer", *seconds as usize, MOST_SECONDS as usize)?;
             }
         }
         if let Speech::Command { command } = &self.speech
@@ -243,18 +251,60 @@ impl Transcription {
         {
             return Err(field("transcription.speech", "command: name a program that writes WAV on its output"));
         }
+        if let Speech::Command { command } = &self.speech
+            && command.first().is_some_and(|program| program.contains(REFERENCE))
+        {
+            let reason = "command: `{reference}` is filled in among the arguments, not in the program's name";
+            return Err(field("transcription.speech", reason));
+        }
         if !(0.0..=1.0).contains(&self.sensitive.least_confidence) {
             let reason = format!("least_confidence: 0 to 1, not {}", self.sensitive.least_confidence);
             return Err(field("transcription.sensitive", reason));
         }
-        if let Some(Voice::Mcadams { .. }) = self.voice {
-            let reason = "kind: command or url; McAdams needs no configuration, jobs set its alpha";
+        if let Some(other) = self.sensitive.languages.iter().find(|code| !LANGUAGES.contains(&code.as_str())) {
+            let reason = format!("languages: each one of {}, not {other:?}", LANGUAGES.join(", "));
+            return Err(field("transcription.sensitive", reason));
+        }
+        if let Some(Voice::Mcadams { .. } | Voice::Vocoder { .. }) = self.voice {
+            let reason = "kind: command or url; McAdams and the vocoder need no configuration, jobs set them";
             return Err(field("transcription.voice", reason));
+        }
+        for (own, url) in self.own_servers() {
+            if let Some(known) = self.providers.iter().find(|known| is_same_place(&known.url, url)) {
+                let name = &known.name;
+                let reason = format!(
+                    "`{name}` is at the host and port of the site's own {own}, which hears what no provider may"
+                );
+                return Err(field("transcription.providers", reason));
+            }
         }
         if !self.providers.is_empty() {
             settings::check(&self.providers).map_err(|error| field("transcription.providers", error.to_string()))?;
         }
         Ok(())
+    }
+
+    /// Whether dummies can be spoken in the voices of the recordings.
+    pub fn clones(&self) -> bool {
+        let Speech::Command { command } = &self.speech else { return false };
+        command.iter().skip(1).any(|argument| argument.contains(REFERENCE))
+    }
+
+    /// The servers of the site's own, with their addresses.
+    fn own_servers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let recognizer = match &self.recognizer {
+            Some(Recognizer::Server { url, .. }) => Some(("recognizer", url.as_str())),
+            _ => None,
+        };
+        let speech = match &self.speech {
+            Speech::Http { url, .. } => Some(("speech engine", url.as_str())),
+            _ => None,
+        };
+        let voice = match &self.voice {
+            Some(Voice::Url { url, .. }) => Some(("converter", url.as_str())),
+            _ => None,
+        };
+        [recognizer, speech, voice].into_iter().flatten()
     }
 
     /// The speech engine, ready; `site` is the site's folder. `providers` are those that will hear the dummies.
@@ -275,6 +325,15 @@ impl Transcription {
             }
         })
     }
+}
+
+/// Whether two addresses are of one host and port.
+fn is_same_place(one: &str, other: &str) -> bool {
+    let place = |text: &str| {
+        let url = Url::parse(text).ok()?;
+        Some((url.host_str()?.trim_end_matches('.').to_owned(), url.port_or_known_default()?))
+    };
+    place(one).is_some_and(|one| place(other) == Some(one))
 }
 
 /// Why there is no speech engine.
@@ -337,7 +396,7 @@ impl Recognizer {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-    use super::{Recognizer, Speech, Transcription};
+    use super::{MOST_AT_ONCE, MOST_SECONDS, Path, Protocol, Recognizer, Speech, Transcription};
 
     fn read(text: &str) -> Result<Transcription, String> {
         let read: Transcription = toml::from_str(text).map_err(|error| error.to_string())?;
@@ -354,6 +413,39 @@ mod tests {
     }
 
     #[test]
+    fn a_recognizer_has_its_places_and_its_time_and_no_more() {
+        let program = |processes: usize, seconds: u32| {
+            format!(
+                "[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"python\"\nprocesses = {processes}\nseconds = {seconds}\n"
+            )
+        };
+        let server = |requests: usize, seconds: u32| {
+            let url = "url = \"http://127.0.0.1\"\nprotocol = \"open_ai\"";
+            format!("[recognizer]\nkind = \"server\"\n{url}\nrequests = {requests}\nseconds = {seconds}\n")
+        };
+        for (at_once, seconds) in [(1, 1), (MOST_AT_ONCE, MOST_SECONDS)] {
+            assert!(read(&program(at_once, seconds)).is_ok() && read(&server(at_once, seconds)).is_ok(), "{at_once}");
+        }
+        for (at_once, seconds) in [(0, 1), (MOST_AT_ONCE + 1, 1), (1, 0), (1, MOST_SECONDS + 1)] {
+            for text in [program(at_once, seconds), server(at_once, seconds)] {
+                let refused = read(&text).unwrap_err();
+                assert!(refused.contains("1 to 64") || refused.contains("1 to 600"), "{text}: {refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_is_asked_by_the_protocol_that_is_named() {
+        for (name, expected) in
+            [("open_ai", Protocol::OpenAi), ("whisper_cpp", Protocol::WhisperCpp), ("vosk", Protocol::Vosk)]
+        {
+            let text = format!("[recognizer]\nkind = \"server\"\nurl = \"http://127.0.0.1\"\nprotocol = \"{name}\"\n");
+            let server = read(&text).unwrap().recognizer.unwrap().server(Path::new("."), "en").unwrap().unwrap();
+            assert_eq!((server.protocol, server.requests, server.seconds), (expected, 2, 60), "{name}");
+        }
+    }
+
+    #[test]
     fn each_mistake_names_its_table() {
         let provider = "[[providers]]\nname = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://api.example\"\n";
         for (text, named) in [
@@ -364,11 +456,24 @@ mod tests {
             ),
             ("[recognizer]\nkind = \"ears\"\n", "variant"),
             ("[speech]\nkind = \"command\"\ncommand = []\n", "transcription.speech"),
+            ("[speech]\nkind = \"command\"\ncommand = [\"{reference}\"]\n", "among the arguments"),
             ("[sensitive]\nleast_confidence = 2.0\n", "least_confidence"),
+            ("[sensitive]\nlanguages = [\"english\"]\n", "languages"),
             ("[voice]\nkind = \"mcadams\"\n", "transcription.voice"),
+            ("[voice]\nkind = \"vocoder\"\n", "transcription.voice"),
             ("[dummies]\ncorpsu = \"a\"\n", "corpsu"),
             (&provider.replace("https", "ftp"), "url"),
             (&provider.repeat(2), "two are called"),
+            (
+                &format!("[voice]\nkind = \"url\"\nurl = \"https://API.example:443/convert\"\n{provider}"),
+                "the site's own converter",
+            ),
+            (
+                &format!(
+                    "[recognizer]\nkind = \"server\"\nprotocol = \"open_ai\"\nurl = \"https://api.example/hear\"\n{provider}"
+                ),
+                "the site's own recognizer",
+            ),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(named), "{text}: {error}");

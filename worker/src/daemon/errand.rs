@@ -113,7 +113,11 @@ impl Errand {
         // Nothing is paid for what may not leave; the run comes back when the site lets it go on.
         self.is_free(site)?;
         let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
-        let policy = site.policy().map_err(|error| refused(&error))?;
+        let policy = site.policy().map_err(|error| {
+            // Where the file lies is for this site's log, and the refusal for whoever proposed the job.
+            tracing::error!(error = %error, "the policy cannot be read: nothing may leave");
+            RunError::Refused("this site's policy cannot be read, so nothing may leave here".to_owned())
+        })?;
         let rules = policy.rules(&self.examined.local.name);
         let cleared =
             gate::clear(&site.ledger, &rules, &self.examined, series, round, (site.clock)()).map_err(|error| {

@@ -365,9 +365,12 @@ pub fn closing(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
 pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
     outbox::acknowledge(&site.store, receipts)?;
     jobs::end_told(&site.store, job, dataset)?;
-    let outbox = Outbox::new(job, dataset, &site.folder.work(job, dataset));
-    if let Err(error) = outbox.clear() {
+    let folder = site.folder.work(job, dataset);
+    if let Err(error) = Outbox::new(job, dataset, &folder).clear() {
         tracing::warn!(job.id = %job, error = %error, "sent vectors could not be removed");
+    }
+    if let Err(error) = run::forget(&folder) {
+        tracing::warn!(job.id = %job, error = %error, "what was left of recordings could not be removed");
     }
     Ok(())
 }

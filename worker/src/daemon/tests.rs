@@ -3,6 +3,7 @@
 #[cfg(unix)]
 mod audit;
 mod batch;
+mod farewell;
 #[cfg(unix)]
 mod fault;
 mod hold;

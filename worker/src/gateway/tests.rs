@@ -1,5 +1,7 @@
 //! The gateway on the real wire.
 
+mod limits;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;

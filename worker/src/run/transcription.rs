@@ -2,10 +2,12 @@
 //!
 //! | step | file | kept in the work folder |
 //! |---|---|---|
-//! | first transcript, by the site's own recognizer | `hear.rs` | `heard-N.json` by recording |
+//! | first transcript, by the site's own recognizer | `hear.rs` | `recordings.json`, `heard-N.json` |
 //! | vocabulary; pieces by words; what never leaves | `pieces.rs` | `vocabulary.json`, `pieces-N.json` |
 //! | plan, texts and manners of the dummies | `dummies.rs` | `plan.json`, `texts.json`, `manners.json` |
+//! | voices to imitate, where the engine clones | `clones.rs` | `voices/`, only while dummies are made |
 //! | sounds in one voice, paid and sealed | `batch.rs` | `out/` |
+//! | what each provider's adversary makes of it | `attack.rs` | none |
 //! | transcripts and the site's report | `outcome.rs` | none: they lie in the site's `transcripts/<job>/` |
 //!
 //! A run that is killed goes on from what is kept. What was not sealed was never sent, and is made again after the same plan;
@@ -15,7 +17,9 @@
 //! The server is told the plan that it signed, and for public recordings what came of it. Nothing here logs a word or the name
 //! of a recording. The work folder is cleared when the transcripts are on disk.
 
+mod attack;
 mod batch;
+mod clones;
 mod dummies;
 mod hear;
 mod histogram;
@@ -25,15 +29,19 @@ mod stages;
 #[cfg(test)]
 mod tests;
 mod tools;
+#[cfg(test)]
+pub(crate) use tools::MOST_TEXT;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use undertone_api::job::Report as AnyReport;
 use undertone_api::job::transcription::{Outcome, Report, Spec};
 
 use super::{Exchange, Run, RunError};
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::plan::PlanError;
+use crate::speech::transcribe::outbound::Sealed;
+use crate::speech::transcribe::plan::{PlanError, kept};
 use stages::Stages;
 use tools::Tools;
 
@@ -50,6 +58,12 @@ impl From<PlanError> for RunError {
 
 /// The folder below the job's own in which everything lies that is cleared at the end.
 const WORK: &str = "transcription";
+/// Why a run does not go on with recordings that were replaced.
+const OTHERS: &str = "the recordings are others than those that the job began with, of which nobody has looked what must not leave: \
+                      propose a new job";
+/// Why a run does not go on with a plan from before something was listed.
+const LISTED: &str = "what must not leave has become more since the job was planned, and its plan would send some of it: propose a new \
+                      job";
 
 impl Run for Spec {
     fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError> {
@@ -77,11 +91,17 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
     let site = exchange.transcribing()?;
     let tools = Tools::new(spec, &site)?;
     let mut stages = Stages::open(work)?;
+    same_recordings(&recordings, work)?;
     let heard = stages.time("first transcript", || hear::all(&recordings, &tools, work, exchange))?;
     let ground =
         stages.time("vocabulary and pieces", || pieces::ground(spec, &recordings, &heard, &tools, work, exchange))?;
     let plan = dummies::plan(spec, &ground, work, exchange)?;
-    let sealed = match batch::sealed(work)? {
+    let before = batch::sealed(work)?;
+    let all_left = |sealed: &Arc<Sealed>| (0..plan.providers()).all(|provider| sealed.left(provider).is_empty());
+    if !before.as_ref().is_some_and(all_left) && !plan.sends_only(&ground.candidates()) {
+        return Err(failed(LISTED));
+    }
+    let sealed = match before {
         Some(sealed) => sealed,
         None => batch::make(
             &batch::Making { recordings: &recordings, ground: &ground, plan: &plan, tools: &tools, work },
@@ -90,6 +110,9 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
         )?,
     };
     let problems = stages.time("recognizers", || batch::deliver(&sealed, &tools.lines, exchange))?;
+    let job = exchange.manifest().job;
+    let target = attack::Target { ground: &ground, plan: &plan, sealed: &sealed };
+    let tried = stages.time("attacks", || attack::all(spec, &target, job, exchange))?;
     let told = outcome::Telling {
         recordings: &recordings,
         ground: &ground,
@@ -97,8 +120,22 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
         tools: &tools,
         sealed: &sealed,
         problems,
+        tried,
     };
-    outcome::write(spec, &told, &stages, exchange.manifest().job, &site.results)
+    outcome::write(spec, &told, &stages, job, &site.results)
+}
+
+/// That an earlier life of the run had the same recordings: where pieces lie and what must not leave of them was worked out once,
+/// and says nothing of others.
+fn same_recordings(recordings: &Recordings, work: &Path) -> Result<(), RunError> {
+    let now = &recordings.meta().digest;
+    let began: String = kept(&work.join("recordings.json"), || Ok::<_, RunError>(now.clone()))?;
+    if began == *now { Ok(()) } else { Err(failed(OTHERS)) }
+}
+
+/// Removes what a part that is over, however it ended, left of recordings in its folder.
+pub(super) fn forget(folder: &Path) -> Result<(), RunError> {
+    clear(&folder.join(WORK))
 }
 
 /// Removes the work folder; transcripts are on disk, and nothing of it is needed any more.

@@ -10,6 +10,7 @@ use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
 use undertone_api::job::{Charge, Purpose};
+use undertone_api::problem::Violation;
 use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 
@@ -39,6 +40,14 @@ pub enum Fault {
     /// Spec and participants do not agree.
     #[error("the manifest's participants are not those of its spec")]
     Participants,
+    /// What no honest server signs.
+    #[error("the manifest's spec is one that this site refuses whoever signs it: `{field}`: {message}")]
+    Spec {
+        /// The field.
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// Another number of units.
     #[error(
         "the manifest divides by {manifest} units of `{dataset}`, this site says {site}: it was prepared again, or never so"
@@ -198,6 +207,7 @@ pub fn examine(
     }
     let party = &manifest.participants[own];
     let dataset = local.as_seen(offered, site.organization, site.worker);
+    check_outside(&manifest, &dataset)?;
     let charge = manifest.spec.cost(&dataset);
     if charge != party.charge {
         return Err(Fault::Charge(local.name.clone()));
@@ -232,6 +242,16 @@ fn own(manifest: &Manifest, offered: DatasetId, site: &Identity, local: &Local) 
         return Err(Fault::Owner(local.name.clone()));
     }
     Ok(own)
+}
+
+/// That a job which sends something to others than the server is one that may be proposed, by what this site says of its dataset:
+/// what a spec may ask of private data is part of what is promised, and the server that checked it first may not have.
+fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), Fault> {
+    if manifest.spec.outside().is_none() {
+        return Ok(());
+    }
+    let violation = manifest.spec.check(std::slice::from_ref(dataset)).into_iter().next();
+    violation.map_or(Ok(()), |Violation { field, message }| Err(Fault::Spec { field, message }))
 }
 
 /// That model and limits are those of the spec, and that the manifest is in force.

@@ -167,6 +167,10 @@ struct Jobs {
     most_sampling_rate: SamplingRate,
     #[serde(default = "least_distance")]
     least_distance: NonZeroU32,
+    #[serde(default = "least_colluding")]
+    least_colluding: NonZeroU32,
+    #[serde(default)]
+    voices_may_leave: bool,
     most_epsilon_per_job: Epsilon,
     #[serde(default)]
     logs: Logs,
@@ -185,6 +189,11 @@ fn most_sampling_rate() -> SamplingRate {
 /// What a file that says nothing of it demands: that of the template.
 const fn least_distance() -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(1)
+}
+
+/// What a file that says nothing of it demands: that of the template.
+const fn least_colluding() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 /// What is said of one dataset.
@@ -227,6 +236,10 @@ pub struct Rules {
     pub most_sampling_rate: SamplingRate,
     /// Least distance of a histogram of words: words that are not to be told, added and removed together.
     pub least_distance: NonZeroU32,
+    /// Least recognizers, or all that a job has, against which a histogram of words is paid for as if they put their parts together.
+    pub least_colluding: NonZeroU32,
+    /// Whether speakers may leave in their own voices.
+    pub voices_may_leave: bool,
     /// Most ε of one job by itself, at the δ of the unit's lifetime limit.
     pub most_epsilon_per_job: Epsilon,
     /// Lifetime limits.
@@ -274,6 +287,23 @@ pub enum PolicyRefusal {
         /// What the policy sets.
         least: u32,
     },
+    /// Too few that put their parts together.
+    #[error(
+        "the job assumes that at most {asked} recognizers put their parts together, and this site assumes {least}, or all of them \
+         (`jobs.least_colluding`)"
+    )]
+    Colluding {
+        /// What the job assumes.
+        asked: u32,
+        /// What the policy sets.
+        least: u32,
+    },
+    /// Voices by which speakers can be told.
+    #[error(
+        "the job would let speakers leave in their own voices, which this site does not allow (`jobs.voices_may_leave`): propose \
+         it with one voice for all"
+    )]
+    Voices,
     /// No lifetime limit for this unit.
     #[error("this site has set no budget for the privacy unit `{0:?}`")]
     NoLimit(PrivacyUnit),
@@ -338,6 +368,8 @@ impl Policy {
             least_threshold: self.jobs.least_threshold,
             most_sampling_rate: self.jobs.most_sampling_rate,
             least_distance: self.jobs.least_distance,
+            least_colluding: self.jobs.least_colluding,
+            voices_may_leave: self.jobs.voices_may_leave,
             most_epsilon_per_job: self.jobs.most_epsilon_per_job,
             limits: of.budget.or(self.budget),
         }
@@ -355,6 +387,9 @@ impl Rules {
         }
         // Public data, or a job that lets nothing of this dataset out: no figure to judge.
         let Some(charge) = charge else { return Ok(()) };
+        if !self.voices_may_leave && spec.outside().is_some_and(|outside| outside.voices) {
+            return Err(PolicyRefusal::Voices);
+        }
         self.judge_event(&charge.event)?;
         if is_exact(&charge.event) {
             return Ok(());
@@ -390,10 +425,14 @@ impl Rules {
                 }
                 Ok(())
             }
-            Event::TruncatedLaplace { distance, .. } => {
-                let least = self.least_distance;
-                if *distance < least {
-                    return Err(PolicyRefusal::Distance { asked: distance.get(), least: least.get() });
+            Event::TruncatedLaplace { distance, partition, .. } => {
+                let (asked, least) = (*distance, self.least_distance);
+                if asked < least {
+                    return Err(PolicyRefusal::Distance { asked: asked.get(), least: least.get() });
+                }
+                let (asked, least) = (partition.colluding(), self.least_colluding.min(partition.providers()));
+                if asked < least {
+                    return Err(PolicyRefusal::Colluding { asked: asked.get(), least: self.least_colluding.get() });
                 }
                 Ok(())
             }

@@ -200,7 +200,7 @@ fn restrict(_path: &Path) -> Result<(), FolderError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SCHEMA, STEPS, Store, StoreError};
+    use super::{PATIENCE, SCHEMA, STEPS, Store, StoreError};
 
     #[test]
     fn every_commit_is_synced() {
@@ -215,6 +215,32 @@ mod tests {
         assert_eq!(pragma("journal_mode").expect("it is open"), "wal".to_owned().into());
         // 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
         assert_eq!(pragma("synchronous").expect("it is open"), 2_i64.into());
+    }
+
+    #[test]
+    fn another_process_is_waited_for_as_long_as_is_said() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("ledger.db");
+        let store = Store::open(&path).expect("the folder is writable");
+        let waits = store.read(|db| {
+            db.pragma_query_value(None, "busy_timeout", |row| row.get::<_, i64>(0)).map_err(StoreError::sqlite("read"))
+        });
+        assert_eq!(waits.expect("it is open"), PATIENCE.as_millis() as i64);
+        // What waits is refused in words, and nothing is changed; without patience, so that the test has none either.
+        let other = rusqlite::Connection::open(&path).expect("it is there");
+        other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+        store
+            .read(|db| db.busy_timeout(std::time::Duration::ZERO).map_err(StoreError::sqlite("set its timeout")))
+            .expect("it is open");
+        let insert = || {
+            store.write(|tx| {
+                tx.execute("INSERT INTO lineage (name, lineage) VALUES ('a', 'b')", [])
+                    .map_err(StoreError::sqlite("write"))
+            })
+        };
+        assert!(matches!(insert(), Err(StoreError::Sqlite { .. })));
+        other.execute_batch("ROLLBACK").expect("it holds the lock");
+        assert_eq!(insert().expect("nobody else writes"), 1);
     }
 
     #[test]

@@ -1,14 +1,27 @@
 //! Where tests find shared vectors and data, which are not part of the repository.
 //!
-//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `../shared/vectors` and `../shared/data` beside the
-//! workspace. What is absent by default is passed over, with a line on stderr; what was asked for by name must be there.
-//! `UNDERTONE_ALIGNER` names a Python with PocketSphinx in the same way.
+//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `../shared/vectors` and `../shared/data` from the root of
+//! the workspace. Vectors must be there: a test of reference values that reads none tells nothing. Data that are absent by default
+//! are passed over, with a line on stderr; what was asked for by name must be there. `UNDERTONE_ALIGNER` names a Python with
+//! PocketSphinx in the same way.
 
 use std::path::{Path, PathBuf};
 
-/// A file of test vectors.
-pub(crate) fn vectors(name: &str) -> Option<PathBuf> {
-    find("UNDERTONE_VECTORS", "vectors", name)
+use serde_json::Value;
+
+/// A file of test vectors, as it is.
+pub(crate) fn vectors(name: &str) -> Value {
+    let path = folder("UNDERTONE_VECTORS", "vectors").join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; set UNDERTONE_VECTORS to the folder of vectors", path.display()));
+    let file: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(file["cases"].as_array().is_some_and(|cases| !cases.is_empty()), "{}: no cases", path.display());
+    file
+}
+
+/// Every case of a file of test vectors, in order; there is at least one.
+pub(crate) fn cases(name: &str) -> Vec<Value> {
+    vectors(name)["cases"].as_array().cloned().unwrap_or_default()
 }
 
 /// A folder of data.
@@ -34,13 +47,17 @@ pub(crate) fn aligner() -> Option<PathBuf> {
 }
 
 fn find(variable: &str, folder: &str, name: &str) -> Option<PathBuf> {
-    let asked = std::env::var_os(variable).map(PathBuf::from);
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(folder);
-    let path = asked.clone().unwrap_or_else(default).join(name);
+    let path = self::folder(variable, folder).join(name);
     if path.exists() {
         return Some(path);
     }
-    assert!(asked.is_none(), "{variable} is set, but {} is not there", path.display());
+    assert!(std::env::var_os(variable).is_none(), "{variable} is set, but {} is not there", path.display());
     eprintln!("passed over: no {name}; set {variable} to run this test");
     None
+}
+
+/// The folder that a variable names, or the usual one; relative to the root of the workspace.
+fn folder(variable: &str, usual: &str) -> PathBuf {
+    let named = std::env::var_os(variable).map_or_else(|| Path::new("../shared").join(usual), PathBuf::from);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(named)
 }

@@ -20,6 +20,8 @@ use undertone_api::dataset::Content;
 use super::audio::{AudioError, RATE, Stream};
 use super::dataset::{DatasetError, META_FILE};
 
+#[cfg(test)]
+pub(crate) use add::DEEPEST;
 pub use add::{AddError, Added, Options, add};
 
 /// Version of the description.

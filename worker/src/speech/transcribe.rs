@@ -15,6 +15,7 @@
 //! | 8 | [`voice`] | both in one voice |
 //! | 9 | [`outbound`], [`provider`] | what was heard in them; the only rooms from which anything leaves, and only with a charge |
 //! | 10 | [`transcript`] | the transcript without the dummies, and how many of its words are wrong |
+//! | 11 | [`attack`] | what somebody who receives the sounds makes of them: which are dummies, and what they are about |
 //!
 //! Rooms know samples, words and times. None of them knows a job, a ledger or a server: what leaves a site is decided
 //! above them, after the ledger has committed. None of them logs a word, a sample or the name of a recording. To add a
@@ -23,7 +24,10 @@
 //! Everywhere below, audio is mono at [`RATE`](super::audio::RATE) (16 kHz) as `f32` with full scale = 1, as
 //! [`audio`](super::audio) reads it.
 
+pub mod attack;
 pub mod dummy;
+#[cfg(test)]
+mod fuzz;
 pub mod inside;
 pub mod noise;
 pub mod outbound;

@@ -15,9 +15,12 @@ use crate::site::clock::Clock;
 use crate::site::folder::Folder;
 use crate::speech::transcribe::provider::settings::Settings;
 use crate::speech::transcribe::recognize::server::Server;
-use crate::speech::transcribe::speak::{Speaker as _, USUAL_RATE};
+use crate::speech::transcribe::speak::reference::{Reference, References};
+use crate::speech::transcribe::speak::{Engine, Speaker as _, USUAL_RATE};
 
 const CHECK: &str = "transcription";
+/// What an engine is to say.
+const WORDS: &str = "good morning";
 /// How long a provider's machine may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -105,11 +108,36 @@ fn speech(folder: &Folder, settings: &Transcription, providers: &[Url], found: &
     let remedy = "install it (`apt install espeak-ng`), or choose another in [transcription.speech]";
     match settings.engine(folder.root(), providers) {
         Err(error) => found.fail(CHECK, chain(&error), remedy),
-        Ok(engine) => match engine.speak("good morning", USUAL_RATE) {
+        Ok(engine) if engine.clones() => imitation(folder, &engine, found),
+        Ok(engine) => match engine.speak(WORDS, USUAL_RATE) {
             Ok(_) => found.ok(CHECK, format!("speech: {}", engine.name())),
             Err(error) => found.fail(CHECK, chain(&error), remedy),
         },
     }
+}
+
+/// That an engine which imitates voices imitates one: espeak-ng's, as nobody else's is at hand.
+fn imitation(folder: &Folder, engine: &Engine, found: &mut Findings) {
+    let model = Engine::espeak("en-us", PATIENCE).and_then(|model| model.speak(WORDS, USUAL_RATE));
+    let sound = match model {
+        Ok(sound) => sound,
+        Err(error) => {
+            let said = format!("speech: {} imitates voices, and was not tried: {}", engine.name(), chain(&error));
+            return found.warn(CHECK, said, "install espeak-ng, whose voice it is tried with");
+        }
+    };
+    match imitated(folder, engine, &sound) {
+        Ok(()) => found.ok(CHECK, format!("speech, in imitated voices: {}", engine.name())),
+        Err(error) => found.fail(CHECK, error, "correct [transcription.speech]"),
+    }
+}
+
+fn imitated(folder: &Folder, engine: &Engine, voice: &[f32]) -> Result<(), String> {
+    let mut reference = Reference::default();
+    reference.hear(voice);
+    let references = References::begin(&folder.root().join(".doctor-voice")).map_err(|error| chain(&error))?;
+    references.keep(0, &reference.sound()).map_err(|error| chain(&error))?;
+    engine.imitating(&references.path(0)).speak(WORDS, USUAL_RATE).map(drop).map_err(|error| chain(&error))
 }
 
 /// That a provider's machine takes connections.

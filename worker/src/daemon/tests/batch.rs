@@ -16,12 +16,14 @@ use super::{Place, beside, sign};
 use crate::daemon::Site;
 use crate::daemon::exchange::SiteExchange;
 use crate::daemon::lease::Lease;
-use crate::fixture::{ORGANIZATION, OURS, WORKER, limit, local, manifest};
+use crate::daemon::part::end_is_told;
+use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local, manifest};
 use crate::gateway::fake::start;
 use crate::run::{Exchange as _, Past, RunError};
 use crate::site::admission::examine;
 use crate::site::clearance::{Clearance, Published};
 use crate::site::datasets::Local;
+use crate::site::folder::write_durably;
 use crate::site::policy::TEMPLATE;
 use crate::speech::transcribe::outbound::{Charged, Draft, Sealed};
 use crate::speech::transcribe::wav;
@@ -144,6 +146,34 @@ async fn nothing_leaves_for_another_round_and_of_private_recordings_the_plan_alo
         let other = Report { words: planned.words + 1, ..planned.clone() };
         assert!(matches!(exchange.report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));
         exchange.report(AnyReport::Transcription(planned)).expect("everybody knows it");
+    })
+    .await;
+    assert_eq!(paid(&site), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_kept_of_recordings_goes_when_its_part_is_over_however_it_ended() {
+    let server = start(false).await;
+    let place = Place::new(&server, &policy());
+    let site = place.site();
+    let folder = site.folder.work(JOB, OURS);
+    let kept = folder.join("transcription/out/sounds-0");
+    write_durably(&kept, b"a voice").expect("the disk has room");
+    end_is_told(&site, JOB, OURS, &[]).expect("the disk works");
+    assert!(!folder.join("transcription").exists() && folder.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_cannot_be_read_lets_nothing_leave_and_where_it_lies_is_not_told() {
+    let server = start(false).await;
+    let place = Place::new(&server, &policy());
+    let site = place.site();
+    let mut exchange = exchange(&site);
+    std::fs::write(site.folder.policy(), "kinds = [").expect("the folder is writable");
+    let root = site.folder.root().display().to_string();
+    beside(move || {
+        let Err(RunError::Refused(said)) = exchange.clear(HISTOGRAM, 1) else { panic!("nothing may leave") };
+        assert!(said.contains("policy cannot be read") && !said.contains(&root), "{said}");
     })
     .await;
     assert_eq!(paid(&site), 0);

@@ -1,11 +1,9 @@
-use std::path::PathBuf;
-
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use serde_json::Value;
 
 use super::strips::CUMULATIVE;
 use super::{DiscreteGaussian, decide, exp_minus};
+use crate::speech::fixture;
 
 /// Samples of each distribution; a deviation of five standard errors is a failure.
 const SAMPLES: u32 = 200_000;
@@ -35,15 +33,7 @@ fn deviation_of(variance: &str) -> Option<(u64, u64)> {
 
 #[test]
 fn samples_follow_the_vectors() {
-    let folder = std::env::var_os("UNDERTONE_VECTORS")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors"), PathBuf::from);
-    let file = folder.join("noise.json");
-    let Ok(text) = std::fs::read_to_string(&file) else {
-        eprintln!("no vectors at {}: set UNDERTONE_VECTORS", file.display());
-        return;
-    };
-    let vectors: Value = serde_json::from_str(&text).expect("the vectors are JSON");
-    for (index, case) in vectors["cases"].as_array().expect("a list of cases").iter().enumerate() {
+    for (index, case) in fixture::cases("noise").iter().enumerate() {
         let id = case["id"].as_str().expect("every case has an id");
         let text = |field: &str| case[field].as_str().expect("a decimal in text").to_owned();
         let mut rng = rng(index as u64);

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use undertone_api::job::transcription::HISTOGRAM;
 
-use super::dummies::{self, sent};
+use super::dummies::{self, Sounding, sent};
 use super::pieces::Ground;
 use super::stages::Stages;
 use super::tools::Tools;
-use super::{failed, go_on};
-use crate::dp::randomness::Purpose;
+use super::{clones, failed, go_on};
+use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Exchange, Past, RunError};
 use crate::speech::recordings::Recordings;
 use crate::speech::transcribe::outbound::{Charged, Draft, OutboundError, Sealed};
@@ -20,7 +20,7 @@ use crate::speech::transcribe::plan::{Item, Plan};
 use crate::speech::transcribe::provider::line::Line;
 use crate::speech::transcribe::segment::Spoken;
 use crate::speech::transcribe::segment::cut::cut;
-use crate::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum};
+use crate::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum, ragged};
 use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
 use crate::speech::transcribe::wav;
 
@@ -71,27 +71,42 @@ pub(super) fn make(
         return Err(failed("the batch that was paid for is not in the job's folder any more: propose a new job"));
     }
     let texts = dummies::texts(ground, plan, tools, work, exchange)?;
-    let likeness = stages.time("likeness", || dummies::likeness(recordings, ground, plan, exchange))?;
-    let manners = dummies::manners(&likeness, texts.len(), work, exchange)?;
-    let said: Vec<(String, f64)> =
-        texts.iter().zip(&manners).map(|(text, manner)| (text.text.clone(), manner.rate)).collect();
+    let references = clones::begin(&tools.engine, work)?;
+    let sound =
+        stages.time("likeness", || dummies::likeness(recordings, ground, plan, references.as_ref(), exchange))?;
+    let count = recordings.meta().recordings.len() as u32;
+    let manners = dummies::manners(&sound, count, texts.len(), work, exchange)?;
+    if let Some(references) = &references {
+        clones::complete(references, &manners, recordings, ground, exchange)?;
+    }
+    let say = |number: usize| clones::say(&tools.engine, references.as_ref(), &texts[number].text, &manners[number]);
     let recipients = (0_u32..).zip(&tools.lines);
     let recipients =
         recipients.map(|(provider, line)| (line.recipient().to_owned(), plan.batch(provider).len() as u32));
     let draft = Draft::begin(&work.join("out"), recipients.collect()).map_err(failed)?;
     let (places, draft) = (Places::of(plan), Mutex::new(draft));
-    stages.time("one voice", || true_pieces(making, &places, &draft, exchange))?;
-    let own = stages.time("sample of the speech", || spectrum(&said, tools))?;
-    let shaping = Shaping::new(&own, dummies::target(&likeness, &own));
+    let ends = exchange.chance(Purpose::Dummies);
+    stages.time("one voice", || true_pieces(making, &places, &draft, &ends, exchange))?;
+    let own = stages.time("sample of the speech", || spectrum(texts.len(), &say))?;
+    let shaping = Shaping::new(&own, dummies::target(&sound.likeness, &own));
     let chance = exchange.chance(Purpose::Dummies);
     let shape = |number: usize, sound: Vec<f32>, manner: &Manner| {
         // A stream of its own for each dummy, whoever makes it when.
-        shaping.shape(&sound, manner, &mut chance.stream(2 + number as u32))
+        let mut rng = chance.stream(2 + number as u32);
+        let mut shaped = shaping.shape(&sound, manner, &mut rng);
+        shaped.truncate(ragged(shaped.len(), &mut rng));
+        shaped
     };
     let stopped: &dyn Exchange = exchange;
-    stages.time("dummies", || speak(&said, &manners, making, &places, &draft, &shape, stopped))?;
+    stages.time("dummies", || speak(&say, &manners, making, &places, &draft, &shape, stopped))?;
+    // No voice is on the disk any longer than it is imitated.
+    drop(references);
     let draft = draft.into_inner().unwrap_or_else(PoisonError::into_inner);
     go_on(exchange)?;
+    let missing = draft.missing();
+    if missing > 0 {
+        return Err(failed(OutboundError::Incomplete { missing }));
+    }
     // From here on nothing fails but the disk.
     let event = plan.event()?;
     let charged = Charged::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
@@ -159,10 +174,11 @@ fn true_pieces(
     making: &Making<'_>,
     places: &Places,
     draft: &Mutex<Draft>,
+    ends: &Randomness,
     exchange: &dyn Exchange,
 ) -> Result<(), RunError> {
     let Making { recordings, ground, plan, tools, .. } = making;
-    let sent = sent(ground, plan);
+    let (sent, mut ends) = (sent(ground, plan), ends.stream(0));
     for (number, recording) in recordings.meta().recordings.iter().enumerate() {
         let sent = sent(number);
         if sent.is_empty() {
@@ -172,7 +188,11 @@ fn true_pieces(
         let mut sounds = cut(stream, sent.iter().map(|(_, piece, _)| (*piece).clone()));
         for numbers in sent.chunks(AT_ONCE) {
             go_on(exchange)?;
-            let some: Vec<Spoken> = sounds.by_ref().take(numbers.len()).collect::<Result<_, _>>().map_err(failed)?;
+            let mut some: Vec<Spoken> =
+                sounds.by_ref().take(numbers.len()).collect::<Result<_, _>>().map_err(failed)?;
+            for sound in &mut some {
+                sound.audio.truncate(ragged(sound.audio.len(), &mut ends));
+            }
             let files: Vec<Vec<u8>> = some
                 .par_iter()
                 .map(|sound| tools.voice.convert(&sound.audio).map(|audio| wav::write(&audio)))
@@ -187,15 +207,17 @@ fn true_pieces(
     Ok(())
 }
 
+/// What an engine says for the dummy of this number.
+type Say<'a> = dyn Fn(usize) -> Result<Vec<f32>, SpeakError> + Sync + 'a;
+
 /// How the engine sounds, on the whole.
-fn spectrum(said: &[(String, f64)], tools: &Tools) -> Result<Spectrum, RunError> {
+fn spectrum(dummies: usize, say: &Say<'_>) -> Result<Spectrum, RunError> {
     let spectrum = Mutex::new(Spectrum::default());
-    let some = &said[..said.len().min(SAMPLE)];
     let hear = |_: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
         spectrum.lock().unwrap_or_else(PoisonError::into_inner).hear(&sound);
         Ok(())
     };
-    speak::all(&tools.engine, some, at_once(), &hear).map_err(failed)?;
+    speak::each(dummies.min(SAMPLE), at_once(), say, &hear).map_err(failed)?;
     Ok(spectrum.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -216,8 +238,8 @@ impl From<SpeakError> for Unmade {
 
 /// Has the dummies spoken, makes them like the pieces, brings them to the one voice, and puts them in their places.
 fn speak(
-    said: &[(String, f64)],
-    manners: &[Manner],
+    say: &Say<'_>,
+    manners: &[Sounding],
     making: &Making<'_>,
     places: &Places,
     draft: &Mutex<Draft>,
@@ -227,7 +249,7 @@ fn speak(
     let voice = &making.tools.voice;
     let heard = |number: usize, sound: Vec<f32>| -> Result<(), Unmade> {
         let unmade = |error: &dyn std::fmt::Display| Unmade::Run(failed(error));
-        let shaped = shape(number, sound, &manners[number]);
+        let shaped = shape(number, sound, &manners[number].manner);
         if shaped.is_empty() {
             return Err(SpeakError::Silent.into());
         }
@@ -236,10 +258,11 @@ fn speak(
         add(draft, *place, &file).map_err(Unmade::Run)
     };
     // In parts, so that a stop is heard in between.
-    for (part, texts) in said.chunks(MOST_AT_ONCE).enumerate() {
+    for first in (0..manners.len()).step_by(MOST_AT_ONCE) {
         go_on(exchange)?;
-        let heard = |place: usize, sound| heard(part * MOST_AT_ONCE + place, sound);
-        speak::all(&making.tools.engine, texts, at_once(), &heard).map_err(|error| match error {
+        let count = (manners.len() - first).min(MOST_AT_ONCE);
+        let (say, heard) = (|place: usize| say(first + place), |place: usize, sound| heard(first + place, sound));
+        speak::each(count, at_once(), &say, &heard).map_err(|error| match error {
             Unmade::Said(error) => failed(error),
             Unmade::Run(error) => error,
         })?;

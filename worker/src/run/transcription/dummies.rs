@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use undertone_api::job::transcription::Spec;
 use undertone_privacy::Event;
 
 use super::pieces::Ground;
 use super::tools::Tools;
 use super::{failed, go_on};
+use crate::dp::noise::below;
 use crate::dp::randomness::Purpose;
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::Recordings;
@@ -18,6 +20,7 @@ use crate::speech::transcribe::plan::{Chance, Item, Plan, kept};
 use crate::speech::transcribe::segment::cut::cut;
 use crate::speech::transcribe::speak::USUAL_RATE;
 use crate::speech::transcribe::speak::likeness::{Likeness, Manner, Spectrum};
+use crate::speech::transcribe::speak::reference::{Reference, References};
 use crate::speech::transcribe::vocabulary::language::Language;
 
 /// Lengths of dummies where no piece is sent whose length they could have.
@@ -81,31 +84,61 @@ pub(super) fn sent<'a>(
     }
 }
 
-/// How the pieces that are sent sound, on the whole.
+/// How the pieces that are sent sound.
+#[derive(Default)]
+pub(super) struct Sound {
+    /// On the whole.
+    pub(super) likeness: Likeness,
+    /// By piece with a sound, in the order in which it was heard: the number of its recording.
+    recordings: Vec<u32>,
+}
+
+/// How one dummy is made to sound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sounding {
+    pub(super) manner: Manner,
+    /// The recording whose piece has this manner, and whose voice is imitated where the engine does.
+    pub(super) recording: u32,
+}
+
+/// How the pieces that are sent sound; what is best to imitate of each recording goes to `references`.
 ///
 /// # Errors
-/// [`RunError`] when a recording cannot be read, or the exchange says stop.
+/// [`RunError`] when a recording cannot be read, the disk refuses, or the exchange says stop.
 pub(super) fn likeness(
     recordings: &Recordings,
     ground: &Ground,
     plan: &Plan,
+    references: Option<&References>,
     exchange: &dyn Exchange,
-) -> Result<Likeness, RunError> {
-    let mut likeness = Likeness::default();
+) -> Result<Sound, RunError> {
+    let mut heard = Sound::default();
     let sent = sent(ground, plan);
-    for (number, recording) in recordings.meta().recordings.iter().enumerate() {
-        let sent = sent(number);
+    for (number, recording) in (0_u32..).zip(&recordings.meta().recordings) {
+        let sent = sent(number as usize);
         if sent.is_empty() {
             continue;
         }
         let stream = recordings.stream(recording).map_err(failed)?;
         let sounds = cut(stream, sent.iter().map(|(_, piece, _)| (*piece).clone()));
+        let mut reference = Reference::default();
         for (sound, (.., words)) in sounds.zip(&sent) {
             go_on(exchange)?;
-            likeness.hear(&sound.map_err(failed)?.audio, words.len());
+            let audio = sound.map_err(failed)?.audio;
+            if heard.likeness.hear(&audio, words.len()) {
+                heard.recordings.push(number);
+            }
+            if references.is_some() {
+                reference.hear(&audio);
+            }
+        }
+        let voice = reference.sound();
+        if let Some(references) = references.filter(|_| !voice.is_empty()) {
+            references.keep(number, &voice).map_err(failed)?;
         }
     }
-    Ok(likeness)
+    Ok(heard)
 }
 
 /// What the dummies say, in the order of their numbers.
@@ -133,20 +166,26 @@ fn lengths(ground: &Ground, plan: &Plan, language: Language) -> Result<Lengths, 
     if words.is_empty() { Lengths::stated(USUAL.to_vec()) } else { Lengths::of(words, language) }.map_err(failed)
 }
 
-/// How each dummy is made to sound, in the order of their numbers.
+/// How each dummy is made to sound, in the order of their numbers: as a piece that is sent, or plainly after any of `recordings`
+/// where none is.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.
 pub(super) fn manners(
-    likeness: &Likeness,
+    sound: &Sound,
+    recordings: u32,
     dummies: usize,
     work: &Path,
     exchange: &mut dyn Exchange,
-) -> Result<Vec<Manner>, RunError> {
+) -> Result<Vec<Sounding>, RunError> {
     let chance = exchange.chance(Purpose::Dummies);
-    let manners: Vec<Manner> = kept::<_, RunError>(&work.join("manners.json"), || {
+    let manners: Vec<Sounding> = kept::<_, RunError>(&work.join("manners.json"), || {
         let mut rng = chance.stream(1);
-        Ok((0..dummies).map(|_| likeness.draw(&mut rng).unwrap_or(PLAIN)).collect())
+        let mut draw = || match sound.likeness.choose(&mut rng) {
+            Some((place, manner)) => Sounding { manner, recording: sound.recordings[place] },
+            None => Sounding { manner: PLAIN, recording: below(recordings.max(1), &mut rng) },
+        };
+        Ok((0..dummies).map(|_| draw()).collect())
     })?;
     if manners.len() == dummies { Ok(manners) } else { Err(failed("what is kept of the dummies is of another plan")) }
 }

@@ -86,7 +86,7 @@ pub(super) fn ground(
 struct Pieces(Vec<Piece>);
 
 fn words(spec: &Spec, heard: &[First], tools: &Tools) -> Result<Vocabulary, RunError> {
-    let list = |words: &[String]| List::parse(&words.join("\n")).map_err(failed);
+    let list = |words: &[String]| List::of(words).map_err(failed);
     match &spec.vocabulary {
         Asked::Public { words } => vocabulary::public(tools.language, &list(words)?).map_err(failed),
         Asked::Data { top_percent, above, most, words } => {

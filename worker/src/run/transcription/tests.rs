@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod clones;
 mod place;
 
 use std::num::NonZeroU32;
@@ -112,6 +113,76 @@ fn a_batch_that_was_paid_and_is_gone_is_not_made_again() {
 
 /// Needs flite; passes without.
 #[test]
+fn recordings_that_were_replaced_since_the_job_began_do_not_leave() {
+    for death in [Death::Paid, Death::Noted] {
+        let Some(place) = Place::new(|_| ()) else { return };
+        place.die(death);
+        assert!(matches!(place.live(), Err(RunError::Stopped(_))));
+        place.replace_recordings();
+        assert!(
+            matches!(place.live(), Err(RunError::Failed(said)) if said.contains("recordings are others")),
+            "{death:?}"
+        );
+        assert_eq!(place.received().concat().len(), 0, "{death:?}");
+    }
+}
+
+/// Needs flite; passes without.
+#[test]
+fn what_was_listed_since_the_plan_was_drawn_does_not_leave() {
+    for death in [Death::Paid, Death::Noted] {
+        let Some(place) = Place::new(|_| ()) else { return };
+        place.die(death);
+        assert!(matches!(place.live(), Err(RunError::Stopped(_))));
+        place.list("medicine|window|garden|breathing");
+        assert!(matches!(place.live(), Err(RunError::Failed(said)) if said.contains("must not leave")), "{death:?}");
+        assert_eq!(place.received().concat().len(), 0, "{death:?}");
+    }
+}
+
+/// One provider hears everything, and some forty dummies beside it.
+fn attacked(spec: &mut Spec) {
+    spec.providers.truncate(1);
+    spec.participant.epsilon = Epsilon::new(1.0).unwrap();
+}
+
+/// Needs flite; passes without.
+#[test]
+fn each_adversary_is_played_on_what_its_provider_heard_and_the_server_hears_nothing_of_it() {
+    let Some(place) = Place::saying(6, attacked) else { return };
+    place.live().unwrap();
+    let outcome = place.outcome();
+    let (pieces, dummies) = (outcome.providers[0].pieces as f64, outcome.providers[0].dummies as f64);
+    let names: Vec<&str> = outcome.attacks.iter().map(|attack| attack.name.as_str()).collect();
+    let of = |learner: &str, known: &str| format!("true or dummy at one: {learner}, by {known}");
+    let [line, layer] = ["logistic regression", "hidden layer"];
+    let [sound, words] = ["sound", "sound and words"];
+    assert_eq!(names, [of(line, sound), of(layer, sound), of(line, words), of(layer, words)]);
+    for attack in &outcome.attacks {
+        let [low, high] = attack.interval;
+        assert!(0.0 <= low && low <= attack.accuracy && attack.accuracy <= high && high <= 1.0 && low < high);
+        assert!((attack.chance - pieces.max(dummies) / (pieces + dummies)).abs() < 1e-12);
+    }
+    assert!(outcome.stages.iter().any(|stage| stage.name == "attacks"));
+    assert!(place.page()["untried"].is_null());
+    assert!(place.report().is_some_and(|report| report.outcome.is_none()), "the recordings are not public");
+}
+
+/// Needs flite; passes without.
+#[test]
+fn of_too_few_answers_nothing_is_learned_and_the_report_says_so() {
+    let Some(place) = Place::saying(6, attacked) else { return };
+    place.refuse(0);
+    place.live().unwrap();
+    assert!(place.outcome().attacks.is_empty());
+    let page = place.page();
+    let untried = &page["untried"][0];
+    assert_eq!(untried["provider"], "one");
+    assert!(untried["why"].as_str().is_some_and(|why| why.contains("fewer than 10")), "{untried}");
+}
+
+/// Needs flite; passes without.
+#[test]
 fn a_provider_that_refuses_leaves_its_pieces_the_offline_words() {
     let Some(place) = Place::new(|_| ()) else { return };
     place.refuse(0);
@@ -137,12 +208,15 @@ fn of_public_recordings_everything_is_told() {
 #[test]
 fn what_the_site_is_not_set_up_for_is_refused_before_anything_is_heard_or_paid() {
     type Change = fn(&mut Spec);
-    let changes: [(Change, &str); 6] = [
+    let changes: [(Change, &str); 8] = [
         (|spec| spec.providers[0].name = "three".to_owned(), "three"),
         (|spec| spec.providers[0].protocol = Protocol::Google, "asked otherwise"),
         (|spec| spec.voice = undertone_api::job::transcription::Voice::Url, "[transcription.voice]"),
+        (|spec| spec.voice = undertone_api::job::transcription::Voice::Cloned, "{reference}"),
         (|spec| spec.recognizer = undertone_api::job::transcription::Recognizer::Pocketsphinx, "recognizer"),
         (|spec| spec.language = "fr".to_owned(), "transcription.sensitive"),
+        // German lists would find nothing in English recordings.
+        (|spec| spec.language = "de".to_owned(), "transcription.sensitive.languages"),
         (|spec| spec.dummies.corpus = undertone_api::job::transcription::Corpus::Site, "[transcription.dummies]"),
     ];
     for (change, named) in changes {

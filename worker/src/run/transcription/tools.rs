@@ -20,6 +20,7 @@ use crate::speech::transcribe::sensitive::{Finder, Settings as Sensitivity};
 use crate::speech::transcribe::speak::{Engine, Speaker as _};
 use crate::speech::transcribe::vocabulary::Baseline;
 use crate::speech::transcribe::vocabulary::language::Language;
+use crate::speech::transcribe::voice::kept::Kept;
 use crate::speech::transcribe::voice::{OneVoice, Voice};
 
 /// The tools of one job.
@@ -165,7 +166,7 @@ fn text(site: &Transcribing, field: &str, path: &std::path::Path, most: u64) -> 
 }
 
 /// Largest file of sensitive words or document frequencies, bytes.
-const MOST_TEXT: u64 = 64 << 20;
+pub(crate) const MOST_TEXT: u64 = 64 << 20;
 
 fn finder(spec: &Spec, site: &Transcribing) -> Result<Finder, RunError> {
     let said = &site.settings.sensitive;
@@ -174,6 +175,13 @@ fn finder(spec: &Spec, site: &Transcribing) -> Result<Finder, RunError> {
         Some(path) => {
             let text = text(site, "transcription.sensitive.language", path, MOST_TEXT)?;
             Sensitive::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
+        }
+        // Who proposes a job says what its language is, and does not thereby choose what is looked for.
+        None if !said.languages.contains(&spec.language) => {
+            let language = &spec.language;
+            return Err(refused(format!(
+                "transcription.sensitive.languages: this site has no recordings in `{language}`"
+            )));
         }
         None => {
             Sensitive::known(&spec.language).map_err(|error| refused(format!("transcription.sensitive: {error}")))?
@@ -225,6 +233,15 @@ fn corpus(asked: Which, site: &Transcribing) -> Result<Corpus, RunError> {
 fn voice(spec: &Spec, settings: &Transcription) -> Result<Box<dyn OneVoice>, RunError> {
     let configured = match (spec.voice, &settings.voice) {
         (Spoken::Mcadams { alpha }, _) => Voice::Mcadams { alpha },
+        (Spoken::Vocoder { detail }, _) => Voice::Vocoder { detail },
+        (Spoken::Cloned, _) if settings.clones() => return Ok(Box::new(Kept)),
+        (Spoken::Cloned, _) => {
+            return Err(refused(
+                "the job asks for dummies in imitated voices, and [transcription.speech] imitates none: it must be of the kind \
+                 `command`, with `{reference}` among its arguments"
+                    .to_owned(),
+            ));
+        }
         (Spoken::Command, Some(voice @ Voice::Command { .. })) | (Spoken::Url, Some(voice @ Voice::Url { .. })) => {
             voice.clone()
         }
@@ -236,4 +253,33 @@ fn voice(spec: &Spec, settings: &Transcription) -> Result<Box<dyn OneVoice>, Run
         }
     };
     configured.start().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::path::Path;
+
+    use super::{MOST_TEXT, text};
+    use crate::run::Transcribing;
+
+    #[test]
+    fn a_text_of_the_configuration_has_its_size_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = Transcribing {
+            settings: crate::config::transcription::Transcription::default(),
+            site: folder.path().to_owned(),
+            results: folder.path().join("results"),
+            environment: |_| None,
+            clock: crate::fixture::clock(),
+        };
+        let file = std::fs::File::create(folder.path().join("list.txt")).unwrap();
+        let read = || text(&site, "transcription.sensitive.list", Path::new("list.txt"), MOST_TEXT);
+        file.set_len(MOST_TEXT).unwrap();
+        assert_eq!(read().unwrap().len() as u64, MOST_TEXT);
+        file.set_len(MOST_TEXT + 1).unwrap();
+        let refused = read().unwrap_err().to_string();
+        assert!(refused.contains("more than 67108864 bytes"), "{refused}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Each test plays a server that lies in one way.
 
+mod outside;
 mod widened;
 
 use ed25519_dalek::SigningKey;

@@ -2,6 +2,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use undertone_api::dataset::Visibility;
+use undertone_api::job::Spec;
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Adjacency, Epsilon, Event, PrivacyUnit, SamplingRate};
 
@@ -39,6 +40,8 @@ fn an_unknown_or_impossible_line_refuses_the_whole_file() {
         ("epsilon = 8.0", "epsilon = -8.0"),
         ("epsilon = 8.0", "epsilon = 1e-9"),
         ("least_distance = 2", "least_distance = 0"),
+        ("least_colluding = 1", "least_colluding = 0"),
+        ("voices_may_leave = false", "voices_may_leave = 0"),
         ("[budget.record]", "[budget.word]"),
     ] {
         let changed = TEMPLATE.replacen(from, to, 1);
@@ -89,7 +92,9 @@ fn queries_that_are_rare_or_sampled_too_often_may_not_leave_however_they_are_wra
 #[test]
 fn a_policy_that_says_nothing_of_queries_is_as_careful_as_the_template() {
     let silent = TEMPLATE.replace("least_threshold = 10\n", "").replace("most_sampling_rate = 0.5\n", "");
+    let silent = silent.replace("voices_may_leave = false\n", "").replace("least_colluding = 1\n", "");
     assert!(!silent.contains("least_threshold =") && !silent.contains("most_sampling_rate ="));
+    assert!(!silent.contains("voices_may_leave ="));
     assert_eq!(policy(&silent).expect("an older file is a policy").rules("ward-7"), rules());
 }
 
@@ -179,4 +184,61 @@ fn a_transcription_that_hides_fewer_words_than_the_site_wants_may_not_run() {
     let without = charge(histogram(4), 1);
     let without = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..without };
     assert_eq!(rules().judge(&spec(), Some(&without)), Err(PolicyRefusal::NoLimit(PrivacyUnit::Words)));
+}
+
+#[test]
+fn whom_a_site_does_not_trust_to_keep_apart_is_its_own_affair() {
+    let count = |count: u32| NonZeroU32::new(count).expect("at least 1");
+    let judge = |least: u32, providers: u32, colluding: u32| {
+        let partition = undertone_privacy::histogram::Partition::new(count(providers), count(colluding));
+        let event = Event::TruncatedLaplace {
+            rate: Epsilon::new(0.25).expect("a finite number"),
+            shift: 80,
+            distance: count(4),
+            partition: partition.expect("no more than there are"),
+        };
+        let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
+        let text = TEMPLATE
+            .replacen("[budget.record]", "[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n\n[budget.record]", 1)
+            .replacen("least_colluding = 1", &format!("least_colluding = {least}"), 1);
+        policy(&text).expect("it is a policy").rules("ward-7").judge(&spec(), Some(&charge))
+    };
+    assert_eq!(judge(1, 3, 1), Ok(()));
+    assert_eq!(judge(2, 3, 1), Err(PolicyRefusal::Colluding { asked: 1, least: 2 }));
+    assert_eq!((judge(2, 3, 2), judge(2, 3, 3)), (Ok(()), Ok(())));
+    assert_eq!(judge(9, 3, 2), Err(PolicyRefusal::Colluding { asked: 2, least: 9 }));
+    assert_eq!((judge(9, 3, 3), judge(2, 1, 1)), (Ok(()), Ok(())), "more than all is nobody");
+}
+
+#[test]
+fn speakers_leave_in_their_own_voices_only_where_the_site_says_so_itself() {
+    let spec = |voice: &str| {
+        let text = format!(
+            r#"{{"kind": "transcription", "spec": {{
+                "participant": {{ "dataset": "00000000-0000-0000-0000-000000000002", "epsilon": 1.0, "delta": 0.00001, "distance": 4 }},
+                "providers": [{{ "name": "one", "protocol": "deepgram" }}],
+                "vocabulary": {{ "from": "public", "words": ["insulin"] }},
+                "voice": {{ "kind": "{voice}" }}
+            }}}}"#
+        );
+        serde_json::from_str::<Spec>(&text).expect("it is a spec")
+    };
+    let event = Event::TruncatedLaplace {
+        rate: Epsilon::new(0.25).expect("a finite number"),
+        shift: 80,
+        distance: NonZeroU32::new(4).expect("at least 1"),
+        partition: undertone_privacy::histogram::Partition::NONE,
+    };
+    let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
+    let text = TEMPLATE
+        .replacen("[budget.record]", "[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n\n[budget.record]", 1)
+        .replacen("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]", 1);
+    let judge = |text: &str, voice: &str, charge| {
+        policy(text).expect("it is a policy").rules("ward-7").judge(&spec(voice), charge)
+    };
+    assert_eq!(judge(&text, "mcadams", Some(&charge)), Ok(()));
+    assert_eq!(judge(&text, "cloned", Some(&charge)), Err(PolicyRefusal::Voices));
+    assert_eq!(judge(&text, "cloned", None), Ok(()), "public recordings are published with their voices");
+    let allowed = text.replacen("voices_may_leave = false", "voices_may_leave = true", 1);
+    assert_eq!(judge(&allowed, "cloned", Some(&charge)), Ok(()));
 }

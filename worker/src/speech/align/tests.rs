@@ -145,6 +145,14 @@ fn a_phone_of_a_day_costs_no_more_than_a_short_one() {
 }
 
 #[test]
+fn an_utterance_has_a_day_of_frames_and_no_more() {
+    let of = |frames: u64| one(&format!(r#"{{"u": "a", "frames": {frames}, "runs": [[1, {}], [2, 1]]}}"#, frames - 1));
+    assert_eq!(of(MOST_FRAMES).unwrap().frames() as u64, MOST_FRAMES);
+    let refused = of(MOST_FRAMES + 1).unwrap_err();
+    assert!(refused.contains("between 1 and 8640000"), "{refused}");
+}
+
+#[test]
 fn one_bad_line_at_the_beginning_does_not_decide_what_a_file_is() {
     let labels = read_file("ali.txt", "silent-1\nanna-1 4 4 9\n", &Reading::default()).unwrap().alignments;
     assert_eq!((labels.by_id["anna-1"].frames(), labels.bad_lines[0].line), (3, 1));

@@ -15,8 +15,10 @@ use crate::speech::dataset::META_FILE;
 
 /// Endings of sound files that are read.
 const ENDINGS: [&str; 2] = ["wav", "flac"];
+/// Longest name of a file or folder, bytes: transcripts are written under it, with endings, after everything is paid.
+const LONGEST_NAME: usize = 200;
 /// Deepest folder below the one that is given.
-const DEEPEST: usize = 16;
+pub(crate) const DEEPEST: usize = 16;
 
 /// What is to be added.
 #[derive(Debug, Clone)]
@@ -73,11 +75,14 @@ pub enum AddError {
     /// Two of one name.
     #[error("--input: two recordings are called `{0}` but for their endings: rename one")]
     Twice(String),
+    /// A name that no transcript could have.
+    #[error("--input: the name of {0} is too long or no UTF-8: name files and folders in at most {LONGEST_NAME} bytes")]
+    Name(PathBuf),
     /// A recording that is none.
     #[error(transparent)]
     Audio(#[from] AudioError),
     /// A reference that is too long or no text.
-    #[error("{0} is no reference transcript: UTF-8 text of at most {limit} MiB", limit = LARGEST_REFERENCE >> 20)]
+    #[error("{0} is no reference transcript: a file, no link, of UTF-8 text of at most {limit} MiB", limit = LARGEST_REFERENCE >> 20)]
     Reference(PathBuf),
     /// A dataset lies there.
     #[error("{0} is there already: choose another --name, or say --replace (its budget stays spent)")]
@@ -98,11 +103,7 @@ pub fn add(options: &Options) -> Result<Added, AddError> {
     }
     let mut found = BTreeMap::new();
     look(&options.input, &options.input, 0, &mut found)?;
-    match found.len() {
-        0 => return Err(AddError::None(options.input.clone())),
-        many if many > MOST => return Err(AddError::Many(many)),
-        _ => {}
-    }
+    counted(found.len(), &options.input)?;
     let above = options.output.parent().unwrap_or(Path::new("."));
     create_private(above)?;
     // Hidden until it is whole.
@@ -118,6 +119,15 @@ pub fn add(options: &Options) -> Result<Added, AddError> {
         remove(&growing)?;
     }
     made
+}
+
+/// Whether so many recordings are a dataset.
+fn counted(found: usize, input: &Path) -> Result<(), AddError> {
+    match found {
+        0 => Err(AddError::None(input.to_owned())),
+        many if many > MOST => Err(AddError::Many(many)),
+        _ => Ok(()),
+    }
 }
 
 fn copy(options: &Options, found: &BTreeMap<String, PathBuf>, to: &Path) -> Result<Added, AddError> {
@@ -188,9 +198,11 @@ fn private_copy(from: &Path, to: &Path) -> Result<u64, AddError> {
 fn reference(recording: &Path) -> Result<Option<String>, AddError> {
     let path = recording.with_extension("txt");
     let refused = || AddError::Reference(path.clone());
-    match fs::metadata(&path) {
-        Err(_) => Ok(None),
-        Ok(about) if about.len() > LARGEST_REFERENCE => Err(refused()),
+    // A link is none, as it is no recording: what lies behind it may be anything.
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(_) => Err(refused()),
+        Ok(about) if !about.is_file() || about.len() > LARGEST_REFERENCE => Err(refused()),
         Ok(_) => fs::read_to_string(&path).map(Some).map_err(|_| refused()),
     }
 }
@@ -212,13 +224,19 @@ fn look(root: &Path, folder: &Path, depth: usize, found: &mut BTreeMap<String, P
         if kind.is_dir() {
             look(root, &path, depth + 1, found)?;
         } else if kind.is_file() && ending(&path).is_some() {
-            let name = path.strip_prefix(root).unwrap_or(&path).with_extension("").to_string_lossy().into_owned();
+            let name = name(path.strip_prefix(root).unwrap_or(&path)).ok_or_else(|| AddError::Name(path.clone()))?;
             if found.insert(name.clone(), path).is_some() {
                 return Err(AddError::Twice(name));
             }
         }
     }
     Ok(())
+}
+
+/// What a recording is called, if a transcript can be called so.
+fn name(path: &Path) -> Option<String> {
+    let fits = path.iter().all(|part| part.len() <= LONGEST_NAME);
+    path.with_extension("").to_str().filter(|_| fits).map(str::to_owned)
 }
 
 fn ending(path: &Path) -> Option<&'static str> {
@@ -240,7 +258,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::Recordings;
-    use super::{AddError, Added, Options, add};
+    use super::{AddError, Added, DEEPEST, LARGEST_REFERENCE, MOST, Options, add, counted};
     use crate::speech::transcribe::wav;
 
     fn options(folder: &Path) -> Options {
@@ -282,6 +300,41 @@ mod tests {
     }
 
     #[test]
+    fn a_dataset_has_a_hundred_thousand_recordings_and_no_more() {
+        let input = Path::new("in");
+        assert!(counted(1, input).is_ok() && counted(MOST, input).is_ok());
+        assert!(matches!(counted(0, input), Err(AddError::None(_))));
+        let refused = counted(MOST + 1, input).unwrap_err();
+        assert!(refused.to_string().contains("100001 recordings, at most 100000"), "{refused}");
+    }
+
+    #[test]
+    fn a_reference_has_its_size_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a.wav", 1);
+        let text = std::fs::File::create(folder.path().join("in/a.txt")).unwrap();
+        text.set_len(LARGEST_REFERENCE).unwrap();
+        let options = options(folder.path());
+        assert_eq!(add(&options).unwrap().references, 1);
+        text.set_len(LARGEST_REFERENCE + 1).unwrap();
+        let refused = add(&Options { replace: true, ..options }).unwrap_err();
+        assert!(refused.to_string().contains("at most 16 MiB"), "{refused}");
+    }
+
+    #[test]
+    fn folders_are_looked_through_as_deep_as_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        for depth in [DEEPEST, DEEPEST + 1] {
+            write(folder.path(), &format!("{}{depth}.wav", "deep/".repeat(depth)), 1);
+        }
+        let options = options(folder.path());
+        add(&options).unwrap();
+        let made = Recordings::open(&options.output).unwrap();
+        let names: Vec<&str> = made.meta().recordings.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, [format!("{}{DEEPEST}", "deep/".repeat(DEEPEST))]);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_named_and_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let options = options(folder.path());
@@ -296,5 +349,26 @@ mod tests {
         assert_eq!(add(&Options { replace: true, ..options.clone() }).unwrap().recordings, 2);
         write(folder.path(), "a.flac", 1);
         assert!(matches!(add(&Options { replace: true, ..options }), Err(AddError::Twice(name)) if name == "a"));
+    }
+
+    #[test]
+    fn a_name_under_which_no_transcript_could_be_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        let long = "x".repeat(super::LONGEST_NAME - 4);
+        write(folder.path(), &format!("{long}.wav"), 1);
+        assert_eq!(add(&options).unwrap().recordings, 1);
+        write(folder.path(), &format!("{long}x.wav"), 1);
+        assert!(matches!(add(&Options { replace: true, ..options }), Err(AddError::Name(_))));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_reference_that_is_a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a.wav", 1);
+        std::fs::write(folder.path().join("secret"), "not a transcript").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("secret"), folder.path().join("in/a.txt")).unwrap();
+        assert!(matches!(add(&options(folder.path())), Err(AddError::Reference(path)) if path.ends_with("a.txt")));
     }
 }

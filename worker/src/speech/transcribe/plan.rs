@@ -19,6 +19,7 @@
 
 mod keep;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use rand_chacha::rand_core::Rng;
@@ -219,6 +220,17 @@ impl Plan {
     /// What a provider is sent, in the order in which it is; nothing for one that there is not.
     pub fn batch(&self, provider: u32) -> &[Item] {
         self.batches.get(provider as usize).map_or(&[], |batch| &batch.order)
+    }
+
+    /// Whether all that it sends is among these pieces, which may leave: a plan outlives its making, and what may not leave may
+    /// have become more since.
+    pub fn sends_only(&self, pieces: &[Candidate]) -> bool {
+        let may: HashSet<u32> = pieces.iter().map(|(piece, _)| *piece).collect();
+        let sent = self.batches.iter().flat_map(|batch| &batch.order);
+        sent.copied().all(|item| match item {
+            Item::Piece(piece) => may.contains(&piece),
+            Item::Dummy(_) => true,
+        })
     }
 
     /// The dummies, by number: provider by provider, word by word.

@@ -61,9 +61,11 @@ type Told = (String, Option<(f64, f64)>, Option<f64>);
 /// What an answer told of a sound of `seconds`: without white space in words, without empty ones, in order, within the sound. If any
 /// word has no times, all get even shares of the sound.
 fn heard(told: Vec<Told>, seconds: f64) -> Heard {
-    let timed = told.iter().all(|(_, times, _)| times.is_some_and(|(start, end)| start.is_finite() && end.is_finite()));
+    // A difference that is no number has no shares either.
+    let numbers = |(start, end): (f64, f64)| start.is_finite() && (end - start).is_finite();
+    let timed = told.iter().all(|(_, times, _)| times.is_some_and(numbers));
     let split = told.into_iter().flat_map(|(text, times, confidence)| {
-        let parts: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let parts: Vec<String> = text.split_whitespace().map(shown).filter(|part| !part.is_empty()).collect();
         let count = parts.len() as f64;
         let (start, end) = times.filter(|_| timed).unwrap_or_default();
         let share = move |n: usize| start + (end - start) * n as f64 / count;
@@ -87,6 +89,14 @@ fn heard(told: Vec<Told>, seconds: f64) -> Heard {
     Heard { words }
 }
 
+/// What of a word is shown: a transcript is read in terminals and pages, and what commands them, or turns text around, is no part
+/// of a word.
+fn shown(word: &str) -> String {
+    let turns =
+        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    word.chars().filter(|c| !c.is_control() && !turns(*c)).collect()
+}
+
 /// A text without times.
 fn untimed(text: String) -> Vec<Told> {
     vec![(text, None, None)]
@@ -94,7 +104,7 @@ fn untimed(text: String) -> Vec<Told> {
 
 #[cfg(test)]
 mod tests {
-    use super::{heard, untimed};
+    use super::{Word, heard, untimed};
 
     #[test]
     fn words_lie_within_their_sound_in_order_and_without_white_space() {
@@ -110,6 +120,12 @@ mod tests {
     }
 
     #[test]
+    fn what_commands_a_terminal_is_no_part_of_a_word() {
+        let told = untimed("go\u{1b}[2J \u{7} \u{202e}forward\u{2069} b\u{e9}b\u{e9}\0".to_owned());
+        assert_eq!(heard(told, 1.0).text(), "go[2J forward b\u{e9}b\u{e9}");
+    }
+
+    #[test]
     fn words_without_times_share_the_sound() {
         let words = heard(untimed("go forward ten meters".to_owned()), 2.0).words;
         let times: Vec<_> = words.iter().map(|word| (word.start, word.end)).collect();
@@ -118,5 +134,14 @@ mod tests {
         let one_has_none =
             vec![("a".to_owned(), Some((1.0, 1.1)), None), ("b".to_owned(), Some((f64::NAN, 1.0)), None)];
         assert!(heard(one_has_none, 1.0).words.iter().all(|word| word.start.is_finite()));
+    }
+
+    #[test]
+    fn times_that_no_sound_has_break_nothing() {
+        for times in [(-1e308, 1e308), (1e308, -1e308), (9.0, -9.0), (1e308, 1e308)] {
+            let words = heard(vec![("far away".to_owned(), Some(times), None)], 1.0).words;
+            let within = |word: &Word| (0.0..=word.end).contains(&word.start) && word.end <= 1.0;
+            assert!(words.len() == 2 && words.iter().all(within), "{times:?}: {words:?}");
+        }
     }
 }

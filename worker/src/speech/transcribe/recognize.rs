@@ -140,7 +140,11 @@ mod tests {
             assert!(believed(heard(&[wrong]), 1.0).is_err(), "{wrong:?}");
         }
         assert!(believed(heard(&[(9.0, 9.1), (1.0, 1.1)]), 10.0).is_err(), "out of order");
-        assert!(believed(heard(&[(0.1, 0.2); 40]), 1.0).is_err(), "nobody says forty words a second");
+        // One, and thirty a second.
+        assert!(believed(heard(&[(0.1, 0.2); 31]), 1.0).is_ok());
+        assert!(believed(heard(&[(0.1, 0.2); 32]), 1.0).is_err(), "nobody says so many words a second");
+        assert!(believed(heard(&[(0.5, 1.0 + BEYOND)]), 1.0).is_ok());
+        assert!(believed(heard(&[(0.5, 1.01 + BEYOND)]), 1.0).is_err());
         assert_eq!(believed(heard(&[]), 1.0).unwrap(), Heard::default(), "nothing is an answer");
     }
 

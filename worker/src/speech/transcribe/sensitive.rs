@@ -36,9 +36,9 @@ pub const MOST_LISTED: usize = 10_000;
 /// Patterns of a user.
 pub const MOST_PATTERNS: usize = 100;
 /// Size of a compiled pattern, bytes: 1 MiB.
-const LARGEST_PATTERN: usize = 1 << 20;
+pub(crate) const LARGEST_PATTERN: usize = 1 << 20;
 /// The longest entry or pattern, bytes.
-const LONGEST: usize = 1_000;
+pub(crate) const LONGEST: usize = 1_000;
 /// How far around a sensitive word its pieces are kept, seconds: a recognizer's times are off by as much.
 const AROUND: f64 = 0.05;
 

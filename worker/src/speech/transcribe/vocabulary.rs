@@ -267,6 +267,21 @@ impl List {
         text.lines().enumerate().filter_map(word).collect::<Result<_, _>>().map(Self)
     }
 
+    /// These words, whatever they begin with: a job's list has no comments, and a word that were left out would be protected by
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`VocabularyError::Line`] for what is no single word.
+    pub fn of(words: &[String]) -> Result<Self, VocabularyError> {
+        let word = |(number, word): (usize, &String)| {
+            let reason = "one word, of letters and digits";
+            let wrong = VocabularyError::Line { file: "word list", line: number + 1, reason };
+            let single = !word.contains(char::is_whitespace);
+            language::normal(word).filter(|_| single).ok_or(wrong)
+        };
+        words.iter().enumerate().map(word).collect::<Result<_, _>>().map(Self)
+    }
+
     /// Stems of its words that are no stop words, with the words.
     fn stems(&self, language: Language) -> BTreeMap<String, BTreeSet<String>> {
         let stops = language.stop_words();

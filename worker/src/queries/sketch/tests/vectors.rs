@@ -163,13 +163,11 @@ fn hyper_log_log(case: &Value) {
     }
 }
 
-/// Needs the shared vectors (`UNDERTONE_VECTORS`); passes without them.
+/// Needs the shared vectors (`UNDERTONE_VECTORS`).
 #[test]
 fn sketches_are_those_of_the_vectors() {
-    let Some(path) = fixture::vectors("sketch.json") else { return };
-    let vectors: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let mut kinds = [0; 3];
-    for case in vectors["cases"].as_array().unwrap() {
+    for case in &fixture::cases("sketch") {
         let (kind, check): (usize, fn(&Value)) = match case["kind"].as_str().unwrap() {
             "hll" => (0, hyper_log_log),
             "cmm_cu_counterexample" => (1, counterexample),

@@ -88,6 +88,8 @@ fn rules(visibility: Visibility) -> Rules {
         least_threshold: std::num::NonZeroU32::MIN,
         most_sampling_rate: SamplingRate::ONE,
         least_distance: std::num::NonZeroU32::MIN,
+        least_colluding: std::num::NonZeroU32::MIN,
+        voices_may_leave: false,
         most_epsilon_per_job: Epsilon::new(8.0).unwrap(),
         limits: Limits::default(),
     }

@@ -57,6 +57,8 @@ struct State {
     public: bool,
     charge_otherwise: bool,
     death: Option<Death>,
+    /// What is sensitive besides, as a pattern.
+    listed: Option<&'static str>,
     /// Looks at whether to stop that are still answered with no.
     looks: Option<u32>,
 }
@@ -69,6 +71,8 @@ pub(super) struct Place {
     spec: Spec,
     /// A Python with PocketSphinx, when that is to hear at the site and espeak-ng to speak.
     aligner: Option<PathBuf>,
+    /// The command that speaks, with `{reference}` among its arguments, instead of flite.
+    cloner: Option<Vec<String>>,
     state: RefCell<State>,
 }
 
@@ -100,6 +104,11 @@ fn samples(file: &[u8]) -> usize {
 impl Place {
     /// The job after `change`; nothing without flite.
     pub(super) fn new(change: impl FnOnce(&mut Spec)) -> Option<Self> {
+        Self::saying(1, change)
+    }
+
+    /// The same of recordings in which everything is said so many times.
+    pub(super) fn saying(times: usize, change: impl FnOnce(&mut Spec)) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let input = folder.path().join("in");
         std::fs::create_dir(&input).unwrap();
@@ -108,7 +117,7 @@ impl Place {
             ("second", &["what a day it was", "nobody came back from the mountains", "so it goes"][..]),
         ] {
             let mut sound = vec![0.000_1; 8_000];
-            for text in texts {
+            for text in std::iter::repeat_n(texts, times).flatten() {
                 sound.extend(spoken(text)?);
                 sound.extend(vec![0.000_1; 16_000]);
             }
@@ -135,12 +144,40 @@ impl Place {
         let (site, providers) = (start(&first), vec![start(&cloud), start(&cloud)]);
         let mut spec = spec();
         change(&mut spec);
-        Some(Self { folder, runtime, site, providers, spec, aligner: None, state: RefCell::default() })
+        Some(Self { folder, runtime, site, providers, spec, aligner: None, cloner: None, state: RefCell::default() })
     }
 
     /// With `PocketSphinx` at the site, and espeak-ng for the dummies.
     pub(super) fn hearing_with(self, aligner: PathBuf) -> Self {
         Self { aligner: Some(aligner), ..self }
+    }
+
+    /// With dummies spoken by a program: `sh` with this script, of which `$0` is an empty folder and `$1` the reference.
+    pub(super) fn cloning_with(self, script: &str) -> Self {
+        std::fs::create_dir(self.cloner()).unwrap();
+        let folder = self.cloner().display().to_string();
+        let cloner = ["sh", "-c", script, folder.as_str(), "{reference}"].map(str::to_owned).to_vec();
+        Self { cloner: Some(cloner), ..self }
+    }
+
+    /// The folder of the program that clones.
+    pub(super) fn cloner(&self) -> PathBuf {
+        self.folder.path().join("cloner")
+    }
+
+    /// The samples of a recording, as 16-bit numbers.
+    pub(super) fn recorded(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.folder.path().join(format!("in/{name}.wav"))).unwrap().split_off(wav::HEADER)
+    }
+
+    /// A file of the work folder.
+    pub(super) fn kept(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.folder.path().join("work/transcription").join(name)).unwrap()
+    }
+
+    /// Whether voices lie in the work folder.
+    pub(super) fn has_voices(&self) -> bool {
+        self.folder.path().join("work/transcription/voices").exists()
     }
 
     /// One life of the run.
@@ -180,6 +217,20 @@ impl Place {
         self.providers[provider].order(std::iter::repeat_n(Fault::Status(401), 10_000));
     }
 
+    /// The site lists more words that must not leave.
+    pub(super) fn list(&self, pattern: &'static str) {
+        self.state.borrow_mut().listed = Some(pattern);
+    }
+
+    /// One recording more, under the same name of the dataset.
+    pub(super) fn replace_recordings(&self) {
+        let input = self.folder.path().join("in");
+        std::fs::write(input.join("third.wav"), wav::write(&vec![0.25; 16_000])).unwrap();
+        let output = self.folder.path().join("data");
+        let options = Options { input, output, name: "data".to_owned(), replace: true, created: String::new() };
+        add(&options).unwrap();
+    }
+
     pub(super) fn lose_batch(&self) {
         std::fs::remove_dir_all(self.folder.path().join("work/transcription/out")).unwrap();
     }
@@ -205,9 +256,12 @@ impl Place {
 
     /// The site's own report of what came of it.
     pub(super) fn outcome(&self) -> Outcome {
-        let text = std::fs::read(self.results().join("report.json")).unwrap();
-        let page: Value = serde_json::from_slice(&text).unwrap();
-        serde_json::from_value(page["outcome"].clone()).unwrap()
+        serde_json::from_value(self.page()["outcome"].clone()).unwrap()
+    }
+
+    /// The site's own report.
+    pub(super) fn page(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.results().join("report.json")).unwrap()).unwrap()
     }
 
     /// The words of all transcripts.
@@ -304,13 +358,19 @@ impl Exchange for Life<'_> {
             ),
             None => format!(
                 "[recognizer]\nkind = \"server\"\nprotocol = \"open_ai\"\nurl = \"{}\"\nkey_file = \"site.key\"\n\
-                 [speech]\nkind = \"flite\"\n",
-                self.place.site.url()
+                 [speech]\n{}",
+                self.place.site.url(),
+                self.place.cloner.as_ref().map_or_else(
+                    || "kind = \"flite\"\n".to_owned(),
+                    |command| format!("kind = \"command\"\ncommand = {command:?}\n")
+                )
             ),
         };
         let one = provider("one", "deepgram", &self.place.providers[0]);
         let two = provider("two", "openai", &self.place.providers[1]);
-        let text = format!("{tools}{one}{two}");
+        let listed = self.place.state.borrow().listed;
+        let listed = listed.map_or_else(String::new, |pattern| format!("[sensitive]\npatterns = [\"{pattern}\"]\n"));
+        let text = format!("{tools}{listed}{one}{two}");
         let settings: Transcription = toml::from_str(&text).unwrap();
         settings.check().unwrap();
         Ok(Transcribing {

@@ -106,6 +106,7 @@ fn what_cannot_be_said_is_refused() {
     for wrong in [vec![], vec![Length { words: 0, content: 1 }], vec![Length { words: MOST_WORDS + 1, content: 1 }]] {
         assert!(matches!(Lengths::stated(wrong), Err(DummyError::Lengths)));
     }
+    assert!(Lengths::stated(vec![Length { words: MOST_WORDS, content: 1 }, Length { words: 1, content: 1 }]).is_ok());
     let (corpus, some) = (Corpus::bundled().unwrap(), lengths(&[(4, 2)]));
     let random = Randomness::in_test(Purpose::Dummies, 1);
     let other = write(&plan(5, 1), &vocabulary(), &corpus, &some, &random);

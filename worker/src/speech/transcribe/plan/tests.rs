@@ -208,6 +208,8 @@ fn what_costs_too_much_or_makes_no_sense_is_refused_before_anything_is_drawn() {
     let just = Plan::draw(mechanism(1.0, 1, 10), 2, Disclosure::Nothing, &[], Crowded::Keep, &chance(1));
     assert!(just.is_ok());
     assert!(matches!(refused(mechanism(1.0, 1, MOST_PROVIDERS + 1), 2, &[]), PlanError::Providers(101)));
+    let most = mechanism(1.0, 1, MOST_PROVIDERS);
+    assert!(Plan::draw(most, 2, Disclosure::Nothing, &[], Crowded::Keep, &chance(1)).is_ok());
     let twice = [(4, Held::Nothing), (5, Held::Nothing), (4, Held::One(0))];
     assert!(matches!(refused(mechanism(1.0, 1, 2), 2, &twice), PlanError::Piece(4)));
     assert!(matches!(refused(mechanism(1.0, 1, 2), 2, &[(8, Held::One(2))]), PlanError::Piece(8)));
@@ -215,6 +217,15 @@ fn what_costs_too_much_or_makes_no_sense_is_refused_before_anything_is_drawn() {
     let words = || Randomness::in_test(Purpose::DummyWords, 1);
     assert!(matches!(Chance::new(words(), noise()), Err(PlanError::Purpose(Purpose::Noise))));
     assert!(matches!(Chance::new(noise(), words()), Err(PlanError::Purpose(Purpose::Noise))));
+}
+
+#[test]
+fn a_plan_that_sends_what_may_not_leave_any_more_is_known() {
+    let plan = draw(mechanism(0.5, 6, 3), 9);
+    assert!(plan.sends_only(&pieces()));
+    assert!(plan.sends_only(&pieces()[..11]), "piece 11 is kept anyway");
+    assert!(!plan.sends_only(&pieces()[..10]), "piece 10 is sent by somebody");
+    assert!(!plan.sends_only(&[]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use reqwest::header::HeaderValue;
 use zeroize::Zeroizing;
 
 /// Longest key, bytes.
-const LONGEST: usize = 4_096;
+pub(crate) const LONGEST: usize = 4_096;
 
 /// Why there is no key. No variant holds any part of one.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +125,7 @@ mod tests {
 
     use std::ffi::OsString;
 
-    use super::{Key, KeyError};
+    use super::{Key, KeyError, LONGEST};
 
     const SECRET: &str = "sk-0123456789-secret";
 
@@ -143,6 +143,15 @@ mod tests {
             assert!(!format!("{error} {error:?}").contains("secret"));
         }
         assert!(matches!(Key::from_variable("A_KEY", |_| None), Err(KeyError::Unset(name)) if name == "A_KEY"));
+    }
+
+    #[test]
+    fn a_key_has_its_length_and_no_more() {
+        let of = |length: usize| Key::from_variable("A_KEY", |_| Some(OsString::from("k".repeat(length))));
+        assert!(of(1).is_ok() && of(LONGEST).is_ok());
+        for wrong in [0, LONGEST + 1] {
+            assert!(matches!(of(wrong), Err(KeyError::Malformed(_))), "{wrong} bytes");
+        }
     }
 
     #[cfg(unix)]

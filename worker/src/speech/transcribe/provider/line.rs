@@ -23,13 +23,18 @@ use crate::speech::transcribe::wav;
 use crate::speech::transcribe::web::{self, Address, WebError};
 
 /// Largest answer that is read, bytes: 1 MiB.
-const LARGEST: usize = 1 << 20;
+pub(crate) const LARGEST: usize = 1 << 20;
+/// Words that are believed of any sound, and so many more of each second: fast talkers say six.
+pub(crate) const FEWEST: f64 = 20.0;
+pub(crate) const DENSEST: f64 = 30.0;
+/// The longest word that is believed, bytes.
+pub(crate) const LONGEST_WORD: usize = 400;
 /// The first pause before another attempt; each is twice the last.
 const FIRST: Duration = Duration::from_millis(200);
 /// The longest pause that is made without being asked.
-const LONGEST: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 /// The longest pause that is made for the asking.
-const ASKED: Duration = Duration::from_mins(10);
+pub(crate) const ASKED: Duration = Duration::from_mins(10);
 
 /// Within what a provider is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +77,11 @@ pub enum LineError {
     /// An answer of another form.
     #[error(transparent)]
     Illegible(#[from] Illegible),
+    /// An answer that cannot be.
+    #[error(
+        "the answer has more words, or longer ones, than anybody says in {0:.1} s: the provider is broken, or worse"
+    )]
+    Implausible(f64),
     /// As often as was allowed.
     #[error("not answered in {attempts} attempts")]
     Exhausted {
@@ -191,7 +201,7 @@ impl Line {
         match response.status() {
             status if status.is_success() => {
                 let answer = web::body(response, LARGEST).await?;
-                Ok(self.provider.heard(&answer, seconds)?)
+                believed(self.provider.heard(&answer, seconds)?, seconds)
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(LineError::Key(response.status().as_u16())),
             status if is_busy(status) => {
@@ -207,6 +217,13 @@ impl Line {
     fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An answer about so many seconds, if it can be: what is answered is kept, for as many sounds as there are.
+fn believed(heard: Heard, seconds: f64) -> Result<Heard, LineError> {
+    let many = heard.words.len() as f64 > FEWEST + DENSEST * seconds;
+    let long = heard.words.iter().any(|word| word.text.len() > LONGEST_WORD);
+    if many || long { Err(LineError::Implausible(seconds)) } else { Ok(heard) }
 }
 
 fn is_busy(status: StatusCode) -> bool {

@@ -28,8 +28,16 @@ use crate::speech::transcribe::web::{Address, AddressError, WebError};
 
 pub use undertone_api::job::transcription::Protocol;
 
-/// Most providers of a site.
-pub const MOST: usize = 16;
+/// Most providers of a site: as many as a job may name.
+pub const MOST: usize = undertone_api::job::transcription::MOST_PROVIDERS;
+/// Most requests at a time.
+pub const MOST_AT_ONCE: u32 = 64;
+/// Most requests a minute.
+pub const MOST_A_MINUTE: u32 = 60_000;
+/// Most attempts for one sound.
+pub const MOST_ATTEMPTS: u32 = 20;
+/// Longest that one answer may take, seconds.
+pub const MOST_SECONDS: u32 = 600;
 
 /// One provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,10 +238,10 @@ impl Settings {
         }
         let longest = self.protocol.longest();
         let bounds = Bounds {
-            concurrency: number("concurrency", self.concurrency, 64)?,
-            requests_per_minute: number("requests_per_minute", self.requests_per_minute, 60_000)?,
-            attempts: number("attempts", self.attempts, 20)?,
-            limit: Duration::from_secs(number("seconds", self.seconds, 600)?.into()),
+            concurrency: number("concurrency", self.concurrency, MOST_AT_ONCE)?,
+            requests_per_minute: number("requests_per_minute", self.requests_per_minute, MOST_A_MINUTE)?,
+            attempts: number("attempts", self.attempts, MOST_ATTEMPTS)?,
+            limit: Duration::from_secs(number("seconds", self.seconds, MOST_SECONDS)?.into()),
             longest: number("longest_seconds", self.longest_seconds.unwrap_or(longest), longest)?,
         };
         Ok((address, bounds))
@@ -284,7 +292,8 @@ mod tests {
     use std::ffi::OsString;
     use std::path::Path;
 
-    use super::{Settings, SettingsError, check};
+    use super::{MOST_A_MINUTE, MOST_AT_ONCE, MOST_ATTEMPTS, MOST_SECONDS};
+    use super::{Protocol, Settings, SettingsError, check};
     use crate::site::clock::system;
 
     const LEAST: &str = "name = \"one\"\nprotocol = \"openai\"\nurl = \"http://127.0.0.1:9\"\n";
@@ -322,6 +331,29 @@ mod tests {
         }
         assert!(read(&LEAST.replace("127.0.0.1:9", "speech.example")).unwrap_err().contains("url"));
         assert!(read(&LEAST.replace("one", "a b")).unwrap_err().contains("name"));
+    }
+
+    #[test]
+    fn each_number_holds_at_its_limit_and_not_beyond() {
+        for (field, most) in [
+            ("concurrency", MOST_AT_ONCE),
+            ("requests_per_minute", MOST_A_MINUTE),
+            ("attempts", MOST_ATTEMPTS),
+            ("seconds", MOST_SECONDS),
+            ("longest_seconds", Protocol::Openai.longest()),
+        ] {
+            let with = |value: u32| read(&format!("{LEAST}{field} = {value}\n"));
+            assert!(with(1).is_ok() && with(most).is_ok(), "{field}: {:?}", with(most));
+            for wrong in [0, most + 1] {
+                assert!(with(wrong).is_err_and(|error| error.contains(field)), "{field} = {wrong}");
+            }
+        }
+        let named = |length: usize| read(&LEAST.replace("\"one\"", &format!("\"{}\"", "n".repeat(length))));
+        assert!(named(40).is_ok() && named(41).is_err_and(|error| error.contains("name")));
+        for field in ["model", "language"] {
+            let with = |length: usize| read(&format!("{LEAST}{field} = \"{}\"\n", "m".repeat(length)));
+            assert!(with(64).is_ok() && with(65).is_err_and(|error| error.contains(field)), "{field}");
+        }
     }
 
     #[test]

@@ -90,6 +90,10 @@ fn limits_that_cannot_be_are_refused_by_field_with_what_can() {
         let said = segment(blocks(&[], 1), limits).err().unwrap().to_string();
         assert!(said.starts_with(expected), "{said}");
     }
+    let least =
+        Limits { shortest: 0.1, longest: 1.0, margin: 0.0, pause: 0.1, threshold: 0.2, gap: 0.01, quiet: -60.0 };
+    let most = Limits { shortest: 0.4, longest: 30.0, margin: 0.4, pause: 2.0, threshold: 0.9, gap: 1.0, quiet: -6.0 };
+    assert_eq!((least.check(), most.check()), (Ok(()), Ok(())));
 }
 
 /// Needs the speech data (`UNDERTONE_DATA`); passes without it.

@@ -12,7 +12,7 @@ use super::{Kind, SensitiveError, pattern};
 /// The files that are part of this program, by their language's code.
 const FILES: [(&str, &str); 2] = [("de", include_str!("de.toml")), ("en", include_str!("en.toml"))];
 /// The largest file, bytes: 4 MiB.
-const LARGEST: usize = 4 << 20;
+pub(crate) const LARGEST: usize = 4 << 20;
 
 /// A language's lists, ready.
 pub struct Language {

@@ -207,3 +207,23 @@ fn a_list_has_ten_thousand_entries_of_a_thousand_bytes_and_a_hundred_patterns_an
     assert_eq!(field(&patterned(MOST_PATTERNS)), None);
     assert_eq!(field(&patterned(MOST_PATTERNS + 1)), Some("patterns"));
 }
+
+#[test]
+fn a_language_has_its_size_and_no_more() {
+    let file = include_str!("en.toml");
+    // Comments up to the last byte.
+    let of = |bytes: usize| Language::parse(&format!("{file}\n{}", "#".repeat(bytes - file.len() - 1)));
+    assert!(of(language::LARGEST).is_ok());
+    let refused = of(language::LARGEST + 1).err().unwrap();
+    assert!(refused.reason.contains("at most 4194304"), "{refused}");
+}
+
+#[test]
+fn a_pattern_is_as_large_as_is_said_when_it_is_compiled() {
+    let field = |pattern: &str| {
+        let settings = Settings { patterns: vec![pattern.to_owned()], ..Settings::default() };
+        Finder::new(Language::known("en").unwrap(), &settings).err().map(|error| error.to_string())
+    };
+    assert_eq!(field("[a-z]{1,20}"), None);
+    assert!(field("(\\w{1,100}){1,100}").is_some_and(|said| said.contains("more than 1048576 bytes")));
+}

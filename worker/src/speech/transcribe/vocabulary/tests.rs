@@ -41,6 +41,17 @@ fn frequent_words_are_chosen_by_stem_and_stop_words_are_not() {
 }
 
 #[test]
+fn every_word_of_a_jobs_list_is_protected_whatever_it_begins_with() {
+    let words = ["#tag", "Fever,"].map(str::to_owned);
+    let vocabulary = public(english(), &List::of(&words).unwrap()).unwrap();
+    assert_eq!(vocabulary.len(), 2);
+    assert!(vocabulary.number("tag").is_some() && vocabulary.number("fever").is_some());
+    for wrong in ["two words", "--", ""] {
+        assert!(List::of(&[wrong.to_owned()]).unwrap_err().to_string().contains("line 1"), "{wrong}");
+    }
+}
+
+#[test]
 fn an_unusual_word_is_chosen_although_it_is_rare() {
     let choice = Choice { top_percent: 0.0, above: Some(0.15), most: 100 };
     let vocabulary = from_transcripts(english(), &[&heard(SAID)], &choice, &usual(), None).unwrap();

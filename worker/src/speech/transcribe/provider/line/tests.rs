@@ -9,7 +9,7 @@ use time::macros::datetime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Line, LineError, retry_after};
+use super::{FIRST, LONGEST, Line, LineError, pause, retry_after};
 use crate::site::clock::system;
 use crate::speech::fixture;
 use crate::speech::synthesize::spoken;
@@ -127,6 +127,25 @@ async fn what_cannot_work_is_tried_once_and_told_without_what_was_said() {
     }
 }
 
+/// An answer is kept on disk, for as many sounds as there are.
+#[tokio::test]
+async fn an_answer_that_nobody_can_have_said_is_not_believed() {
+    let word = |length: usize| "a".repeat(length);
+    for (words, length, fits) in [(50, 1, true), (51, 1, false), (1, 400, true), (1, 401, false)] {
+        for protocol in PROTOCOLS {
+            let said = vec![(word(length), 0.25, 0.5); words];
+            let ear: Ear = Arc::new(move |_: &[u8]| said.clone());
+            let cloud = Cloud::start(ear).await.unwrap();
+            let heard = line(&cloud, protocol, "").hear(&sound(0.25), &CancellationToken::new()).await.unwrap();
+            match heard {
+                Ok(heard) => assert!(fits && heard.words.len() == words, "{protocol}: {words} of {length}"),
+                Err(error) => assert!(!fits && matches!(error, LineError::Implausible(_)), "{protocol}: {error}"),
+            }
+            assert_eq!(cloud.received().len(), 1, "{protocol}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_wrong_key_is_found_out() {
     let cloud = cloud().await;
@@ -155,6 +174,26 @@ async fn a_pause_that_the_provider_asks_for_holds_every_request() {
     assert!(hear(&line).await.is_err());
     let now = Instant::now();
     assert!(line.pace().place(now) - now > Duration::from_secs(80));
+}
+
+#[tokio::test]
+async fn nobody_is_left_alone_for_longer_than_ten_minutes() {
+    for (asks, waits) in [(600, 600), (601, 600), (1_000_000, 600)] {
+        let cloud = cloud().await;
+        cloud.order([Fault::Later(429, asks)]);
+        let line = line(&cloud, "deepgram", "attempts = 1");
+        assert!(hear(&line).await.is_err());
+        let now = Instant::now();
+        let pause = line.pace().place(now) - now;
+        assert!((waits - 30..=waits).contains(&pause.as_secs()), "{asks} s asked for: {pause:?}");
+    }
+}
+
+#[test]
+fn pauses_grow_to_half_a_minute_and_no_further() {
+    let pauses: Vec<Duration> = (1..=20).map(|attempt| pause(FIRST, attempt)).collect();
+    assert!(pauses[0] <= FIRST && pauses.iter().all(|pause| *pause <= LONGEST), "{pauses:?}");
+    assert!(pauses[10..].iter().all(|pause| *pause >= LONGEST / 2), "{pauses:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ seconds=${1:-60} name=${2:-}
 .ci/setup.sh
 claim_target_dir
 # The whole workspace, so that libraries have the features that they have in `make test`.
-binaries=$(cargo test --workspace --locked --no-run --message-format json |
+binaries=$(cargo test --workspace --locked --no-run --message-format json-render-diagnostics |
   sed -n 's/.*"executable":"\([^"]*\/undertone_\(api\|proto\|worker\|server\)-[^"]*\)".*/\1/p' | sort -u)
 release_target_dir
 export UNDERTONE_FUZZ_SECONDS=$seconds UNDERTONE_FUZZ_SEED="${UNDERTONE_FUZZ_SEED:-$(date +%s)}"
@@ -22,7 +22,8 @@ for binary in $binaries; do
   for target in $("$binary" --list | sed -n 's/^\(.*fuzz::.*\): test$/\1/p'); do
     [[ "$target" == *"$name"* ]] || continue
     if "$binary" --exact "$target" --nocapture >"$output" 2>&1; then
-      grep -a '^{"target"' "$output" || true
+      # On a machine with one core the name of the test stands before it.
+      grep -ao '{"target":.*}' "$output" || true
     else
       status=1
       say "$target failed:"

@@ -8,8 +8,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 VERSION=8.8.1
 root="$TOOLS/oidc-provider-$VERSION"
 
+# What was fetched earlier needs node too.
+command -v node >/dev/null || fail "a provider of sign-ins needs node and npm, which are not installed by themselves"
 if [ ! -f "$root/node_modules/oidc-provider/package.json" ]; then
-  command -v node >/dev/null && command -v npm >/dev/null || fail "a provider of sign-ins needs node and npm"
+  command -v npm >/dev/null || fail "a provider of sign-ins needs npm, which is not installed by itself"
   say "fetching oidc-provider $VERSION, once"
   rm -rf "$root.part" && mkdir -p "$root.part"
   npm install --prefix "$root.part" --silent --no-audit --no-fund --ignore-scripts "oidc-provider@$VERSION" >&2 ||

@@ -9,7 +9,7 @@ pub(crate) struct Migration;
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let column = big_integer_null("seconds").to_owned();
+        let column = big_integer_null("seconds");
         manager.alter_table(Table::alter().table("dataset").add_column(column).to_owned()).await
     }
 }

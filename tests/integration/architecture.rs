@@ -74,15 +74,15 @@ const ROOMS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("sea_orm_migration", &["migrations/", "server/src/db.rs"]),
-    // The bench times burn's own differentiation beside ours; its adversary of transcription learns by burn.
+    // The bench times burn's own differentiation beside ours; the adversary of transcription learns by burn.
     (
         "burn",
         &[
             "worker/src/dp",
             "worker/src/speech/model",
+            "worker/src/speech/transcribe/attack",
             "worker/src/queries/classifier",
             "tests/bench/dp_step",
-            "tests/bench/transcription",
         ],
     ),
     ("datafusion", &["worker/src/queries"]),
@@ -152,6 +152,29 @@ fn a_file_holds_one_subject() {
     assert_eq!(too_long, [""; 0]);
     let unnamed: Vec<&Source> = sources.iter().filter(|source| source.path.ends_with("/mod.rs")).collect();
     assert!(unnamed.is_empty(), "a module is `name.rs` beside `name/`, never `mod.rs`: {unnamed:?}");
+}
+
+#[test]
+fn every_place_that_the_readme_names_is_there_and_every_kind_stands_in_it() {
+    let root = support::workspace::root();
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("it can be read");
+    let crates = ["api/", "app/src/", "privacy/", "proto/", "server/", "tests/", "worker/", ".ci/"];
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    let named = readme.split(['`', '(', ')']).filter(|text| crates.iter().any(|below| text.starts_with(below)));
+    let named: BTreeSet<&str> = named.filter(|text| plain(text)).collect();
+    assert!(named.len() > 20, "only {} places are named: the test is blind", named.len());
+    let missing: Vec<&str> = named.into_iter().filter(|path| !root.join(path).exists()).collect();
+    assert_eq!(missing, [""; 0]);
+    let mut kinds = 0;
+    for entry in std::fs::read_dir(root.join("api/src/job")).expect("it can be read") {
+        let path = entry.expect("it can be read").path();
+        if path.join("spec.md").exists() {
+            let kind = path.file_name().and_then(|name| name.to_str()).expect("a name");
+            assert!(readme.contains(&format!("\n| `{kind}` | ")), "{kind} has no row among the kinds");
+            kinds += 1;
+        }
+    }
+    assert!(kinds >= 3, "{kinds} kinds");
 }
 
 /// Everything below `root` that is compiled into it, itself included; not what only builds or tests it.

@@ -23,8 +23,8 @@ pub fn program(name: &str) -> io::Result<PathBuf> {
     })
 }
 
-/// The folder of speech and other data, if it is there: `UNDERTONE_DATA`, or `../shared/data` beside the checkout.
+/// The folder of speech and other data, if it is there: `UNDERTONE_DATA`, or `../shared/data`, from the root of the checkout.
 pub fn data() -> Option<PathBuf> {
-    let folder = env::var_os("UNDERTONE_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from);
+    let folder = root().join(env::var_os("UNDERTONE_DATA").unwrap_or_else(|| "../shared/data".into()));
     folder.is_dir().then_some(folder)
 }

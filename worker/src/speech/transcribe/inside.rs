@@ -111,10 +111,12 @@ mod tests {
             ("http://10.0.0.7:8000", AddressError::Plain),
             ("not an address", AddressError::Malformed),
             ("https://user@10.0.0.7", AddressError::Extra),
-            ("https://nowhere.invalid", AddressError::Unknown),
         ] {
             assert_eq!(Inside::find(url).unwrap_err(), expected, "{url}");
         }
+        // A machine without a name server may take longer to say so than is waited.
+        let nobody = Inside::find("https://nowhere.invalid").unwrap_err();
+        assert!(matches!(nobody, AddressError::Unknown | AddressError::Slow), "{nobody}");
     }
 
     #[test]

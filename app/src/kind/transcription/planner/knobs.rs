@@ -4,15 +4,14 @@
 use std::num::NonZeroU32;
 
 use leptos::prelude::*;
-use undertone_api::job::transcription::{Estimate, Party, Spec};
+use undertone_api::job::transcription::{Estimate, MOST_PROVIDERS, Party, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::super::plan::MOST_WORDS;
 use super::cost::sums;
 use crate::words;
 
-/// The most recognizers, words and ε that a spec may have, and the least ε.
-const MOST_PROVIDERS: usize = 16;
+/// The greatest distance that is shown, and the ε between which a spec may have one.
 const MOST_DISTANCE: u32 = 10_000;
 const EPSILON: std::ops::RangeInclusive<f64> = 0.01..=50.0;
 

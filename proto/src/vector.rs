@@ -18,10 +18,12 @@
 pub mod code;
 pub mod pack;
 mod read;
+mod sum;
 
 use undertone_api::job::dp_sgd::Precision;
 
 pub use read::Reader;
+pub use sum::Sum;
 
 /// Most numbers in a vector: 64 Mi.
 pub const MAX_LENGTH: u64 = 64 << 20;

@@ -25,7 +25,12 @@ fn packed(error: &io::Error) -> VectorError {
 pub struct Packer {
     encoder: Encoder<'static>,
     width: usize,
+    /// A slice that has not all come.
     slice: Vec<u8>,
+    /// The slice in hand, sorted.
+    sorted: Vec<u8>,
+    /// Where zstd puts what it has packed.
+    piece: Vec<u8>,
 }
 
 impl Packer {
@@ -36,10 +41,11 @@ impl Packer {
     pub fn new(form: &Form) -> Result<Self, VectorError> {
         let mut encoder = Encoder::new(LEVEL).map_err(|error| packed(&error))?;
         encoder.set_parameter(CParameter::WindowLog(WINDOW_LOG)).map_err(|error| packed(&error))?;
-        Ok(Self { encoder, width: form.width(), slice: Vec::new() })
+        Ok(Self { encoder, width: form.width(), slice: Vec::new(), sorted: Vec::new(), piece: vec![0; PIECE] })
     }
 
-    /// Takes the next encoded bytes; what is packed of them is appended to `out`.
+    /// Takes the next encoded bytes; what is packed of them is appended to `out`. What comes out does not depend on where they
+    /// are cut.
     ///
     /// # Errors
     /// [`VectorError::Packed`] when zstd fails.
@@ -47,8 +53,13 @@ impl Packer {
         let whole = SLICE * self.width;
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(whole - self.slice.len()));
-            self.slice.extend_from_slice(now);
             bytes = later;
+            if now.len() == whole {
+                sort(now, self.width, &mut self.sorted);
+                self.sorted_out(out)?;
+                continue;
+            }
+            self.slice.extend_from_slice(now);
             if self.slice.len() == whole {
                 self.slice_out(out)?;
             }
@@ -57,12 +68,15 @@ impl Packer {
     }
 
     fn slice_out(&mut self, out: &mut Vec<u8>) -> Result<(), VectorError> {
-        let sorted = sort(&self.slice, self.width);
+        sort(&self.slice, self.width, &mut self.sorted);
         self.slice.clear();
-        let mut input = InBuffer::around(&sorted);
-        let mut piece = vec![0; PIECE];
-        while input.pos < sorted.len() {
-            let mut output = OutBuffer::around(piece.as_mut_slice());
+        self.sorted_out(out)
+    }
+
+    fn sorted_out(&mut self, out: &mut Vec<u8>) -> Result<(), VectorError> {
+        let mut input = InBuffer::around(&self.sorted);
+        while input.pos < self.sorted.len() {
+            let mut output = OutBuffer::around(self.piece.as_mut_slice());
             self.encoder.run(&mut input, &mut output).map_err(|error| packed(&error))?;
             out.extend_from_slice(output.as_slice());
         }
@@ -77,9 +91,8 @@ impl Packer {
         if !self.slice.is_empty() {
             self.slice_out(out)?;
         }
-        let mut piece = vec![0; PIECE];
         loop {
-            let mut output = OutBuffer::around(piece.as_mut_slice());
+            let mut output = OutBuffer::around(self.piece.as_mut_slice());
             let left = self.encoder.finish(&mut output, true).map_err(|error| packed(&error))?;
             out.extend_from_slice(output.as_slice());
             if left == 0 {
@@ -99,6 +112,10 @@ pub(super) struct Unpacker {
     /// Bytes of the slices that were given away.
     given: u64,
     slice: Vec<u8>,
+    /// The slice in hand, by number again.
+    unsorted: Vec<u8>,
+    /// Where zstd puts what it has unpacked.
+    piece: Vec<u8>,
     /// Whether zstd says that its data have come to their end.
     complete: bool,
 }
@@ -114,6 +131,8 @@ impl Unpacker {
             found: 0,
             given: 0,
             slice: Vec::new(),
+            unsorted: Vec::new(),
+            piece: vec![0; PIECE],
             complete: false,
         })
     }
@@ -125,9 +144,9 @@ impl Unpacker {
         mut sink: impl FnMut(&[u8]) -> Result<(), VectorError>,
     ) -> Result<(), VectorError> {
         let mut input = InBuffer::around(bytes);
-        let mut piece = vec![0; PIECE];
+        let longest = (SLICE * self.width) as u64;
         loop {
-            let (before, mut output) = (input.pos, OutBuffer::around(piece.as_mut_slice()));
+            let (before, mut output) = (input.pos, OutBuffer::around(self.piece.as_mut_slice()));
             let wanted = self.decoder.run(&mut input, &mut output).map_err(|error| packed(&error))?;
             let (consumed, out) = (input.pos - before, output.as_slice());
             if consumed == 0 && out.is_empty() {
@@ -138,27 +157,25 @@ impl Unpacker {
             if self.found > self.expected {
                 return Err(VectorError::TooLong { found: self.found, most: self.expected });
             }
+            let came = out.len();
             let mut rest = out;
             while !rest.is_empty() {
-                let whole = self.whole();
+                // The last slice is as long as what is left.
+                let whole = longest.min(self.expected - self.given) as usize;
                 let (now, later) = rest.split_at(rest.len().min(whole - self.slice.len()));
                 self.slice.extend_from_slice(now);
                 rest = later;
                 if self.slice.len() == whole {
-                    sink(&unsort(&self.slice, self.width))?;
+                    unsort(&self.slice, self.width, &mut self.unsorted);
+                    sink(&self.unsorted)?;
                     self.given += whole as u64;
                     self.slice.clear();
                 }
             }
-            if input.pos == bytes.len() && out.len() < PIECE {
+            if input.pos == bytes.len() && came < PIECE {
                 return Ok(());
             }
         }
-    }
-
-    /// Bytes of the slice that is under way: the last one is as long as what is left.
-    fn whole(&self) -> usize {
-        ((SLICE * self.width) as u64).min(self.expected - self.given) as usize
     }
 
     pub(super) fn finish(self) -> Result<(), VectorError> {
@@ -170,25 +187,39 @@ impl Unpacker {
 }
 
 /// Bytes by their place in the number.
-fn sort(slice: &[u8], width: usize) -> Vec<u8> {
-    let count = slice.len() / width;
-    let mut sorted = vec![0; slice.len()];
-    for (index, number) in slice.chunks_exact(width).enumerate() {
-        for (place, byte) in number.iter().enumerate() {
-            sorted[place * count + index] = *byte;
+fn sort(slice: &[u8], width: usize, sorted: &mut Vec<u8>) {
+    sorted.resize(slice.len(), 0);
+    match width {
+        4 => apart::<4>(slice, sorted),
+        2 => apart::<2>(slice, sorted),
+        _ => sorted.copy_from_slice(slice),
+    }
+}
+
+fn apart<const WIDTH: usize>(slice: &[u8], sorted: &mut [u8]) {
+    let (numbers, _) = slice.as_chunks::<WIDTH>();
+    for (place, bytes) in sorted.chunks_exact_mut(numbers.len().max(1)).take(WIDTH).enumerate() {
+        for (byte, number) in bytes.iter_mut().zip(numbers) {
+            *byte = number[place];
         }
     }
-    sorted
 }
 
 /// Bytes by number again.
-fn unsort(sorted: &[u8], width: usize) -> Vec<u8> {
-    let count = sorted.len() / width;
-    let mut slice = vec![0; sorted.len()];
-    for (index, number) in slice.chunks_exact_mut(width).enumerate() {
-        for (place, byte) in number.iter_mut().enumerate() {
-            *byte = sorted[place * count + index];
+fn unsort(sorted: &[u8], width: usize, slice: &mut Vec<u8>) {
+    slice.resize(sorted.len(), 0);
+    match width {
+        4 => together::<4>(sorted, slice),
+        2 => together::<2>(sorted, slice),
+        _ => slice.copy_from_slice(sorted),
+    }
+}
+
+fn together<const WIDTH: usize>(sorted: &[u8], slice: &mut [u8]) {
+    let (numbers, _) = slice.as_chunks_mut::<WIDTH>();
+    for (place, bytes) in sorted.chunks_exact(numbers.len().max(1)).take(WIDTH).enumerate() {
+        for (byte, number) in bytes.iter().zip(&mut *numbers) {
+            number[place] = *byte;
         }
     }
-    slice
 }

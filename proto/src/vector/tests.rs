@@ -2,7 +2,7 @@
 
 use undertone_api::job::dp_sgd::Precision;
 
-use super::{BLOCK, Form, MAX_LENGTH, Reader, SLICE, VectorError, code, read, write};
+use super::{BLOCK, Form, MAX_LENGTH, Reader, SLICE, VectorError, code, pack, read, write};
 
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
 
@@ -83,6 +83,31 @@ fn bytes_may_be_cut_anywhere() {
                 reader.finish().unwrap();
                 assert!(numbers == whole, "{precision:?} in pieces of {cut}");
             }
+        }
+    }
+}
+
+/// Said again in the plainest words: other versions read and write these bytes, too.
+#[test]
+fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
+    let vector = Chance(6).noise(2 * SLICE + 777);
+    for (precision, width) in [(Precision::F32, 4), (Precision::Bf16, 2), (Precision::Int8, 1)] {
+        let (form, mut chance, mut encoded) = (form(precision, vector.len()), Chance(9), Vec::new());
+        code::encode(&vector, precision, || chance.draw(), &mut encoded);
+        if precision == Precision::F32 {
+            assert!(encoded.iter().copied().eq(vector.iter().flat_map(|number| number.to_le_bytes())));
+        }
+        let sorted: Vec<u8> = encoded
+            .chunks(SLICE * width)
+            .flat_map(|slice| (0..width).flat_map(move |place| slice.iter().skip(place).step_by(width).copied()))
+            .collect();
+        let packed = written(&vector, precision);
+        assert!(zstd::decode_all(packed.as_slice()).unwrap() == sorted, "{precision:?}");
+        for cut in [1001, SLICE * width, SLICE * width + 4, encoded.len()] {
+            let (mut packer, mut pieces) = (pack::Packer::new(&form).unwrap(), Vec::new());
+            encoded.chunks(cut).try_for_each(|piece| packer.take(piece, &mut pieces)).unwrap();
+            packer.finish(&mut pieces).unwrap();
+            assert!(pieces == packed, "{precision:?} in pieces of {cut}");
         }
     }
 }

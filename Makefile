@@ -1,6 +1,6 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test devices cluster demo bench fuzz bundle package setup
+.PHONY: help test devices cluster demo bench fuzz bundle package boot setup
 
 help:
 	@echo 'make test                        everything a change must pass'
@@ -11,6 +11,7 @@ help:
 	@echo 'make fuzz [SECONDS=60] [NAME=x]  hostile inputs at every door, a JSON object a target'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
 	@echo 'make package                     Debian packages of the worker and the server'
+	@echo 'make boot                        tries these packages under a systemd of their own; needs root on Debian'
 	@echo 'make setup                       what the above install, and nothing else'
 
 test:
@@ -36,6 +37,9 @@ bundle: setup
 
 package: setup
 	@.ci/package.sh
+
+boot: setup
+	@.ci/boot.sh
 
 setup:
 	@.ci/setup.sh

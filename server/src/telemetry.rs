@@ -8,6 +8,8 @@ mod parent;
 #[cfg(test)]
 mod tests;
 
+use std::io::IsTerminal as _;
+
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
@@ -64,7 +66,12 @@ pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
     let filter = EnvFilter::try_new(&config.filter)?;
     let provider = if wanted(|name| std::env::var(name).ok()) { Some(provider(None)?) } else { None };
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let logs = if config.json { logs.json().flatten_event(true).boxed() } else { logs.boxed() };
+    let logs = if config.json {
+        logs.json().flatten_event(true).boxed()
+    } else {
+        // Colours are for a terminal: in a file or a journal they make lines that nothing can search.
+        logs.with_ansi(std::io::stderr().is_terminal()).boxed()
+    };
     let all = tracing_subscriber::registry().with(logs.with_filter(filter)).with(provider.as_ref().map(layer));
     // A logger that is there already (a test harness) keeps its place.
     let _ = all.try_init();

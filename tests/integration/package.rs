@@ -1,5 +1,5 @@
 //! The packages of a site and a server, as `make package` makes them: what is in them, how hard the services are, and that no
-//! package manager ever takes a ledger away.
+//! package manager ever takes a ledger away. How both fare under a real systemd is tried by `.ci/boot.sh`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -109,6 +109,8 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
     );
     assert_ne!(made.uid(), 0);
     assert!(root.worker(&["--version"])?.starts_with("undertone-worker "));
+    let enabled = root.path("etc/systemd/system/multi-user.target.wants/undertone-worker.service");
+    assert!(fs::symlink_metadata(&enabled).is_ok(), "it is enabled in an image too, where no systemd runs");
 
     // A site as its user makes it: a ledger, a policy, and what its admin has set for the service.
     let kept = backup(&root, out.path(), &made)?;
@@ -128,6 +130,7 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
     let purged = root.dpkg(&["--purge", "undertone-worker"])?;
     assert!(purged.contains("is kept"), "{purged}");
     assert!(!root.path("usr/bin/undertone-worker").exists() && !root.path("etc/default/undertone-worker").exists());
+    assert!(fs::symlink_metadata(&enabled).is_err(), "nothing of the package is left but the site");
     for file in ["ledger.db", "key", "policy.toml", "config.toml"] {
         assert!(site.join(file).exists(), "{file}");
     }

@@ -7,7 +7,8 @@
 //!
 //! Points stand before and after everything that cannot be undone: each sync of a file ([`BEFORE_SYNC`],
 //! [`AFTER_SYNC`]), each transaction ([`BEFORE_WRITE`], [`AFTER_WRITE`]), each call to the server ([`BEFORE_CALL`],
-//! [`AFTER_CALL`]); and over the path of a release, in order: [`BEFORE_COMMIT`], [`AFTER_COMMIT`], [`BEFORE_STORE`],
+//! [`AFTER_CALL`]), each folder that takes another's place ([`BEFORE_PLACE`], [`AFTER_PLACE`]) or is removed ([`AFTER_REMOVAL`]);
+//! and over the path of a release, in order: [`BEFORE_COMMIT`], [`AFTER_COMMIT`], [`BEFORE_STORE`],
 //! [`AFTER_STORE`], [`BEFORE_SEND`], [`AFTER_SEND`], [`BEFORE_SETTLE`], [`AFTER_SETTLE`].
 
 use std::cell::RefCell;
@@ -23,6 +24,12 @@ pub const AFTER_SYNC: &str = "after-sync";
 pub const BEFORE_WRITE: &str = "before-write";
 /// A transaction is committed; nobody knows yet.
 pub const AFTER_WRITE: &str = "after-write";
+/// A folder is whole, and not in its place; where two steps are needed, once more between them.
+pub const BEFORE_PLACE: &str = "before-place";
+/// A folder is in its place; what it replaced is there yet. Where two steps are needed, once more after the second.
+pub const AFTER_PLACE: &str = "after-place";
+/// A folder that nothing needs any more is gone.
+pub const AFTER_REMOVAL: &str = "after-removal";
 /// About to call the server, about anything.
 pub const BEFORE_CALL: &str = "before-call";
 /// The server has answered; nothing is made of it yet.

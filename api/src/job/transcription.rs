@@ -7,7 +7,7 @@
 //!
 //! Every option of a spec stands in the file of its subject: `party.rs`, `provider.rs`, `price.rs`, `vocabulary.rs`, `sound.rs`.
 //! `noise.rs` alone says how much noise that is and what it promises, `cost.rs` what is charged, `check.rs` what is refused,
-//! `estimate.rs` what is to be expected of it.
+//! `estimate.rs` what is to be expected of it, `worst.rs` what it may come to.
 //!
 #![doc = include_str!("transcription/spec.md")]
 
@@ -23,6 +23,7 @@ mod sound;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod vocabulary;
+pub mod worst;
 
 use std::num::NonZeroU32;
 
@@ -41,9 +42,10 @@ pub use noise::{MOST_DUMMIES, Promise};
 pub use party::Party;
 pub use price::{Money, Price, PriceError, Tariff};
 pub use provider::{Protocol, Provider};
-pub use report::{Attack, Bin, Errors, Outcome, ProviderResult, Report, Stage, WordErrors};
+pub use report::{Attack, Bin, Errors, Outcome, ProviderResult, Report, Stage, Untried, WordErrors};
 pub use sound::{Corpus, Crowded, Dummies, Recognizer, Voice};
 pub use vocabulary::{LANGUAGES, Vocabulary};
+pub use worst::worst;
 
 /// The series under which the histogram is paid for, in one round: number 1. Nothing of it is sent to the server.
 pub const HISTOGRAM: &str = "histogram";

@@ -5,6 +5,7 @@
 //! | first transcript, by the site's own recognizer | `hear.rs` | `recordings.json`, `heard-N.json` |
 //! | vocabulary; pieces by words; what never leaves | `pieces.rs` | `vocabulary.json`, `pieces-N.json` |
 //! | plan, texts and manners of the dummies | `dummies.rs` | `plan.json`, `texts.json`, `manners.json` |
+//! | rate and silences with which a dummy is no longer than a piece | `fitting.rs` | none |
 //! | voices to imitate, where the engine clones | `clones.rs` | `voices/`, only while dummies are made |
 //! | sounds in one voice, paid and sealed | `batch.rs` | `out/` |
 //! | what each provider's adversary makes of it | `attack.rs` | none |
@@ -21,6 +22,7 @@ mod attack;
 mod batch;
 mod clones;
 mod dummies;
+mod fitting;
 mod hear;
 mod histogram;
 mod outcome;
@@ -29,6 +31,8 @@ mod stages;
 #[cfg(test)]
 mod tests;
 mod tools;
+#[cfg(test)]
+pub(crate) use batch::{AT_ONCE, PASSES, SAMPLE};
 #[cfg(test)]
 pub(crate) use tools::MOST_TEXT;
 
@@ -39,7 +43,7 @@ use undertone_api::job::Report as AnyReport;
 use undertone_api::job::transcription::{Outcome, Report, Spec};
 
 use super::{Exchange, Run, RunError};
-use crate::speech::recordings::Recordings;
+use crate::speech::recordings::{Recordings, collision};
 use crate::speech::transcribe::outbound::Sealed;
 use crate::speech::transcribe::plan::{PlanError, kept};
 use stages::Stages;
@@ -61,6 +65,9 @@ const WORK: &str = "transcription";
 /// Why a run does not go on with recordings that were replaced.
 const OTHERS: &str = "the recordings are others than those that the job began with, of which nobody has looked what must not leave: \
                       propose a new job";
+/// Why a run does not begin with recordings whose names are in each other's way; it names none of them.
+const PLACES: &str = "a transcript of one recording would lie where the folder of another has to be: name one of them otherwise and \
+                      add the recordings again";
 /// Why a run does not go on with a plan from before something was listed.
 const LISTED: &str = "what must not leave has become more since the job was planned, and its plan would send some of it: propose a new \
                       job";
@@ -88,6 +95,9 @@ impl Run for Spec {
 /// The whole road, from wherever an earlier life stopped; the transcripts are on disk when this returns.
 fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<Outcome, RunError> {
     let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(failed)?;
+    if collision(recordings.meta().recordings.iter().map(|recording| recording.name.as_str())).is_some() {
+        return Err(failed(PLACES));
+    }
     let site = exchange.transcribing()?;
     let tools = Tools::new(spec, &site)?;
     let mut stages = Stages::open(work)?;

@@ -9,6 +9,8 @@
 //! transcripts/<job>/   what recordings say, and what came of the job: for nobody but this site
 //! ```
 
+mod exchange;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use std::path::{Path, PathBuf};
 use undertone_api::id::{DatasetId, JobId};
 
 use crate::fault;
+
+pub(crate) use exchange::{exchange, recover};
 
 /// Why the site's folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -194,10 +198,7 @@ pub(crate) fn create_private(path: &Path) -> Result<(), FolderError> {
 pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), FolderError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     create_private(folder)?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(path.file_name().unwrap_or_default());
-    hidden.push(".new");
-    let beside = folder.join(hidden);
+    let beside = hidden(path);
     let mut options = OpenOptions::new();
     options.create(true).truncate(true).write(true);
     #[cfg(unix)]
@@ -209,6 +210,14 @@ pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), FolderErr
     fs::rename(&beside, path).map_err(FolderError::io("rename", &beside))?;
     sync_folder(folder)?;
     fault::disk(fault::AFTER_SYNC).map_err(FolderError::io("sync", path))
+}
+
+/// Where a file grows before it is put in its place.
+pub(crate) fn hidden(path: &Path) -> PathBuf {
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(path.file_name().unwrap_or_default());
+    hidden.push(".new");
+    path.with_file_name(hidden)
 }
 
 /// Makes the names in a folder survive a loss of power.

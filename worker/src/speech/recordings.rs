@@ -5,9 +5,12 @@
 //! reference transcript is a text beside its recording with the same name; it is for measuring at the site, nothing else
 //! reads it.
 //!
-//! In the folder: `meta.json` ([`Meta`], written last), `audio/N.wav` or `.flac`, `references/N.txt`, numbered from 0.
+//! In the folder: `meta.json` ([`Meta`], written last), `audio/N.wav` or `.flac`, `references/N.txt`, numbered from 0; `replaced`, the digests of
+//! what lay there before.
 
 mod add;
+mod elsewhere;
+mod names;
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -23,6 +26,7 @@ use super::dataset::{DatasetError, META_FILE};
 #[cfg(test)]
 pub(crate) use add::DEEPEST;
 pub use add::{AddError, Added, Options, add};
+pub use names::collision;
 
 /// Version of the description.
 pub const FORMAT: u32 = 1;
@@ -136,9 +140,20 @@ impl Recordings {
     /// # Errors
     /// [`RecordingError`] when it cannot be read, or is another file than was added.
     pub fn stream(&self, recording: &Recording) -> Result<Stream, RecordingError> {
+        self.opened(recording, |path| Stream::open(path, LONGEST))
+    }
+
+    /// Opens the file of a recording, and looks whether it is whole only then: what was opened stays open, so that another file
+    /// in its place makes the look fail.
+    fn opened<T>(
+        &self,
+        recording: &Recording,
+        open: impl FnOnce(&Path) -> Result<T, AudioError>,
+    ) -> Result<T, RecordingError> {
         let path = self.path(recording);
+        let opened = open(&path)?;
         whole(&path, recording)?;
-        Ok(Stream::open(&path, LONGEST)?)
+        Ok(opened)
     }
 
     /// What is said in a recording, where somebody wrote that down.
@@ -229,4 +244,41 @@ pub fn read_meta(folder: &Path) -> Result<Meta, DatasetError> {
         return Err(damaged("it lists files that are not its own".to_owned()));
     }
     Ok(meta)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::path::Path;
+
+    use super::{LONGEST, Options, Recordings, add};
+    use crate::speech::audio::Stream;
+    use crate::speech::transcribe::wav;
+
+    fn options(folder: &Path, level: f32, replace: bool) -> Options {
+        let input = folder.join("in");
+        std::fs::create_dir_all(&input).unwrap();
+        std::fs::write(input.join("a.wav"), wav::write(&vec![level; 16_000])).unwrap();
+        Options { input, output: folder.join("data/ward"), name: "ward".to_owned(), replace, created: String::new() }
+    }
+
+    #[test]
+    fn a_dataset_that_is_replaced_between_opening_and_looking_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        add(&options(folder.path(), 0.25, false)).unwrap();
+        let old = Recordings::open(&folder.path().join("data/ward")).unwrap();
+        let first = &old.meta().recordings[0];
+        let before = old.stream(first).unwrap();
+        let between = old.opened(first, |path| {
+            let stream = Stream::open(path, LONGEST)?;
+            add(&options(folder.path(), 0.5, true)).unwrap();
+            Ok(stream)
+        });
+        assert!(between.is_err() && old.stream(first).is_err(), "another file has its place");
+        // What was opened and looked at before is the old file to its end.
+        let samples: Vec<f32> = before.flat_map(Result::unwrap).collect();
+        assert_eq!(samples.len() as u64, first.samples);
+        assert!(samples.iter().all(|sample| (sample - 0.25).abs() < 1e-3));
+    }
 }

@@ -73,6 +73,14 @@ pub struct Money {
     pub nanos: u64,
 }
 
+impl Money {
+    /// A sum by its currency (ISO 4217) and a decimal number with at most 9 places, below 1,000,000; nothing for what is none.
+    pub fn parse(currency: &str, amount: &str) -> Option<Self> {
+        let nanos = u64::try_from(nanos(amount)?).ok()?;
+        is_currency(currency).then(|| Self { currency: currency.to_owned(), nanos })
+    }
+}
+
 /// `USD 1.2345`: four places, rounded up.
 impl std::fmt::Display for Money {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,7 +95,7 @@ impl Price {
     /// # Errors
     /// [`PriceError`] that names the field and what would be right.
     pub fn tariff(&self) -> Result<Tariff, PriceError> {
-        if self.currency.len() != 3 || !self.currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
+        if !is_currency(&self.currency) {
             return Err(PriceError::Currency(self.currency.clone()));
         }
         if !(1..=60).contains(&self.step_seconds) {
@@ -126,6 +134,10 @@ impl Tariff {
         let nanos = seconds.saturating_mul(self.per_minute).div_ceil(60);
         Money { currency: self.currency.clone(), nanos: u64::try_from(nanos).unwrap_or(u64::MAX) }
     }
+}
+
+fn is_currency(text: &str) -> bool {
+    text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 /// Billionths of a decimal number without sign.
@@ -169,6 +181,17 @@ mod tests {
         assert_eq!(tariff.alike(60, 16_000), tariff.cost([16_000; 60]));
         let dearest = price("999999.999999999", 60, 60).tariff().unwrap();
         assert_eq!(dearest.cost([u64::MAX / 2; 1_000]).nanos, u64::MAX);
+    }
+
+    #[test]
+    fn a_sum_is_read_to_the_last_place_and_not_beyond() {
+        let sum = |nanos| Some(Money { currency: "EUR".to_owned(), nanos });
+        assert_eq!(Money::parse("EUR", "25.5"), sum(25_500_000_000));
+        assert_eq!(Money::parse("EUR", "999999.999999999"), sum(999_999_999_999_999));
+        assert_eq!(Money::parse("EUR", "0"), sum(0));
+        for (currency, amount) in [("EUR", "1000000"), ("EUR", "-1"), ("EUR", ""), ("euro", "1"), ("EU", "1")] {
+            assert_eq!(Money::parse(currency, amount), None, "{currency} {amount}");
+        }
     }
 
     #[test]

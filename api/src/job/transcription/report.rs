@@ -98,6 +98,9 @@ pub struct Outcome {
     /// Attacks that were tried on what a provider heard.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attacks: Vec<Attack>,
+    /// Providers whose attack was not tried, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untried: Vec<Untried>,
     /// How long each step took.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
@@ -187,6 +190,16 @@ pub struct Attack {
     pub interval: [f64; 2],
     /// What guessing would reach.
     pub chance: f64,
+}
+
+/// A provider whose attack was not tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionUntried))]
+pub struct Untried {
+    /// Its name.
+    pub provider: String,
+    /// Why not.
+    pub why: String,
 }
 
 /// A step of the job.

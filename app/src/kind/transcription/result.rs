@@ -3,7 +3,7 @@
 
 use leptos::prelude::*;
 use undertone_api::job::Participant;
-use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult, Report, WordErrors};
+use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult, Report, Untried, WordErrors};
 
 use crate::words;
 
@@ -91,6 +91,7 @@ fn of_public(outcome: &Outcome) -> AnyView {
         {providers(&outcome.providers)}
         {outcome.providers.iter().map(histogram).collect_view()}
         {(!outcome.attacks.is_empty()).then(|| attacks(&outcome.attacks))}
+        {(!outcome.untried.is_empty()).then(|| untried(&outcome.untried))}
         {(!stages.is_empty()).then(|| view! { <p class="quiet">{format!("Time by step: {stages}.")}</p> })}
     }
     .into_any()
@@ -216,6 +217,16 @@ fn attacks(all: &[Attack]) -> AnyView {
             </thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
+    }
+    .into_any()
+}
+
+/// Where no attack was tried, and why: silence would look like an attack that learned nothing.
+fn untried(all: &[Untried]) -> AnyView {
+    let rows = all.iter().map(|one| view! { <li>{format!("{}: {}.", one.provider, one.why)}</li> });
+    view! {
+        <p>"Attacks that were not tried:"</p>
+        <ul>{rows.collect_view()}</ul>
     }
     .into_any()
 }

@@ -6,7 +6,7 @@ use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::Kind as _;
 use undertone_api::job::transcription::{
-    Attack, Bin, Errors, Estimate, Outcome, ProviderResult, Report, Spec, Vocabulary, Voice, WordErrors,
+    Attack, Bin, Errors, Estimate, Outcome, ProviderResult, Report, Spec, Untried, Vocabulary, Voice, WordErrors,
 };
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
@@ -227,6 +227,7 @@ fn what_a_plan_costs_and_what_to_expect_is_said() {
         crate::words::epsilon(promises[1].epsilon),
         "2 together".to_owned(),
         "on the worker’s own processor".to_owned(),
+        "Of its δ 10⁻⁴ the account keeps 2.5·10⁻⁵ for releases with a δ of their own, as this one is: 0 of that is spent".to_owned(),
     ] {
         assert!(page.contains(&said), "{said:?} is not in {page}");
     }
@@ -358,6 +359,7 @@ fn of_public_recordings_it_has_words_histograms_money_and_attacks() {
             topic_distance: Some(0.25),
         }],
         attacks: vec![Attack { name: "true or dummy".to_owned(), accuracy: 0.6, interval: [0.55, 0.65], chance: 0.5 }],
+        untried: vec![Untried { provider: "two".to_owned(), why: "a sound cannot be read".to_owned() }],
         ..Outcome::default()
     };
     let page = shown(&spec, &Report::planned(&spec).unwrap().with(outcome));
@@ -373,6 +375,8 @@ fn of_public_recordings_it_has_words_histograms_money_and_attacks() {
         "32 to 63 times",
         "60.0 %",
         "55.0 % to 65.0 %",
+        "Attacks that were not tried:",
+        "two: a sound cannot be read.",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }

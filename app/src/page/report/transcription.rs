@@ -50,7 +50,7 @@ fn untold(job: JobId) -> AnyView {
             <dl class="facts">
                 <div><dt><code>"recordings/"</code></dt><dd>"the transcript of each recording as text, SRT, VTT and JSON, with times and who heard each word"</dd></div>
                 <div><dt><code>"histogram.tsv"</code></dt><dd>"how often each word was said, and how often each recognizer could count it"</dd></div>
-                <div><dt><code>"report.json"</code></dt><dd>"words wrong where there are references, pieces, dummies, money, the attacks that were tried, times"</dd></div>
+                <div><dt><code>"report.json"</code></dt><dd>"words wrong where there are references, pieces, dummies, money, the attacks that were tried and those that were not, times"</dd></div>
             </dl>
             <p class="hint">"None of it ever came to this server. Whoever is told a number of it learns something of the recordings that no ε covers."</p>
         </section>

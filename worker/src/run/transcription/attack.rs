@@ -9,9 +9,8 @@
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng as _};
-use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
-use undertone_api::job::transcription::{Attack, Spec};
+use undertone_api::job::transcription::{Attack, Spec, Untried};
 
 use super::go_on;
 use super::pieces::Ground;
@@ -37,15 +36,6 @@ pub(super) struct Tried {
     pub(super) attacks: Vec<Attack>,
     /// What was not.
     pub(super) untried: Vec<Untried>,
-}
-
-/// A provider whose adversary was not played.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Untried {
-    /// Its name.
-    provider: String,
-    /// Why not.
-    why: String,
 }
 
 /// Why there is no attack.

@@ -11,27 +11,27 @@ use super::dummies::{self, Sounding, sent};
 use super::pieces::Ground;
 use super::stages::Stages;
 use super::tools::Tools;
-use super::{clones, failed, go_on};
+use super::{clones, failed, fitting, go_on};
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Exchange, Past, RunError};
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::outbound::{Charged, Draft, OutboundError, Sealed};
+use crate::speech::transcribe::outbound::{Charged, Delivered, Draft, OutboundError, Sealed};
 use crate::speech::transcribe::plan::{Item, Plan};
 use crate::speech::transcribe::provider::line::Line;
 use crate::speech::transcribe::segment::Spoken;
 use crate::speech::transcribe::segment::cut::cut;
-use crate::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum, ragged};
+use crate::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum, length, ragged};
 use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
 use crate::speech::transcribe::wav;
 
 /// The one round of the series.
 pub(super) const ROUND: u32 = 1;
 /// Pieces in memory at a time while they are brought to the one voice.
-const AT_ONCE: usize = 32;
+pub(crate) const AT_ONCE: usize = 32;
 /// Dummies by which the engine's own spectrum is known.
-const SAMPLE: usize = 64;
+pub(crate) const SAMPLE: usize = 64;
 /// How often a batch is gone through while providers go on answering.
-const PASSES: u32 = 5;
+pub(crate) const PASSES: u32 = 5;
 
 /// What a batch is made of.
 pub(super) struct Making<'a> {
@@ -75,11 +75,14 @@ pub(super) fn make(
     let sound =
         stages.time("likeness", || dummies::likeness(recordings, ground, plan, references.as_ref(), exchange))?;
     let count = recordings.meta().recordings.len() as u32;
-    let manners = dummies::manners(&sound, count, texts.len(), work, exchange)?;
+    let manners = dummies::manners(&sound, count, &texts, work, exchange)?;
     if let Some(references) = &references {
         clones::complete(references, &manners, recordings, ground, exchange)?;
     }
-    let say = |number: usize| clones::say(&tools.engine, references.as_ref(), &texts[number].text, &manners[number]);
+    let say = |number: usize| {
+        let (text, one) = (&texts[number].text, &manners[number]);
+        fitting::say(&one.manner, |rate| clones::say(&tools.engine, references.as_ref(), text, &one.at(rate)))
+    };
     let recipients = (0_u32..).zip(&tools.lines);
     let recipients =
         recipients.map(|(provider, line)| (line.recipient().to_owned(), plan.batch(provider).len() as u32));
@@ -93,7 +96,7 @@ pub(super) fn make(
     let shape = |number: usize, sound: Vec<f32>, manner: &Manner| {
         // A stream of its own for each dummy, whoever makes it when.
         let mut rng = chance.stream(2 + number as u32);
-        let mut shaped = shaping.shape(&sound, manner, &mut rng);
+        let mut shaped = shaping.shape(&sound, &fitting::fitted(*manner, length(&sound)), &mut rng);
         shaped.truncate(ragged(shaped.len(), &mut rng));
         shaped
     };
@@ -123,9 +126,16 @@ pub(super) fn deliver(
     lines: &[Line],
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<Option<String>>, RunError> {
+    passes(|| exchange.dispatch(HISTOGRAM, ROUND, sealed, lines))
+}
+
+/// The same, whoever sends: at most [`PASSES`] times.
+fn passes(
+    mut send: impl FnMut() -> Result<Vec<Result<Delivered, OutboundError>>, RunError>,
+) -> Result<Vec<Option<String>>, RunError> {
     for pass in 1.. {
-        let delivered = exchange.dispatch(HISTOGRAM, ROUND, sealed, lines)?;
-        let (mut answered, mut left, mut problems) = (0, 0, Vec::with_capacity(lines.len()));
+        let delivered = send()?;
+        let (mut answered, mut left, mut problems) = (0, 0, Vec::with_capacity(delivered.len()));
         for one in delivered {
             match one {
                 Ok(one) => {
@@ -186,10 +196,8 @@ fn true_pieces(
         }
         let stream = recordings.stream(recording).map_err(failed)?;
         let mut sounds = cut(stream, sent.iter().map(|(_, piece, _)| (*piece).clone()));
-        for numbers in sent.chunks(AT_ONCE) {
+        by_parts(&sent, &mut sounds, |numbers, mut some: Vec<Spoken>| {
             go_on(exchange)?;
-            let mut some: Vec<Spoken> =
-                sounds.by_ref().take(numbers.len()).collect::<Result<_, _>>().map_err(failed)?;
             for sound in &mut some {
                 sound.audio.truncate(ragged(sound.audio.len(), &mut ends));
             }
@@ -202,7 +210,21 @@ fn true_pieces(
                 let place = places.pieces.get(piece).ok_or_else(|| failed("a piece has no place in the plan"))?;
                 add(draft, *place, file)?;
             }
-        }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Reads the sounds of what is `known`, in its order, and does `each` part of it; at most [`AT_ONCE`] sounds are in memory.
+fn by_parts<K, S, E: std::fmt::Display>(
+    known: &[K],
+    sounds: &mut impl Iterator<Item = Result<S, E>>,
+    mut each: impl FnMut(&[K], Vec<S>) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    for part in known.chunks(AT_ONCE) {
+        let some: Vec<S> = sounds.by_ref().take(part.len()).collect::<Result<_, _>>().map_err(failed)?;
+        each(part, some)?;
     }
     Ok(())
 }
@@ -253,6 +275,9 @@ fn speak(
         if shaped.is_empty() {
             return Err(SpeakError::Silent.into());
         }
+        if shaped.len() > fitting::MOST {
+            return Err(unmade(&"a dummy is longer than any piece: the speech engine does not keep to the rate"));
+        }
         let file = voice.convert(&shaped).map(|audio| wav::write(&audio)).map_err(|error| unmade(&error))?;
         let place = places.dummies.get(&(number as u32)).ok_or_else(|| unmade(&"a dummy has no place in the plan"))?;
         add(draft, *place, &file).map_err(Unmade::Run)
@@ -272,4 +297,71 @@ fn speak(
 
 fn at_once() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::convert::Infallible;
+    use std::rc::Rc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::{AT_ONCE, PASSES, SAMPLE, SpeakError, by_parts, passes, spectrum};
+    use crate::speech::transcribe::outbound::Delivered;
+
+    /// How often is sent when each time one of so many sounds is answered, and what is left.
+    fn sent(sounds: u32) -> (u32, u32) {
+        let (mut times, mut left) = (0, sounds);
+        let problems = passes(|| {
+            times += 1;
+            left -= 1;
+            Ok(vec![Ok(Delivered { answered: 1, left, problem: None })])
+        });
+        assert_eq!(problems.unwrap(), [None]);
+        (times, left)
+    }
+
+    #[test]
+    fn what_is_left_is_sent_again_as_long_as_somebody_answers_and_five_times_at_most() {
+        assert_eq!(PASSES, 5);
+        assert_eq!([sent(1), sent(4), sent(5), sent(6)], [(1, 0), (4, 0), (5, 0), (5, 1)]);
+        let mut times = 0;
+        let silent = passes(|| {
+            times += 1;
+            Ok(vec![Ok(Delivered { answered: 0, left: 3, problem: None })])
+        });
+        assert_eq!((silent.unwrap(), times), (vec![None], 1), "who answers nothing is not asked again");
+    }
+
+    #[test]
+    fn thirty_two_sounds_are_in_memory_and_no_more() {
+        assert_eq!(AT_ONCE, 32);
+        for (count, parts) in [(31, vec![31]), (32, vec![32]), (33, vec![32, 1]), (65, vec![32, 32, 1])] {
+            let (sound, mut seen) = (Rc::new(()), Vec::new());
+            let known: Vec<usize> = (0..count).collect();
+            let mut sounds = (0..count).map(|number| Ok::<_, Infallible>((number, Rc::clone(&sound))));
+            let read = by_parts(&known, &mut sounds, |part, some| {
+                assert!(part.iter().eq(some.iter().map(|(number, _)| number)), "each with what is known of it");
+                seen.push(Rc::strong_count(&sound) - 1);
+                Ok(())
+            });
+            assert!(read.is_ok());
+            assert_eq!(seen, parts);
+        }
+    }
+
+    #[test]
+    fn sixty_four_dummies_are_spoken_to_know_the_engine_by_and_no_more() {
+        assert_eq!(SAMPLE, 64);
+        for (dummies, spoken) in [(0, 0), (63, 63), (64, 64), (65, 64)] {
+            let said = AtomicUsize::new(0);
+            let say = |_: usize| {
+                said.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, SpeakError>(vec![0.25_f32; 1_600])
+            };
+            assert!(spectrum(dummies, &say).is_ok());
+            assert_eq!(said.into_inner(), spoken);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use undertone_privacy::Event;
 
 use super::pieces::Ground;
 use super::tools::Tools;
-use super::{failed, go_on};
+use super::{failed, fitting, go_on};
 use crate::dp::noise::below;
 use crate::dp::randomness::Purpose;
 use crate::run::{Exchange, RunError};
@@ -102,6 +102,13 @@ pub(super) struct Sounding {
     pub(super) recording: u32,
 }
 
+impl Sounding {
+    /// The same at another rate, words a minute.
+    pub(super) fn at(self, rate: f64) -> Self {
+        Self { manner: Manner { rate, ..self.manner }, ..self }
+    }
+}
+
 /// How the pieces that are sent sound; what is best to imitate of each recording goes to `references`.
 ///
 /// # Errors
@@ -167,14 +174,14 @@ fn lengths(ground: &Ground, plan: &Plan, language: Language) -> Result<Lengths, 
 }
 
 /// How each dummy is made to sound, in the order of their numbers: as a piece that is sent, or plainly after any of `recordings`
-/// where none is.
+/// where none is, and as fast as its text needs.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.
 pub(super) fn manners(
     sound: &Sound,
     recordings: u32,
-    dummies: usize,
+    texts: &[Text],
     work: &Path,
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<Sounding>, RunError> {
@@ -185,9 +192,17 @@ pub(super) fn manners(
             Some((place, manner)) => Sounding { manner, recording: sound.recordings[place] },
             None => Sounding { manner: PLAIN, recording: below(recordings.max(1), &mut rng) },
         };
-        Ok((0..dummies).map(|_| draw()).collect())
+        let sounding = |text: &Text| {
+            let drawn = draw();
+            Sounding { manner: fitting::hurried(drawn.manner, text.text.split_whitespace().count()), ..drawn }
+        };
+        Ok(texts.iter().map(sounding).collect())
     })?;
-    if manners.len() == dummies { Ok(manners) } else { Err(failed("what is kept of the dummies is of another plan")) }
+    if manners.len() == texts.len() {
+        Ok(manners)
+    } else {
+        Err(failed("what is kept of the dummies is of another plan"))
+    }
 }
 
 /// The spectrum that dummies are brought to: that of the pieces, or where none is sent their own.

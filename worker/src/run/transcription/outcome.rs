@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 use undertone_api::job::transcription::{Errors, Outcome, ProviderResult, Report, Spec, WordErrors};
 
-use super::attack::{Tried, Untried};
+use super::attack::Tried;
 use super::failed;
 use super::histogram::Counts;
 use super::pieces::Ground;
@@ -58,9 +58,6 @@ struct Page {
     planned: Report,
     outcome: Outcome,
     providers: Vec<Sent>,
-    /// Whose adversary was not played.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    untried: Vec<Untried>,
 }
 
 /// What a provider was sent.
@@ -147,7 +144,6 @@ pub(super) fn write(
         planned: Report::planned(spec).map_err(failed)?,
         outcome: outcome.clone(),
         providers: told.sent(),
-        untried: told.tried.untried.clone(),
     };
     let text = serde_json::to_vec_pretty(&page).map_err(failed)?;
     write_durably(&results.join(REPORT), &text).map_err(failed)?;
@@ -207,6 +203,7 @@ impl Telling<'_> {
             errors,
             providers: (0_u32..).zip(&spec.providers).zip(counts).map(provider).collect(),
             attacks: self.tried.attacks.clone(),
+            untried: self.tried.untried.clone(),
             stages: stages.all(),
         }
     }

@@ -31,6 +31,7 @@ fn recordings_become_transcripts_and_each_sound_leaves_once() {
         let heard: u64 = received.iter().map(|wav| (wav.len() as u64 - 44) / 2).sum();
         assert!((provider.seconds - heard as f64 / 16_000.0).abs() < 1e-9);
         assert!(provider.dummies > 0 && provider.histogram.iter().map(|bin| bin.heard).sum::<u64>() == 3);
+        assert!(received.iter().all(|wav| wav.len() - 44 <= 2 * 96_000), "none is longer than the longest piece");
         assert!(received.iter().all(|wav| wav[..4] == *b"RIFF" && wav[36..40] == *b"data"), "nothing but the sound");
     }
     assert_eq!(sent, outcome.pieces - outcome.sensitive - outcome.crowded);
@@ -129,6 +130,16 @@ fn recordings_that_were_replaced_since_the_job_began_do_not_leave() {
 
 /// Needs flite; passes without.
 #[test]
+fn names_that_are_in_each_others_way_end_a_job_before_anything_is_heard_or_paid() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    place.rename_recording("second", "first.txt/second");
+    let Err(RunError::Failed(said)) = place.live() else { panic!("a file is no folder") };
+    assert!(said.contains("add the recordings again") && !said.contains("first"), "{said}");
+    assert_eq!((place.paid(), place.heard_at_the_site(), place.received().concat().len()), (0, 0, 0));
+}
+
+/// Needs flite; passes without.
+#[test]
 fn what_was_listed_since_the_plan_was_drawn_does_not_leave() {
     for death in [Death::Paid, Death::Noted] {
         let Some(place) = Place::new(|_| ()) else { return };
@@ -164,7 +175,7 @@ fn each_adversary_is_played_on_what_its_provider_heard_and_the_server_hears_noth
         assert!((attack.chance - pieces.max(dummies) / (pieces + dummies)).abs() < 1e-12);
     }
     assert!(outcome.stages.iter().any(|stage| stage.name == "attacks"));
-    assert!(place.page()["untried"].is_null());
+    assert!(outcome.untried.is_empty());
     assert!(place.report().is_some_and(|report| report.outcome.is_none()), "the recordings are not public");
 }
 
@@ -174,11 +185,11 @@ fn of_too_few_answers_nothing_is_learned_and_the_report_says_so() {
     let Some(place) = Place::saying(6, attacked) else { return };
     place.refuse(0);
     place.live().unwrap();
-    assert!(place.outcome().attacks.is_empty());
-    let page = place.page();
-    let untried = &page["untried"][0];
-    assert_eq!(untried["provider"], "one");
-    assert!(untried["why"].as_str().is_some_and(|why| why.contains("fewer than 10")), "{untried}");
+    let outcome = place.outcome();
+    assert!(outcome.attacks.is_empty());
+    let [untried] = outcome.untried.as_slice() else { panic!("{:?}", outcome.untried) };
+    assert_eq!(untried.provider, "one");
+    assert!(untried.why.contains("fewer than 10"), "{untried:?}");
 }
 
 /// Needs flite; passes without.

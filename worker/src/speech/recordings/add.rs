@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use undertone_api::dataset::Content;
 
-use super::{FORMAT, LARGEST_REFERENCE, LONGEST, MOST, Meta, Recording, digest, digest_of};
-use crate::site::folder::{FolderError, create_private, sync_folder, write_durably};
+use super::elsewhere::{elsewhere, remember};
+use super::{FORMAT, LARGEST_REFERENCE, LONGEST, MOST, Meta, Recording, collision, digest, digest_of};
+use crate::fault;
+use crate::site::folder::{FolderError, create_private, exchange, recover, sync_folder, write_durably};
 use crate::speech::audio::{AudioError, RATE, Stream};
 use crate::speech::dataset::META_FILE;
 
@@ -75,6 +77,17 @@ pub enum AddError {
     /// Two of one name.
     #[error("--input: two recordings are called `{0}` but for their endings: rename one")]
     Twice(String),
+    /// Two of which one's transcript would lie where the other is.
+    #[error(
+        "--input: a transcript of `{first}` would lie where the folder of `{second}` has to be, both in the folder of transcripts: \
+         rename one"
+    )]
+    Place {
+        /// The recording with the transcript.
+        first: String,
+        /// The recording in the folder.
+        second: String,
+    },
     /// A name that no transcript could have.
     #[error("--input: the name of {0} is too long or no UTF-8: name files and folders in at most {LONGEST_NAME} bytes")]
     Name(PathBuf),
@@ -84,6 +97,18 @@ pub enum AddError {
     /// A reference that is too long or no text.
     #[error("{0} is no reference transcript: a file, no link, of UTF-8 text of at most {limit} MiB", limit = LARGEST_REFERENCE >> 20)]
     Reference(PathBuf),
+    /// Recordings that are, or were, in another dataset.
+    #[error(
+        "{count} of the recordings are in the dataset `{dataset}` of this site, or were before it was replaced; what is spent on them is \
+         counted there, and under another name they would begin an account of their own. Replace that dataset (--name {dataset} \
+         --replace), or leave them out"
+    )]
+    Elsewhere {
+        /// That dataset.
+        dataset: String,
+        /// How many.
+        count: usize,
+    },
     /// A dataset lies there.
     #[error("{0} is there already: choose another --name, or say --replace (its budget stays spent)")]
     There(PathBuf),
@@ -93,31 +118,34 @@ pub enum AddError {
 }
 
 /// Copies the recordings of a folder, each with the text of the same name beside it, into a dataset. Every recording is decoded
-/// once; what is broken is refused and nothing is left.
+/// once; what is broken is refused and nothing is left. Whoever dies on the way leaves the dataset that was there or the new
+/// one, whole.
 ///
 /// # Errors
 /// [`AddError`] that names the file and the remedy.
 pub fn add(options: &Options) -> Result<Added, AddError> {
+    recover(&options.output)?;
     if options.output.exists() && !options.replace {
         return Err(AddError::There(options.output.clone()));
     }
     let mut found = BTreeMap::new();
     look(&options.input, &options.input, 0, &mut found)?;
     counted(found.len(), &options.input)?;
+    if let Some((first, second)) = collision(found.keys().map(String::as_str)) {
+        return Err(AddError::Place { first: first.to_owned(), second: second.to_owned() });
+    }
     let above = options.output.parent().unwrap_or(Path::new("."));
     create_private(above)?;
     // Hidden until it is whole.
     let growing = above.join(format!(".{}.growing", options.name));
     remove(&growing)?;
-    let made = copy(options, &found, &growing).and_then(|added| {
-        remove(&options.output)?;
-        fs::rename(&growing, &options.output).map_err(FolderError::io("rename", &growing))?;
-        sync_folder(above)?;
-        Ok(added)
-    });
-    if made.is_err() {
-        remove(&growing)?;
+    let made = copy(options, &found, &growing);
+    if made.is_ok() {
+        // Where this fails both stay: which of them the disk has under the name is not known. The next one removes what is left.
+        exchange(&growing, &options.output)?;
     }
+    // What is not whole, or what was replaced.
+    remove(&growing)?;
     made
 }
 
@@ -160,6 +188,10 @@ fn copy(options: &Options, found: &BTreeMap<String, PathBuf>, to: &Path) -> Resu
         });
     }
     sync_folder(&audio)?;
+    if let Some((dataset, count)) = elsewhere(&options.output, &recordings)? {
+        return Err(AddError::Elsewhere { dataset, count });
+    }
+    remember(&options.output, to)?;
     let samples: u64 = recordings.iter().map(|recording| recording.samples).sum();
     let added = Added {
         recordings: recordings.len(),
@@ -247,7 +279,10 @@ fn ending(path: &Path) -> Option<&'static str> {
 fn remove(folder: &Path) -> Result<(), FolderError> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(FolderError::io("remove", folder)(error)),
-        _ => Ok(()),
+        _ => {
+            fault::point(fault::AFTER_REMOVAL);
+            Ok(())
+        }
     }
 }
 
@@ -259,6 +294,7 @@ mod tests {
 
     use super::super::Recordings;
     use super::{AddError, Added, DEEPEST, LARGEST_REFERENCE, MOST, Options, add, counted};
+    use crate::fault::{self, Accident, Plan};
     use crate::speech::transcribe::wav;
 
     fn options(folder: &Path) -> Options {
@@ -349,6 +385,89 @@ mod tests {
         assert_eq!(add(&Options { replace: true, ..options.clone() }).unwrap().recordings, 2);
         write(folder.path(), "a.flac", 1);
         assert!(matches!(add(&Options { replace: true, ..options }), Err(AddError::Twice(name)) if name == "a"));
+    }
+
+    #[test]
+    fn who_dies_while_recordings_are_replaced_leaves_the_old_or_the_new_ones_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { replace: true, ..options(folder.path()) };
+        write(folder.path(), "a.wav", 1);
+        std::fs::write(folder.path().join("in/a.txt"), "go forward").unwrap();
+        let (mut seconds, mut deaths, mut swapped) = (1, 0, 0);
+        add(&options).unwrap();
+        for after in 1.. {
+            write(folder.path(), "a.wav", seconds + 1);
+            fault::plan(Some(Plan { accident: Accident::Death, after }));
+            let ended = std::panic::catch_unwind(|| add(&options));
+            fault::plan(None);
+            let there = Recordings::check(&options.output).expect("they are whole").meta().seconds() as usize;
+            assert!([seconds, seconds + 1].contains(&there), "{there} seconds instead of {seconds} or one more");
+            if let Ok(added) = ended {
+                assert_eq!((added.unwrap().seconds as usize, there), (seconds + 1, seconds + 1));
+                break;
+            }
+            deaths += 1;
+            swapped += usize::from(there > seconds);
+            seconds = there;
+        }
+        assert!(deaths > 4 && (1..deaths).contains(&swapped), "{swapped} of {deaths}");
+        assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 1, "nothing is left beside them");
+    }
+
+    #[test]
+    fn what_was_replaced_stays_until_the_disk_has_the_new_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { replace: true, ..options(folder.path()) };
+        write(folder.path(), "a.wav", 1);
+        add(&options).unwrap();
+        write(folder.path(), "a.wav", 2);
+        let seconds = |at: &Path| Recordings::open(at).ok().map(|made| made.meta().seconds());
+        let (replaced, mut last) = (folder.path().join("data/.ward.growing"), None);
+        for after in 1.. {
+            fault::plan(Some(Plan { accident: Accident::Disk, after }));
+            let ended = add(&options);
+            if fault::plan(None).is_some() {
+                assert!(ended.is_ok(), "the disk did not fail any more");
+                break;
+            }
+            last = Some((ended.is_ok(), seconds(&options.output), seconds(&replaced)));
+        }
+        assert_eq!(last, Some((false, Some(2), Some(1))), "the last place is the sync of the new name");
+        assert_eq!((seconds(&options.output), replaced.exists()), (Some(2), false));
+    }
+
+    #[test]
+    fn the_same_recordings_do_not_begin_a_second_account_under_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a.wav", 1);
+        write(folder.path(), "b.wav", 2);
+        let ward = options(folder.path());
+        add(&ward).unwrap();
+        let other = Options { output: folder.path().join("data/other"), name: "other".to_owned(), ..ward.clone() };
+        // Under any name, and among others.
+        std::fs::rename(folder.path().join("in/a.wav"), folder.path().join("in/c.wav")).unwrap();
+        write(folder.path(), "b.wav", 3);
+        let refused = add(&other).unwrap_err();
+        assert!(matches!(&refused, AddError::Elsewhere { dataset, count: 1 } if dataset == "ward"), "{refused}");
+        assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 1, "nothing is left of it");
+        // They may be added to where they are, and others elsewhere.
+        add(&Options { replace: true, ..ward }).unwrap();
+        std::fs::remove_dir_all(folder.path().join("in")).unwrap();
+        write(folder.path(), "a.wav", 4);
+        add(&other).unwrap();
+    }
+
+    #[test]
+    fn a_recording_whose_transcript_would_lie_where_another_has_its_folder_is_refused_by_both_names() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a.wav", 1);
+        write(folder.path(), "a.json/b.wav", 1);
+        let options = options(folder.path());
+        let refused = add(&options).unwrap_err().to_string();
+        assert!(refused.contains("`a`") && refused.contains("`a.json/b`") && refused.contains("rename"), "{refused}");
+        assert!(!options.output.exists());
+        std::fs::rename(folder.path().join("in/a.json"), folder.path().join("in/a.mp3")).unwrap();
+        assert_eq!(add(&options).unwrap().recordings, 2);
     }
 
     #[test]

@@ -28,8 +28,9 @@ use crate::dp::noise::below;
 use crate::dp::randomness::{Purpose, Randomness};
 use ngram::{Corpus, Kind, Model};
 
-/// Longest phrase, words.
-pub const MOST_WORDS: u32 = 200;
+/// Longest phrase, words: so many are said within the longest piece, 6 s, by who speaks fast. The few pieces with more have dummies of
+/// so many.
+pub const MOST_WORDS: u32 = 24;
 /// How often another phrase is tried before one may be said twice.
 const TRIES: usize = 20;
 
@@ -37,7 +38,7 @@ const TRIES: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Length {
-    /// Words, 1 to 200.
+    /// Words, 1 to 24.
     pub words: u32,
     /// Of these, at most so many that are no stop words, at least 1.
     pub content: u32,

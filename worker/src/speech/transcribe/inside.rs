@@ -55,7 +55,7 @@ impl Inside {
         if let Some(name) = self.address.url().domain() {
             builder = builder.resolve_to_addrs(name, &self.places);
         }
-        Ok(builder.connect_timeout(PATIENCE).timeout(limit).build()?)
+        builder.connect_timeout(PATIENCE).timeout(limit).build().map_err(WebError::Authorities)
     }
 }
 

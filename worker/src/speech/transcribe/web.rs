@@ -50,9 +50,12 @@ pub enum WebError {
     /// The answer is larger than anything that is expected.
     #[error("the answer is larger than {0} bytes")]
     Large(usize),
-    /// No threads, or no certificates.
+    /// No threads.
     #[error("this machine cannot make connections")]
     Runtime(#[source] std::io::Error),
+    /// No certificates to believe by.
+    #[error("this machine knows no authorities to believe certificates by: install the package ca-certificates")]
+    Authorities(#[source] reqwest::Error),
 }
 
 impl From<reqwest::Error> for WebError {
@@ -129,7 +132,7 @@ pub fn client(address: &Address, limit: Duration) -> Result<reqwest::Client, Web
         reqwest::Client::builder().redirect(Policy::none()).referer(false).connect_timeout(CONNECT).timeout(limit);
     // A proxy stands before other machines, not before this one.
     let builder = if address.is_loopback() { builder.no_proxy() } else { builder };
-    Ok(builder.build()?)
+    builder.build().map_err(WebError::Authorities)
 }
 
 /// An answer's body, of at most `most` bytes.

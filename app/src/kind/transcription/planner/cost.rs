@@ -4,9 +4,10 @@ use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::{Estimate, Money, Spec, Voice};
-use undertone_api::job::{Kind as _, NewJob, Spec as AnySpec};
+use undertone_api::job::{Charge, Kind as _, NewJob, Spec as AnySpec};
 use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
 use undertone_api::problem::Violation;
+use undertone_privacy::mechanism;
 
 use super::super::plan::{Plan, unwritten};
 use super::knobs;
@@ -112,8 +113,25 @@ fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&
             bad("Its owner has not set a budget for words of the recordings.".to_owned())
         }
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
-        Some(Ok(payment)) => gauged(&payment),
+        Some(Ok(payment)) => {
+            let kept = standing.and_then(|standing| kept(standing, &charge));
+            view! { {gauged(&payment)}{kept.map(|kept| view! { <p class="hint">{kept}</p> })} }.into_any()
+        }
     }
+}
+
+/// What the account keeps of its δ for such releases, which no ε of a gauge tells.
+fn kept(standing: &Standing, charge: &Charge) -> Option<String> {
+    let budget = standing.balance.budget()?;
+    let (_, asked) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
+    Some(format!(
+        "Of its δ {} the account keeps {} for releases with a δ of their own, as this one is: {} of that is spent or reserved, and {} is \
+         asked. The gauge tells whichever is used more, that or ε.",
+        words::delta(budget.delta().get()),
+        words::delta(budget.side_delta().get()),
+        words::delta(standing.balance.summary().side_delta),
+        words::delta(asked.get()),
+    ))
 }
 
 fn gauged(payment: &Payment) -> AnyView {

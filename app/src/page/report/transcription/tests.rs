@@ -24,7 +24,9 @@ async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies(
     ] {
         assert!(page.contains(said), "the report does not say {said:?}: {page}");
     }
-    for untold in ["Word error rate", "Attacks on what", "heard them", "Distance of the topics", ">NaN"] {
+    for untold in
+        ["Word error rate", "Attacks on what", "Attacks that were not", "heard them", "Distance of the topics", ">NaN"]
+    {
         assert!(!page.contains(untold), "{untold:?} is told of private recordings");
     }
     assert_eq!(page.matches("<figure class=\"chart still").count(), 1, "the promises are drawn, and nothing else");
@@ -42,6 +44,8 @@ async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
         "Distance of the topics",
         "Attacks on what a recognizer heard",
         "Upright line: guessing",
+        "Attacks that were not tried:",
+        "cloud-c: fewer than 10 true pieces or fewer than 10 dummies were answered: too few to learn from.",
         "Money by recognizer, USD",
         "Time by step",
     ] {

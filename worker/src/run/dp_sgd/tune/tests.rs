@@ -91,6 +91,8 @@ fn rules(visibility: Visibility) -> Rules {
         least_colluding: std::num::NonZeroU32::MIN,
         voices_may_leave: false,
         most_epsilon_per_job: Epsilon::new(8.0).unwrap(),
+        most_epsilon_automatic: None,
+        most_cost_per_job: None,
         limits: Limits::default(),
     }
 }

@@ -103,6 +103,16 @@ fn a_program_that_fails_costs_nothing_and_leaves_no_voice() {
 }
 
 #[test]
+fn a_program_that_says_more_than_the_longest_piece_holds_costs_nothing() {
+    let Some(place) = Place::new(|spec| spec.voice = Voice::Cloned) else { return };
+    let long = "somebody who is asked for a word and talks on and on about the weather".repeat(3);
+    let place = place.cloning_with(&format!("cat > /dev/null; exec flite -voice slt -t '{long}' -o /dev/stdout"));
+    let Err(RunError::Failed(said)) = place.live() else { panic!("it does not keep to the rate") };
+    assert!(said.contains("longer than any piece"), "{said}");
+    assert_eq!((place.paid(), place.received().concat().len(), place.has_voices()), (0, 0, false));
+}
+
+#[test]
 fn imitations_may_go_through_the_one_voice_too() {
     let Some(place) = Place::new(|_| ()) else { return };
     let place = place.cloning_with(CLONER);

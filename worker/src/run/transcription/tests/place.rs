@@ -231,6 +231,15 @@ impl Place {
         add(&options).unwrap();
     }
 
+    /// Calls a recording otherwise, as a worker that added it before names were looked at may have.
+    pub(super) fn rename_recording(&self, from: &str, to: &str) {
+        let path = self.folder.path().join("data/meta.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let name = |name: &str| format!("\"name\": \"{name}\"");
+        assert!(text.contains(&name(from)), "there is such a recording");
+        std::fs::write(&path, text.replace(&name(from), &name(to))).unwrap();
+    }
+
     pub(super) fn lose_batch(&self) {
         std::fs::remove_dir_all(self.folder.path().join("work/transcription/out")).unwrap();
     }

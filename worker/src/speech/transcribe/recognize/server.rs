@@ -5,7 +5,7 @@
 //! asked with TLS. To add a protocol: a variant of [`Protocol`], its request, and a captured answer as a test.
 
 mod answer;
-mod vosk;
+pub(crate) mod vosk;
 
 use std::time::Duration;
 

@@ -175,6 +175,11 @@ pub fn ragged(samples: usize, rng: &mut impl Rng) -> usize {
     samples - (below(FRAME_OF_PIECES as u32, rng) as usize).min(samples / 2)
 }
 
+/// Samples of what was said, from the first word to the last; 0 for silence.
+pub fn length(said: &[f32]) -> usize {
+    words(said).map_or(0, |words| words.len())
+}
+
 /// A silence of about so many samples.
 fn silence_near(samples: u32, rng: &mut impl Rng) -> u32 {
     (samples + below(2 * SILENCE_APART + 1, rng)).saturating_sub(SILENCE_APART).min(LONGEST_SILENCE as u32)

@@ -33,9 +33,9 @@ use answer::Answer;
 /// Bytes of sound in a message: a quarter of a second, as the server's own clients send it.
 const PIECE: usize = RATE as usize / 2;
 /// Largest message that is read, bytes.
-const MESSAGE: usize = 1 << 20;
+pub(crate) const MESSAGE: usize = 1 << 20;
 /// Most messages that are read: a minute of sound is answered by 241, and a server may ask whether we are still there.
-const MESSAGES: usize = 1_000;
+pub(crate) const MESSAGES: usize = 1_000;
 /// Bytes that are read at a time.
 const BUFFER: usize = 16 << 10;
 /// Ends the sound. The server compares it letter by letter.

@@ -1,0 +1,128 @@
+//! The most that a job may come to in money, for whoever pays: where [`Estimate`](super::Estimate) says what is to be expected, this
+//! is not exceeded by what is sent once. What a provider heard and did not answer, and what is sent again for that, comes on top. Public numbers alone: the spec, prices, and the rough size of the recordings that their owner told.
+
+use std::collections::BTreeMap;
+
+use undertone_privacy::histogram::{HistogramError, TruncatedLaplace};
+
+use super::Spec;
+use super::price::{Money, RATE, Tariff};
+
+/// The shortest piece that a recording is cut into, and the longest, seconds.
+pub const PIECES: [f64; 2] = [0.2, 6.0];
+/// The chance that a provider hears more dummies than are counted here.
+const UNLIKELY: f64 = 1e-9;
+
+/// The most that a job costs by `tariffs`, which are those of the spec's providers, by currency, sorted. Of at most `recordings`
+/// that last `seconds` in all every second is sent, in the shortest pieces there are and one more for the end of each, all to the
+/// dearest provider of each currency. A dummy is counted as long as the longest piece, and no site sends a longer one; that a provider hears more of them than are
+/// counted has a chance below 10⁻⁹. Each sound is one request: what a provider heard and did not answer, and what is sent again, is not in it.
+///
+/// # Errors
+/// [`HistogramError`] where the spec has no noise.
+pub fn worst(spec: &Spec, tariffs: &[Tariff], recordings: u64, seconds: u64) -> Result<Vec<Money>, HistogramError> {
+    let dummies = most_dummies(spec.noise()?, f64::from(spec.vocabulary.most()) + 1.0).ceil() as u64;
+    let [shortest, longest] = PIECES;
+    let pieces = ((seconds as f64 / shortest).ceil() as u64).saturating_add(recordings);
+    let samples = |seconds: f64| (seconds * f64::from(RATE)).round() as u64;
+    // By currency: true pieces at the dearest, and dummies at all.
+    let mut sums = BTreeMap::<String, (u64, u64)>::new();
+    for tariff in tariffs {
+        let made = tariff.alike(dummies, samples(longest));
+        let (recorded, all) = sums.entry(made.currency).or_default();
+        *recorded = (*recorded).max(tariff.alike(pieces, samples(shortest)).nanos);
+        *all = all.saturating_add(made.nanos);
+    }
+    let sum =
+        |(currency, (recorded, made)): (String, (u64, u64))| Money { currency, nanos: recorded.saturating_add(made) };
+    Ok(sums.into_iter().map(sum).collect())
+}
+
+/// How many dummies `draws` of the noise come to, but for a chance of [`UNLIKELY`]: Chernoff's bound. With α = e^{−s} and X as in
+/// [`undertone_privacy::histogram`], E\[e^{λ(X−η₀)}\] = (1−α)²/((1−αe^λ)(1−αe^{−λ})) for 0 < λ < s, and truncation at 0 adds at
+/// most Pr\[X ≤ 0\] e^{−λη₀} to it.
+fn most_dummies(noise: TruncatedLaplace, draws: f64) -> f64 {
+    let (rate, shift) = (noise.rate(), f64::from(noise.shift()));
+    let alpha = libm::exp(-rate);
+    let bound = |part: u32| {
+        let at = rate * f64::from(part) / 16.0;
+        let (up, down) = (1.0 - alpha * libm::exp(at), 1.0 - alpha * libm::exp(-at));
+        let moment = (1.0 - alpha) * (1.0 - alpha) / (up * down) + noise.probability(0) * libm::exp(-at * shift);
+        draws * shift + (draws * libm::log(moment) - libm::log(UNLIKELY)) / at
+    };
+    (1..16).map(bound).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use undertone_privacy::Epsilon;
+    use undertone_privacy::histogram::TruncatedLaplace;
+
+    use super::super::tests::example;
+    use super::super::{Estimate, Price, Spec};
+    use super::{Tariff, UNLIKELY, most_dummies, worst};
+
+    fn tariffs(spec: &Spec) -> Vec<Tariff> {
+        spec.providers.iter().map(|provider| provider.price.as_ref().unwrap().tariff().unwrap()).collect()
+    }
+
+    /// Pr of more than `most` dummies in `draws` draws, by convolution.
+    fn beyond(noise: TruncatedLaplace, draws: usize, most: f64) -> f64 {
+        let length = 600;
+        let one: Vec<f64> = (0..length).map(|count| noise.probability(count)).collect();
+        let mut sum = vec![1.0];
+        for _ in 0..draws {
+            let mut next = vec![0.0; sum.len() + one.len() - 1];
+            for (at, first) in sum.iter().enumerate() {
+                for (more, second) in one.iter().enumerate() {
+                    next[at + more] += first * second;
+                }
+            }
+            next.truncate(length as usize);
+            sum = next;
+        }
+        sum.iter().skip(most.ceil() as usize + 1).sum()
+    }
+
+    #[test]
+    fn more_dummies_than_are_counted_are_as_unlikely_as_is_said() {
+        for (rate, shift) in [(0.5, 0), (0.5, 3), (0.37, 35), (2.0, 10)] {
+            let noise = TruncatedLaplace::new(Epsilon::new(rate).unwrap(), shift).unwrap();
+            for draws in [1, 3] {
+                let most = most_dummies(noise, draws as f64);
+                let chance = beyond(noise, draws, most);
+                assert!(chance <= UNLIKELY, "{chance:e} at {rate}, {shift}, {draws}");
+                let mean = draws as f64 * noise.mean();
+                assert!(most > mean && most < mean + 60.0 / rate, "{most} at a mean of {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_most_is_counted_from_shortest_pieces_longest_dummies_and_the_dearest_provider() {
+        let (spec, _) = example();
+        let tariffs = tariffs(&spec);
+        let dummies = most_dummies(spec.noise().unwrap(), 6.0).ceil() as u64;
+        // 0.0077 and 0.016 a minute, both by the second: 505 pieces of a second each at the latter, dummies of six at both.
+        let made: u64 = [7_700_000_u64, 16_000_000].iter().map(|each| (each * 6 * dummies).div_ceil(60)).sum();
+        let all = worst(&spec, &tariffs, 5, 100).unwrap();
+        let [money] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((money.currency.as_str(), money.nanos), ("USD", (16_000_000_u64 * 505).div_ceil(60) + made));
+        let expected = Estimate::of(&spec, 100, 1.5).unwrap().cost();
+        assert!(money.nanos > expected[0].nanos);
+    }
+
+    #[test]
+    fn currencies_are_not_added_up_and_no_number_runs_over() {
+        let (spec, _) = example();
+        let euro =
+            Price { currency: "EUR".to_owned(), per_minute: "999999".to_owned(), step_seconds: 60, least_seconds: 60 };
+        let mixed = [tariffs(&spec).swap_remove(0), euro.tariff().unwrap()];
+        let all = worst(&spec, &mixed, u64::MAX, u64::MAX).unwrap();
+        let named: Vec<&str> = all.iter().map(|money| money.currency.as_str()).collect();
+        assert_eq!(named, ["EUR", "USD"]);
+        assert_eq!(all[0].nanos, u64::MAX);
+    }
+}

@@ -19,8 +19,9 @@ use crate::unit::{Delta, Epsilon};
 /// Not an odometer: no claim that `spent_epsilon` alone was lost so far holds for a history that was chosen adaptively (that
 /// takes a theorem of its own, and costs more: Rogers, Roth, Ullman and Vadhan 2016). What holds is the limit.
 ///
-/// The fractions are the filter's own: at the order where it is least, the part of the order's share that is used. They
-/// grow in proportion to what is charged as long as one order decides, and reach 1 exactly when nothing more fits.
+/// The fractions are the filter's own: at the order where it is least, the part of the order's share that is used, or the part
+/// that is used of the δ for releases with a δ of their own, whichever is more. They grow in proportion to what is charged as
+/// long as the same decides, and reach 1 exactly when no more releases fit, or none with a δ of their own. No ε tells of that δ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The limit on ε; `None` without a budget.
@@ -89,17 +90,24 @@ pub(super) fn least_limit(budget: &Budget, loss: &Curve) -> f64 {
     if fits { least.min(budget.epsilon().get()) } else { least }
 }
 
-/// The least, over the orders alive, of loss / share; at most 1.
+/// The least, over the orders alive, of loss / share, or side δ / its share where that is more; at most 1.
 fn fraction(budget: &Budget, loss: &Curve) -> f64 {
-    budget
+    let side = used(loss.side_delta(), Fixed::floor(budget.side_delta().get())).min(1.0);
+    let orders = budget
         .shares()
         .into_iter()
         .zip(loss.losses())
         .filter_map(|(share, (_, loss))| share.map(|share| (share, loss)))
-        .map(|(share, loss)| match (loss, share) {
-            (Fixed::ZERO, _) => 0.0,
-            (_, Fixed::ZERO) => 1.0,
-            _ => (loss.to_f64_up() / share.to_f64_down()).next_up(),
-        })
-        .fold(1.0, f64::min)
+        .map(|(share, loss)| used(loss, share))
+        .fold(1.0, f64::min);
+    orders.max(side)
+}
+
+/// Which part of a share is used, rounded up.
+fn used(loss: Fixed, share: Fixed) -> f64 {
+    match (loss, share) {
+        (Fixed::ZERO, _) => 0.0,
+        (_, Fixed::ZERO) => 1.0,
+        _ => (loss.to_f64_up() / share.to_f64_down()).next_up(),
+    }
 }

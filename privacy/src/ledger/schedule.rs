@@ -372,6 +372,28 @@ fn side_deltas_have_a_limit_of_their_own() {
 }
 
 #[test]
+fn a_gauge_tells_how_much_is_used_of_what_is_used_most() {
+    // A quarter of 1e-6 is for releases with a δ of their own: 2e-7 is four fifths of that, and hardly any ε.
+    let mut account = Account::new(Some(budget(5.0)));
+    account.reserve(ReservationId(1), &flat(0.001).with_side_delta(1e-7), 2).unwrap();
+    account.commit(ReservationId(1)).unwrap();
+    let gauge = account.summary();
+    assert!((0.4..0.400_001).contains(&gauge.spent_fraction), "{gauge:?}");
+    assert!((0.8..0.800_001).contains(&gauge.committed_fraction), "{gauge:?}");
+    assert!(gauge.left_epsilon > 4.0, "{gauge:?}");
+    // Nothing of the kind fits any more: the gauge is full, though others still have room.
+    account.reserve(ReservationId(2), &flat(0.001).with_side_delta(0.5e-7 * (1.0 - 1e-9)), 1).unwrap();
+    assert!(account.summary().committed_fraction > 0.999_999, "{:?}", account.summary());
+    account.reserve(ReservationId(3), &flat(1.0), 1).unwrap();
+    // Where ε decides, it is told as before.
+    let mut other = Account::new(Some(budget(5.0)));
+    other.reserve(ReservationId(1), &flat(1.0), 1).unwrap();
+    let without = other.summary().committed_fraction;
+    other.reserve(ReservationId(2), &flat(0.0).with_side_delta(1e-9), 1).unwrap();
+    assert_eq!(other.summary().committed_fraction.to_bits(), without.to_bits());
+}
+
+#[test]
 fn a_budget_that_could_never_admit_anything_is_not_a_budget() {
     let delta = |delta: f64| Delta::new(delta).unwrap();
     let epsilon = Epsilon::new(0.01).unwrap();

@@ -64,14 +64,13 @@ pub async fn save_questions(
 pub async fn weigh_questions(consortium: ConsortiumId, ask: Plan) -> Result<String, Fault> {
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
-    let mut standings = Vec::new();
-    for part in ask.joining() {
-        let private = |dataset: &&undertone_api::dataset::Dataset| {
-            dataset.id == part.dataset && dataset.visibility != undertone_api::dataset::Visibility::Public
+    let private = |id: &undertone_api::id::DatasetId| {
+        let is_it = |dataset: &undertone_api::dataset::Dataset| {
+            dataset.id == *id && dataset.visibility != undertone_api::dataset::Visibility::Public
         };
-        if let Some(dataset) = datasets.iter().find(private) {
-            standings.push((dataset.id, backend.standing(dataset.id).await?));
-        }
-    }
+        datasets.iter().any(is_it)
+    };
+    let asked = ask.joining().map(|part| part.dataset).filter(private).collect();
+    let standings = backend.standings(consortium, asked).await?;
     Ok(cost::told(&ask, &datasets, &standings, consortium))
 }

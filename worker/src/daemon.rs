@@ -106,6 +106,8 @@ pub struct Site {
     /// What transcribes recordings here.
     transcription: Transcription,
     datasets: Mutex<Vec<Local>>,
+    /// Held while the policy says yes by itself: one job at a time, so that each finds what the ones before it come to.
+    standing: Mutex<()>,
     /// Held while the server is asked about its log: one question at a time.
     asking: tokio::sync::Mutex<()>,
 }
@@ -134,6 +136,7 @@ impl Site {
             queries: config.queries.clone(),
             transcription: config.transcription.clone(),
             datasets: Mutex::default(),
+            standing: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
         })
     }

@@ -4,14 +4,16 @@
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
 use undertone_api::job::transcription::Protocol;
+use undertone_api::job::transcription::worst::PIECES;
 
 use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
 use crate::config::transcription;
 use crate::queries::log::{LARGEST_COUNT, LONGEST_ROW};
-use crate::run::transcription::MOST_TEXT;
+use crate::run::transcription::{AT_ONCE, MOST_TEXT, PASSES, SAMPLE};
 use crate::site::{admission, store};
 use crate::speech::transcribe::provider::{key, line, settings};
+use crate::speech::transcribe::recognize::server::vosk;
 use crate::speech::transcribe::{dummy, inside, outbound, plan, recognize, sensitive, speak, vocabulary, voice, web};
 use crate::speech::{audio, recordings};
 use crate::{cli, daemon, gateway};
@@ -86,7 +88,12 @@ fn of_transcription() -> Vec<(&'static str, String)> {
             "words of a provider's answer; one of them",
             format!("{} and {} a second; {} bytes", line::FEWEST, line::DENSEST, line::LONGEST_WORD),
         ),
+        (
+            "message of a Vosk server; messages for one sound",
+            format!("{}; {}", mib(vosk::MESSAGE), grouped(vosk::MESSAGES as u64)),
+        ),
         ("providers of a site", settings::MOST.to_string()),
+        ("money that one transcription may cost outside", "`jobs.most_cost_per_job`; none without it".to_owned()),
         (
             "a provider's `concurrency`; `requests_per_minute`; `attempts`; `seconds`",
             [settings::MOST_AT_ONCE, settings::MOST_A_MINUTE, settings::MOST_ATTEMPTS, settings::MOST_SECONDS]
@@ -115,8 +122,18 @@ fn of_transcription() -> Vec<(&'static str, String)> {
         ),
         ("list of sensitive words; document frequencies", format!("{0} MiB; {0} MiB", MOST_TEXT >> 20)),
         (
-            "text that dummies are made of; words of a dummy; dummies spoken at a time",
-            format!("{}; {}; {}", mib(dummy::ngram::MOST_BYTES), dummy::MOST_WORDS, speak::MOST_AT_ONCE),
+            "text that dummies are made of; words of a dummy; its sound; dummies spoken at a time",
+            format!(
+                "{}; {}; {} s; {}",
+                mib(dummy::ngram::MOST_BYTES),
+                dummy::MOST_WORDS,
+                PIECES[1],
+                speak::MOST_AT_ONCE
+            ),
+        ),
+        (
+            "times that a batch is gone through; pieces brought to the one voice at a time; dummies by which an engine is known",
+            format!("{PASSES}; {AT_ONCE}; {SAMPLE}"),
         ),
         (
             "dummies to be expected of a job; providers of a plan",

@@ -7,9 +7,11 @@ use undertone_privacy::PrivacyUnit;
 
 use super::Failure;
 use super::table::table;
+use crate::config::Config;
+use crate::config::transcription::Sensitive;
 use crate::site::datasets::lines;
 use crate::site::folder::Folder;
-use crate::site::policy::{Approval, Policy, Rules, word};
+use crate::site::policy::{Approval, Logs, Policy, Rules, word};
 use crate::site::store::Store;
 
 /// This site's own rules.
@@ -28,12 +30,8 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     names.dedup();
     let general = policy.rules("");
     writeln!(out, "Rules of {}", folder.policy().display())?;
-    writeln!(out, "Kinds that may run      {}", general.kinds.join(", "))?;
-    writeln!(out, "Least noise multiplier  {}", general.least_noise_multiplier.get())?;
-    writeln!(out, "Least threshold         {} occurrences", general.least_threshold)?;
-    writeln!(out, "Largest sampling rate   {}", general.most_sampling_rate.get())?;
-    writeln!(out, "Voices may leave        {}", if general.voices_may_leave { "yes" } else { "no" })?;
-    writeln!(out, "Most epsilon per job    {}\n", general.most_epsilon_per_job.get())?;
+    let rules: Vec<_> = jobs(&policy, &general).into_iter().chain([languages(folder)]).collect();
+    writeln!(out, "{}", table(&["KEY", "RULE", "OF WHAT"], &rules))?;
     let mut rows = vec![row("(any other)", &general)];
     rows.extend(names.iter().map(|name| row(name, &policy.rules(name))));
     let head = ["DATASET", "VISIBILITY", "APPROVAL", "RECORD", "SPEAKER", "USER", "WORDS"];
@@ -42,18 +40,62 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     Ok(())
 }
 
-fn row(name: &str, rules: &Rules) -> Vec<String> {
-    let approval = match rules.approval {
+/// What `[jobs]` says, key by key.
+fn jobs(policy: &Policy, rules: &Rules) -> Vec<Vec<String>> {
+    let logs = match policy.logs() {
+        Logs::None => "none",
+        Logs::States => "states",
+    };
+    let cost = rules.most_cost_per_job.as_ref().map_or_else(|| "no limit".to_owned(), ToString::to_string);
+    let together = rules.most_epsilon_automatic;
+    let together = together.map_or_else(|| "no limit".to_owned(), |most| most.get().to_string());
+    let said = [
+        ("kinds", rules.kinds.join(", "), "jobs that may run"),
+        ("approval", approval(rules.approval).to_owned(), "who says yes besides this file"),
+        ("least_noise_multiplier", rules.least_noise_multiplier.get().to_string(), "least noise, relative to the clip"),
+        ("least_threshold", rules.least_threshold.to_string(), "least occurrences of a query that leaves"),
+        ("most_sampling_rate", rules.most_sampling_rate.get().to_string(), "largest share of a query log"),
+        ("least_distance", rules.least_distance.to_string(), "least words that a transcription does not tell"),
+        ("least_colluding", rules.least_colluding.to_string(), "least recognizers that put their parts together"),
+        (
+            "voices_may_leave",
+            if rules.voices_may_leave { "yes" } else { "no" }.to_owned(),
+            "speakers in their own voices",
+        ),
+        ("most_epsilon_per_job", rules.most_epsilon_per_job.get().to_string(), "most epsilon of one job by itself"),
+        ("most_epsilon_automatic", together, "most epsilon of all jobs that nobody is asked about"),
+        ("most_cost_per_job", cost, "most money that a transcription may cost"),
+        ("logs", logs.to_owned(), "what is said for the log on a job's page"),
+    ];
+    said.into_iter().map(|(key, rule, what)| vec![format!("jobs.{key}"), rule, what.to_owned()]).collect()
+}
+
+/// The one rule of config.toml: which languages' lists look for what must not leave.
+fn languages(folder: &Folder) -> Vec<String> {
+    let rule = match Config::load(folder).map(|config| config.transcription.sensitive) {
+        Ok(Sensitive { language: Some(path), .. }) => format!("that of {}", path.display()),
+        Ok(Sensitive { languages, .. }) => languages.join(", "),
+        Err(_) => "config.toml cannot be read".to_owned(),
+    };
+    let what = "languages of recordings that may be transcribed, by config.toml";
+    vec!["transcription.sensitive.languages".to_owned(), rule, what.to_owned()]
+}
+
+const fn approval(approval: Approval) -> &'static str {
+    match approval {
         Approval::Automatic => "automatic",
         Approval::Steward => "steward",
         Approval::Manual => "manual",
-    };
+    }
+}
+
+fn row(name: &str, rules: &Rules) -> Vec<String> {
     let limit = |unit| {
         let limit = rules.limits.of(unit);
         limit.map_or_else(|| "none".to_owned(), |limit| format!("{}/{:e}", limit.epsilon.get(), limit.delta.get()))
     };
     let units = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words].map(limit);
-    let mut row = vec![name.to_owned(), word(rules.visibility).to_owned(), approval.to_owned()];
+    let mut row = vec![name.to_owned(), word(rules.visibility).to_owned(), approval(rules.approval).to_owned()];
     row.extend(units);
     row
 }

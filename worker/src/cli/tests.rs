@@ -2,6 +2,7 @@ use clap::{CommandFactory, Parser};
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::JobId;
+use undertone_api::job::Spec;
 use undertone_api::signed::Signed;
 use uuid::Uuid;
 
@@ -9,11 +10,13 @@ use super::{Cli, act};
 use crate::config::{Config, Server};
 use crate::dp::device::Compute;
 use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, local, manifest, server_key, spec};
+use crate::site::datasets::{note_registered, scan};
 use crate::site::folder::Folder;
 use crate::site::jobs;
 use crate::site::keys::SiteKey;
-use crate::site::policy::TEMPLATE;
+use crate::site::policy::{Policy, TEMPLATE};
 use crate::site::store::{Store, StoreError};
+use crate::speech::transcribe::wav;
 
 /// A site as enrolment leaves it.
 fn site() -> (tempfile::TempDir, Folder) {
@@ -143,6 +146,44 @@ fn a_terminal_sees_a_job_in_full_holds_it_and_lets_it_go_on() {
 }
 
 #[test]
+fn a_terminal_sees_what_a_transcription_may_cost_in_money_and_that_it_is_too_much() {
+    let (dir, folder) = site();
+    let input = dir.path().join("in");
+    std::fs::create_dir(&input).expect("the folder is writable");
+    std::fs::write(input.join("a.wav"), wav::write(&vec![0.25; 16_000])).expect("the folder is writable");
+    run(&folder, &["data", "add-recordings", "--input", &input.display().to_string(), "--name", "ward-7"])
+        .expect("it is a recording");
+    let provider = "name = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://one.example\"\n\
+                    price = { currency = \"USD\", per_minute = \"0.006\" }\n";
+    let mut config = Config::load(&folder).expect("it was just written");
+    config.transcription.providers = vec![toml::from_str(provider).expect("it is a provider")];
+    config.store(&folder).expect("the folder is writable");
+    let policy = TEMPLATE.replacen(
+        "kinds = [\"dp_sgd\"]",
+        "kinds = [\"transcription\"]\nmost_cost_per_job = { USD = \"0.01\" }",
+        1,
+    ) + "\n[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n";
+    std::fs::write(folder.policy(), policy).expect("the folder is writable");
+    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    let rules = Policy::load(&folder.policy()).expect("it was just written");
+    let (found, _) = scan(&folder, &store, &rules).expect("the folder can be read");
+    note_registered(&store, found[0].lineage, OURS).expect("it is free");
+    let spec: Spec = serde_json::from_value(serde_json::json!({ "kind": "transcription", "spec": {
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 4 },
+        "providers": [{ "name": "one", "protocol": "deepgram" }],
+        "vocabulary": { "from": "public", "words": ["medicine", "window"] },
+    } }))
+    .expect("it is a spec");
+    let charge = spec.cost(&found[0].as_seen(OURS, ORGANIZATION, WORKER));
+    let signed = Signed::new(&manifest(spec, charge), &server_key()).expect("it has a JSON form");
+    jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
+    let whole = run(&folder, &["jobs", &JOB.to_string()]).expect("it is there");
+    for said in ["By this site's own prices it costs at most USD ", "policy refuses it: by this site's own prices"] {
+        assert!(whole.contains(said), "{said} is not in {whole}");
+    }
+}
+
+#[test]
 fn a_damaged_ledger_fails_verification_with_its_own_code() {
     let (_dir, folder) = site();
     assert!(run(&folder, &["ledger", "verify"]).expect("an empty ledger holds").contains("0 receipts"));
@@ -162,6 +203,50 @@ fn the_policy_is_shown_as_the_worker_understands_it() {
     std::fs::write(folder.policy(), "nonsense").expect("the folder is writable");
     let (_, said) = run(&folder, &["policy", "show"]).expect_err("it is none");
     assert!(said.contains("nothing may run") && said.contains("because"), "{said}");
+}
+
+#[test]
+fn every_key_of_the_policy_is_shown_with_what_it_says() {
+    let (_dir, folder) = site();
+    let shown = run(&folder, &["policy", "show"]).expect("it is a policy");
+    let row = |shown: &str, key: &str| {
+        let line = shown.lines().find(|line| line.split_whitespace().next() == Some(key));
+        line.unwrap_or_else(|| panic!("{key} is not in {shown}")).to_owned()
+    };
+    assert!(row(&shown, "jobs.most_cost_per_job").contains("no limit"), "{shown}");
+    let said = "kinds = [\"dp_sgd\", \"transcription\"]\nmost_cost_per_job = { USD = \"50\" }";
+    let text = TEMPLATE
+        .replacen("kinds = [\"dp_sgd\"]", said, 1)
+        .replacen("least_colluding = 1", "least_colluding = 7", 1)
+        .replacen("voices_may_leave = false", "voices_may_leave = true", 1)
+        + "\n[budget.user]\nepsilon = 3.0\ndelta = 1e-7\n\n[budget.words]\nepsilon = 2.0\ndelta = 1e-8\n\n\
+           [datasets.ward]\nvisibility = \"open\"\napproval = \"manual\"\n";
+    std::fs::write(folder.policy(), text).expect("the folder is writable");
+    let shown = run(&folder, &["policy", "show"]).expect("it is a policy");
+    let policy = Policy::load(&folder.policy()).expect("it was just written");
+    let whole = serde_json::to_value(&policy).expect("it has a JSON form");
+    let keys =
+        |of: &serde_json::Value| -> Vec<String> { of.as_object().expect("it is a table").keys().cloned().collect() };
+    assert_eq!(keys(&whole["jobs"]).len(), 12, "one more: show it, and count it here");
+    for key in keys(&whole["jobs"]) {
+        row(&shown, &format!("jobs.{key}"));
+    }
+    for (key, value) in [
+        ("jobs.kinds", "dp_sgd, transcription"),
+        ("jobs.least_colluding", "7"),
+        ("jobs.voices_may_leave", "yes"),
+        ("jobs.most_epsilon_automatic", "4"),
+        ("jobs.most_cost_per_job", "USD 50.0000"),
+        ("transcription.sensitive.languages", "en"),
+    ] {
+        assert!(row(&shown, key).contains(value), "{key}: {shown}");
+    }
+    let head = shown.lines().find(|line| line.starts_with("DATASET")).expect("there are datasets");
+    assert_eq!(keys(&whole["budget"]), ["record", "speaker", "user", "words"]);
+    for column in keys(&whole["budget"]).into_iter().chain(keys(&whole["datasets"]["ward"])) {
+        assert!(column == "budget" || head.contains(&column.to_uppercase()), "{column} is not in {head}");
+    }
+    assert!(shown.contains("2/1e-8"), "{shown}");
 }
 
 /// Writes a row of the site's database as a process of this site does.

@@ -1,6 +1,9 @@
 //! The desk: what the site says to proposed jobs. Policy and ledger answer; people answer at the terminal or, where the
 //! policy lets them, in the dashboard. Every answer is on disk before it is signed and told.
 
+use std::sync::PoisonError;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{Decision, Manifest, Signed};
@@ -10,6 +13,7 @@ use crate::site::admission::{Examined, Fault, examine};
 use crate::site::jobs::{self, By, Decided};
 use crate::site::ledger::LedgerError;
 use crate::site::policy::{Approval, PolicyRefusal, Rules, is_exact};
+use crate::site::standing;
 use crate::site::store::StoreError;
 
 /// The site's answer to a manifest.
@@ -90,7 +94,10 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
         return Ok(Verdict::Refused(fault.to_string()));
     }
     let rules = policy.rules(&examined.local.name);
-    if let Err(refusal) = rules.judge(&examined.manifest.spec, examined.charge.as_ref()) {
+    let spec = &examined.manifest.spec;
+    let allowed = rules.judge(spec, examined.charge.as_ref());
+    let allowed = allowed.and_then(|()| rules.judge_cost(spec, &examined.dataset, &site.transcription.providers));
+    if let Err(refusal) = allowed {
         return Ok(Verdict::Refused(refusal.to_string()));
     }
     if let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) {
@@ -151,10 +158,14 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Resul
             tracing::info!(job.id = %job, dataset.id = %dataset, reason, "proposal refused");
             refuse(site, signed, job, dataset, &reason)?;
         }
-        Verdict::Allowed(_, rules) => match rules.approval {
+        Verdict::Allowed(examined, rules) => match rules.approval {
             Approval::Automatic => {
-                tracing::info!(job.id = %job, dataset.id = %dataset, "proposal approved by the site's policy");
-                decide(site, signed, job, dataset, true, "", By::Policy)?;
+                let yes = Decision { approve: true, ..unsaid(site, signed, job, dataset) };
+                if by_itself(site, &examined, &rules, false, || jobs::approve(&site.store, &yes))? {
+                    tracing::info!(job.id = %job, dataset.id = %dataset, "proposal approved by the site's policy");
+                } else {
+                    tracing::info!(job.id = %job, dataset.id = %dataset, "the site's policy does not approve the proposal by itself (`jobs.most_epsilon_automatic`); it is for `undertone-worker approve` at this site");
+                }
             }
             Approval::Steward => {
                 tracing::info!(job.id = %job, dataset.id = %dataset, "proposal allowed by the site's policy; it waits for a steward in the dashboard");
@@ -167,22 +178,35 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Resul
     Ok(())
 }
 
-/// Notes a decision; it is told with the next [`tell`].
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-fn decide(
+/// Has the policy say yes by itself, as `note` writes it down, if all that it said yes to stays within its total then. Nothing
+/// comes between the question and the note but the terminal's own word, and then nothing is noted. `before`: it was said and
+/// noted before, so that it is only asked for again.
+fn by_itself(
     site: &Site,
-    signed: &Signed,
-    job: JobId,
-    dataset: DatasetId,
-    approve: bool,
-    reason: &str,
-    by: By,
-) -> Result<(), StoreError> {
-    let decision =
-        Decision { manifest: signed.digest(), job, dataset, approve, reason: reason.to_owned(), at: (site.clock)() };
-    jobs::decide(&site.store, &decision, by)
+    examined: &Examined,
+    rules: &Rules,
+    before: bool,
+    note: impl FnOnce() -> Result<bool, StoreError>,
+) -> Result<bool, LedgerError> {
+    apart(|| {
+        let _one = site.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (site.clock)();
+        let within = standing::within(&site.store, rules, examined, before, now, || site.ledger.books())?;
+        Ok(within && (before || note()?))
+    })
+}
+
+/// Does what grows with the site's books without keeping other tasks from this thread, where there are others.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// A decision about a manifest that says no, for no reason yet.
+fn unsaid(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Decision {
+    Decision { manifest: signed.digest(), job, dataset, approve: false, reason: String::new(), at: (site.clock)() }
 }
 
 /// Notes the refusal of a document; one that was refused for the same reason is told again. It is told with the next [`tell`].
@@ -200,7 +224,10 @@ pub(super) fn refuse(
         Some(said) if !said.decision.approve && said.decision.reason == reason => {
             jobs::tell_again(&site.store, said.id)
         }
-        _ => decide(site, signed, job, dataset, false, reason, By::Policy),
+        _ => {
+            let no = Decision { reason: reason.to_owned(), ..unsaid(site, signed, job, dataset) };
+            jobs::decide(&site.store, &no, By::Policy)
+        }
     }
 }
 
@@ -215,9 +242,8 @@ pub(super) fn refused_at_terminal(
     dataset: DatasetId,
     reason: &str,
 ) -> Result<bool, StoreError> {
-    let said = jobs::decision(&site.store, job, dataset, &signed.digest())?;
-    Ok(said
-        .is_some_and(|said| said.by == By::Terminal.word() && !said.decision.approve && said.decision.reason == reason))
+    let said = jobs::by_terminal(&site.store, job, dataset, &signed.digest())?;
+    Ok(said.is_some_and(|said| !said.decision.approve && said.decision.reason == reason))
 }
 
 /// The decisions that the server does not know, oldest first, signed.
@@ -261,26 +287,32 @@ pub(super) async fn tell(site: &Site) {
 }
 
 /// Whether a person, or the policy alone, has said yes to exactly this manifest. `steward` is the server's word for who
-/// approved it there. `None` while nobody has said anything.
+/// approved it there. `None` while nobody has said anything. What the policy says yes to by itself is noted.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails.
+/// [`LedgerError`] when the site's own disk fails.
 pub(super) fn approval(
     site: &Site,
     examined: &Examined,
     rules: &Rules,
     steward: Option<&str>,
-) -> Result<Option<Result<(), String>>, StoreError> {
-    let said = jobs::decision(&site.store, examined.manifest.job, examined.dataset.id, &examined.digest)?;
-    // The terminal's last word comes before everything else.
-    if let Some(said) = said.filter(|said| said.by == By::Terminal.word()) {
-        return Ok(Some(if said.decision.approve { Ok(()) } else { Err(said.decision.reason) }));
+) -> Result<Option<Result<(), String>>, LedgerError> {
+    let (job, dataset) = (examined.manifest.job, examined.dataset.id);
+    // The terminal's last word comes before everything else, also before what the policy said after it.
+    if let Some(Decided { decision, .. }) = jobs::by_terminal(&site.store, job, dataset, &examined.digest)? {
+        return Ok(Some(if decision.approve { Ok(()) } else { Err(decision.reason) }));
     }
     // Public data: everybody has them.
     let public = rules.visibility == Visibility::Public;
     Ok(match rules.approval {
         _ if public => Some(Ok(())),
-        Approval::Automatic => Some(Ok(())),
+        Approval::Automatic => {
+            let said = jobs::decision(&site.store, job, dataset, &examined.digest)?;
+            let before = said.is_some_and(|said| said.decision.approve);
+            // The server offers it already: it was approved before, it was never proposed, or more is allowed by now.
+            let yes = Decision { approve: true, ..unsaid(site, &examined.signed, job, dataset) };
+            by_itself(site, examined, rules, before, || jobs::note(&site.store, &yes))?.then_some(Ok(()))
+        }
         Approval::Steward if steward.is_some() => Some(Ok(())),
         Approval::Steward => Some(Err("no steward approved this manifest".to_owned())),
         Approval::Manual => None,

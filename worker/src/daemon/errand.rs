@@ -3,8 +3,10 @@
 //! may die. Nothing here speaks to the server: the daemon carries the letters, in the simulation a bad network does.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rand_chacha::rand_core::Rng;
+use undertone_api::job::Spec;
 use undertone_api::job::audit::Finding;
 use undertone_api::job::dp_sgd::Precision;
 use undertone_api::signed::Signed;
@@ -24,6 +26,7 @@ use crate::site::gate::{self, GateError};
 use crate::site::holds;
 use crate::site::ledger::LedgerError;
 use crate::site::outbox::{Kept, Outbox, Parcel, receipts_to_send};
+use crate::site::policy::{PolicyRefusal, Rules};
 use crate::speech::transcribe::outbound::Sealed;
 
 /// A clearance that was given and not yet used.
@@ -41,6 +44,15 @@ pub struct Errand {
     folder: PathBuf,
     outbox: Outbox,
     pending: Option<Pending>,
+    /// What this life has put on disk and not sent yet: it need not be read again to be sent.
+    fresh: Mutex<Option<Fresh>>,
+}
+
+/// A vector that is on disk, as it was written.
+struct Fresh {
+    series: String,
+    round: u32,
+    parcel: Parcel,
 }
 
 /// A stored vector or pool on its way, with every receipt that the server lacks up to the one that pays for it.
@@ -67,7 +79,7 @@ impl Errand {
         let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
         create_private(&folder).map_err(failed)?;
         let outbox = Outbox::new(examined.manifest.job, examined.dataset.id, &folder);
-        Ok(Self { examined, folder, outbox, pending: None })
+        Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default() })
     }
 
     /// The manifest and what this site knows about it.
@@ -119,6 +131,7 @@ impl Errand {
             RunError::Refused("this site's policy cannot be read, so nothing may leave here".to_owned())
         })?;
         let rules = policy.rules(&self.examined.local.name);
+        self.judge_cost(site, &rules).map_err(|refusal| refused(&refusal))?;
         let cleared =
             gate::clear(&site.ledger, &rules, &self.examined, series, round, (site.clock)()).map_err(|error| {
                 match error {
@@ -135,6 +148,18 @@ impl Errand {
         Ok(cleared.clearance)
     }
 
+    /// Whether the part may cost as much money as it could. Recordings may have been replaced by longer ones since it was admitted:
+    /// judged is what lies there now, and where nothing can be read any more, and so nothing sent, what was admitted.
+    fn judge_cost(&self, site: &Site, rules: &Rules) -> Result<(), PolicyRefusal> {
+        let Examined { manifest, local, dataset, .. } = &self.examined;
+        let spec = &manifest.spec;
+        if !matches!(spec, Spec::Transcription(_)) {
+            return Ok(());
+        }
+        let now = local.as_it_lies().map(|now| now.as_seen(dataset.id, dataset.organization, dataset.worker));
+        rules.judge_cost(spec, now.as_ref().unwrap_or(dataset), &site.transcription.providers)
+    }
+
     /// Puts a vector on disk that was cleared for this round; it may be sent when this returns.
     ///
     /// # Errors
@@ -146,7 +171,9 @@ impl Errand {
         let mut chance = Randomness::from_os(Purpose::Rounding).stream(0);
         let bytes = vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(failed)?;
         let length = vector.vector().len() as u64;
-        self.outbox.keep(&site.store, series, round, &bytes, length, cleared.receipt).map_err(failed)?;
+        let digest = self.outbox.keep(&site.store, series, round, &bytes, length, cleared.receipt).map_err(failed)?;
+        let parcel = Parcel { bytes, length, digest, receipt: cleared.receipt };
+        self.fresh = Mutex::new(Some(Fresh { series: series.to_owned(), round, parcel }));
         fault::point(fault::AFTER_STORE);
         Ok(())
     }
@@ -194,7 +221,8 @@ impl Errand {
         let cleared = self.cleared("batch", series, round, batch.receipt())?;
         let sounds: usize = (0..batch.recipients().len() as u32).map(|provider| batch.lengths(provider).count()).sum();
         let bytes = batch.digest().as_bytes();
-        self.outbox.keep(&site.store, series, round, bytes, sounds as u64, cleared.receipt).map_err(failed)
+        self.outbox.keep(&site.store, series, round, bytes, sounds as u64, cleared.receipt).map_err(failed)?;
+        Ok(())
     }
 
     /// The clearance in hand, when it is for this round and was used up by what carries this receipt.
@@ -214,7 +242,11 @@ impl Errand {
     pub fn letter(&self, site: &Site, series: &str, round: u32) -> Result<Letter, RunError> {
         // What was paid for before waits on disk as well.
         self.is_free(site)?;
-        let parcel = self.outbox.parcel(&site.store, series, round).map_err(failed)?;
+        let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let parcel = match fresh.filter(|fresh| (fresh.series.as_str(), fresh.round) == (series, round)) {
+            Some(fresh) => fresh.parcel,
+            None => self.outbox.parcel(&site.store, series, round).map_err(failed)?,
+        };
         let waiting = match parcel.receipt {
             Some(receipt) => receipts_to_send(&site.store, receipt, Some(receipt)).map_err(failed)?,
             None => Vec::new(),

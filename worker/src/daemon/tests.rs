@@ -8,11 +8,13 @@ mod farewell;
 mod fault;
 mod hold;
 mod keeping;
+mod letter;
 mod liar;
 mod log;
 #[cfg(unix)]
 mod pool;
 mod said;
+mod standing;
 
 use std::sync::Arc;
 

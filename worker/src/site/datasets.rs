@@ -87,6 +87,18 @@ impl Local {
         }
     }
 
+    /// The same with the sizes of what lies in its folder now, which may have been replaced since it was found.
+    ///
+    /// # Errors
+    /// [`DatasetError`] where no dataset lies there any more.
+    pub fn as_it_lies(&self) -> Result<Self, DatasetError> {
+        let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
+            Facts::of(Described::read(&self.folder)?, self.visibility);
+        let sizes =
+            Self { content, inputs, classes, records, speakers, test_records, users, seconds, units, ..self.clone() };
+        Ok(sizes)
+    }
+
     /// The dataset as the contract sees it, from this site's own facts, under the id `id`.
     pub fn as_seen(&self, id: DatasetId, organization: OrganizationId, worker: WorkerId) -> Dataset {
         let told = self.registration();

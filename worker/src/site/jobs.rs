@@ -1,6 +1,6 @@
 //! What this site has seen of jobs, what it decided, and how its runs stand.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -148,22 +148,59 @@ pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn decide(store: &Store, decision: &Decision, by: By) -> Result<(), StoreError> {
-    store.write(|tx| {
-        tx.execute(
-            "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                decision.job.to_string(),
-                decision.dataset.to_string(),
-                decision.manifest,
-                decision.approve,
-                by.word(),
-                decision.reason,
-                written(decision.at)
-            ],
-        )
-        .map(|_| ())
-        .map_err(StoreError::sqlite("note a decision"))
-    })
+    store.write(|tx| insert(tx, decision, by).map_err(StoreError::sqlite("note a decision")))
+}
+
+/// Notes the policy's yes, to be told. False, and nothing is noted, where somebody at the terminal has spoken of this manifest.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
+    store.write(|tx| insert_unspoken(tx, yes).map_err(StoreError::sqlite("note a decision")))
+}
+
+/// As [`approve`], for work that the server offers already: nobody waits to be told.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
+    let told = |tx: &Connection| -> rusqlite::Result<bool> {
+        let noted = insert_unspoken(tx, yes)?;
+        if noted {
+            tx.execute("INSERT INTO told (decision) VALUES (?1)", [tx.last_insert_rowid()])?;
+        }
+        Ok(noted)
+    };
+    store.write(|tx| told(tx).map_err(StoreError::sqlite("note a decision")))
+}
+
+/// The policy's word, unless the terminal's is there: another process writes that, at any time.
+fn insert_unspoken(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
+    let spoken: bool = tx.query_row(
+        "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
+        params![decision.job.to_string(), decision.dataset.to_string(), decision.manifest, By::Terminal.word()],
+        |row| row.get(0),
+    )?;
+    if !spoken {
+        insert(tx, decision, By::Policy)?;
+    }
+    Ok(!spoken)
+}
+
+fn insert(tx: &Connection, decision: &Decision, by: By) -> rusqlite::Result<()> {
+    tx.execute(
+        "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            decision.job.to_string(),
+            decision.dataset.to_string(),
+            decision.manifest,
+            decision.approve,
+            by.word(),
+            decision.reason,
+            written(decision.at)
+        ],
+    )
+    .map(|_| ())
 }
 
 const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at FROM decision";
@@ -191,10 +228,34 @@ fn parse_decided(
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn decision(store: &Store, job: JobId, dataset: DatasetId, manifest: &str) -> Result<Option<Decided>, StoreError> {
+    last(store, job, dataset, manifest, None)
+}
+
+/// The terminal's last word on exactly this manifest, whatever the policy said after it.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn by_terminal(
+    store: &Store,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: &str,
+) -> Result<Option<Decided>, StoreError> {
+    last(store, job, dataset, manifest, Some(By::Terminal))
+}
+
+fn last(
+    store: &Store,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: &str,
+    by: Option<By>,
+) -> Result<Option<Decided>, StoreError> {
+    let of = "job = ?1 AND dataset = ?2 AND manifest = ?3 AND (?4 IS NULL OR by = ?4)";
     let row = store.read(|db| {
         db.query_row(
-            &format!("{DECISION} WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 ORDER BY id DESC LIMIT 1"),
-            params![job.to_string(), dataset.to_string(), manifest],
+            &format!("{DECISION} WHERE {of} ORDER BY id DESC LIMIT 1"),
+            params![job.to_string(), dataset.to_string(), manifest, by.map(By::word)],
             decided,
         )
         .optional()

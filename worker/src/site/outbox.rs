@@ -83,6 +83,7 @@ impl Outbox {
     }
 
     /// Keeps a finished vector of `length` numbers, or a pool of as many questions, as it will travel; on disk when this returns.
+    /// Gives the SHA-256 of its bytes, hex.
     ///
     /// # Errors
     /// [`OutboxError`] when the disk refuses. Nothing may be sent then.
@@ -94,7 +95,7 @@ impl Outbox {
         bytes: &[u8],
         length: u64,
         receipt: Option<u64>,
-    ) -> Result<(), OutboxError> {
+    ) -> Result<String, OutboxError> {
         let digest = hex::encode(Sha256::digest(bytes));
         write_durably(&self.file(series, round), bytes)?;
         // The row comes last: without it the file counts for nothing, and the round is paid again.
@@ -117,7 +118,7 @@ impl Outbox {
             .map(|_| ())
             .map_err(StoreError::sqlite("note a vector"))
         })?;
-        Ok(())
+        Ok(digest)
     }
 
     /// How far a round got.

@@ -3,8 +3,9 @@
 //!
 //! The file is read again before every decision, so an edit takes effect without a restart; a file that cannot be read
 //! refuses everything. To add a rule: a field here with its sentence in `policy/template.toml`, its check in
-//! [`Rules::judge`], its case in the tests.
+//! [`Rules::judge`], its line in `policy show`, its case in the tests.
 
+mod cost;
 mod edit;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, Sam
 
 use super::folder::FolderError;
 
+pub use cost::{CostRefusal, MostCost, NoSum, most_cost};
 pub use edit::{TEMPLATE, declare};
 
 /// Why the policy cannot be read. Nothing is allowed then.
@@ -67,7 +69,7 @@ pub enum PolicyError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
-    /// This file: whatever it allows may run.
+    /// This file: whatever it allows may run, as long as all of it together stays within `most_epsilon_automatic`.
     Automatic,
     /// This file and a data steward of the organization, in the dashboard.
     #[default]
@@ -172,6 +174,10 @@ struct Jobs {
     #[serde(default)]
     voices_may_leave: bool,
     most_epsilon_per_job: Epsilon,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    most_epsilon_automatic: Option<Epsilon>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    most_cost_per_job: Option<MostCost>,
     #[serde(default)]
     logs: Logs,
 }
@@ -242,6 +248,10 @@ pub struct Rules {
     pub voices_may_leave: bool,
     /// Most ε of one job by itself, at the δ of the unit's lifetime limit.
     pub most_epsilon_per_job: Epsilon,
+    /// Most ε, at the same δ, of all jobs together that run with nobody asked; none where the lifetime limits alone bound them.
+    pub most_epsilon_automatic: Option<Epsilon>,
+    /// Most money that one job may cost at recognizers outside; `None` for no limit.
+    pub most_cost_per_job: Option<MostCost>,
     /// Lifetime limits.
     pub limits: Limits,
 }
@@ -304,6 +314,9 @@ pub enum PolicyRefusal {
          it with one voice for all"
     )]
     Voices,
+    /// Too much money.
+    #[error(transparent)]
+    Cost(#[from] CostRefusal),
     /// No lifetime limit for this unit.
     #[error("this site has set no budget for the privacy unit `{0:?}`")]
     NoLimit(PrivacyUnit),
@@ -371,6 +384,8 @@ impl Policy {
             least_colluding: self.jobs.least_colluding,
             voices_may_leave: self.jobs.voices_may_leave,
             most_epsilon_per_job: self.jobs.most_epsilon_per_job,
+            most_epsilon_automatic: self.jobs.most_epsilon_automatic,
+            most_cost_per_job: self.jobs.most_cost_per_job.clone(),
             limits: of.budget.or(self.budget),
         }
     }

@@ -5,6 +5,8 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use undertone_api::job::Kind as _;
+use undertone_api::job::transcription::Spec;
 use url::Url;
 
 use super::super::chain;
@@ -13,6 +15,7 @@ use crate::config::Config;
 use crate::config::transcription::{Recognizer, Transcription};
 use crate::site::clock::Clock;
 use crate::site::folder::Folder;
+use crate::site::policy::Policy;
 use crate::speech::transcribe::provider::settings::Settings;
 use crate::speech::transcribe::recognize::server::Server;
 use crate::speech::transcribe::speak::reference::{Reference, References};
@@ -39,6 +42,7 @@ pub(super) fn look(folder: &Folder, config: &Config, asked: &Doctor, clock: &Clo
     {
         found.fail(CHECK, chain(&error), "correct [transcription.voice]");
     }
+    money(folder, settings, found);
     if settings.providers.is_empty() {
         found.warn(CHECK, "no provider is configured", "add [[transcription.providers]] to config.toml");
     }
@@ -48,6 +52,41 @@ pub(super) fn look(folder: &Folder, config: &Config, asked: &Doctor, clock: &Clo
             Err(error) => found.fail(CHECK, chain(&error), "correct its table in [[transcription.providers]]"),
             Ok(_) if asked.offline => found.ok(CHECK, format!("provider `{}`: its key can be read", provider.name)),
             Ok(_) => reach(provider, found),
+        }
+    }
+}
+
+/// Whether a job's money has a limit, where jobs may run, and every provider a price in a currency that it names.
+fn money(folder: &Folder, settings: &Transcription, found: &mut Findings) {
+    // What is wrong with the policy itself is said where it is looked at.
+    let Ok(policy) = Policy::load(&folder.policy()) else { return };
+    let rules = policy.rules("");
+    if !rules.kinds.iter().any(|kind| kind == Spec::NAME) {
+        return;
+    }
+    let Some(most) = &rules.most_cost_per_job else {
+        let remedy = "set jobs.most_cost_per_job in policy.toml, as in { USD = \"50.00\" }";
+        return found.warn(CHECK, "a job may cost any sum of money", remedy);
+    };
+    found.ok(CHECK, format!("a job may cost at most {most}"));
+    for provider in &settings.providers {
+        let name = &provider.name;
+        match &provider.price {
+            None => {
+                let said = format!("provider `{name}` has no price, so jobs that ask it are refused");
+                let remedy =
+                    "give its table in [[transcription.providers]] a price; per_minute = \"0\" where it asks nothing";
+                found.warn(CHECK, said, remedy);
+            }
+            Some(price) if !most.names(&price.currency) => {
+                let said = format!(
+                    "provider `{name}` asks {}, in which a job may cost nothing, so jobs that ask it are refused",
+                    price.currency
+                );
+                let remedy = "give jobs.most_cost_per_job in policy.toml a sum in that currency";
+                found.warn(CHECK, said, remedy);
+            }
+            Some(_) => {}
         }
     }
 }
@@ -153,5 +192,46 @@ fn reach(provider: &Settings, found: &mut Findings) {
     } else {
         let remedy = "check its url and this machine's way out; jobs wait for it and then keep the offline words";
         found.warn(CHECK, format!("provider `{name}`: its machine does not answer"), remedy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::{Findings, money};
+    use crate::config::transcription::Transcription;
+    use crate::site::folder::Folder;
+    use crate::site::policy::TEMPLATE;
+
+    #[test]
+    fn a_site_whose_jobs_may_cost_anything_is_told_and_so_is_one_that_could_not_tell() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        let look = |policy: &str, price: &str| {
+            std::fs::write(folder.policy(), policy).expect("the folder is writable");
+            let text = format!(
+                "[[providers]]\nname = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://one.example\"\n{price}"
+            );
+            let settings: Transcription = toml::from_str(&text).expect("they are settings");
+            let mut found = Findings::default();
+            money(&folder, &settings, &mut found);
+            found.checks.into_iter().map(|finding| (finding.state, finding.said)).collect::<Vec<_>>()
+        };
+        let priced = "price = { currency = \"USD\", per_minute = \"0.006\" }\n";
+        assert!(look(TEMPLATE, priced).is_empty(), "no such job may run");
+        let runs = TEMPLATE.replacen("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]", 1);
+        let found = look(&runs, priced);
+        assert!(matches!(&found[..], [(State::Warn, said)] if said.contains("any sum")), "{found:?}");
+        let limited = runs.replacen("[jobs]\n", "[jobs]\nmost_cost_per_job = { USD = \"50\" }\n", 1);
+        let found = look(&limited, priced);
+        assert!(matches!(&found[..], [(State::Ok, said)] if said.contains("USD 50.0000")), "{found:?}");
+        let found = look(&limited, "");
+        assert!(matches!(&found[..], [_, (State::Warn, said)] if said.contains("`one` has no price")), "{found:?}");
+        let euros = "price = { currency = \"EUR\", per_minute = \"0\" }\n";
+        let found = look(&limited, euros);
+        assert!(matches!(&found[..], [_, (State::Warn, said)] if said.contains("`one` asks EUR")), "{found:?}");
+        let both = runs.replacen("[jobs]\n", "[jobs]\nmost_cost_per_job = { EUR = \"45\", USD = \"50\" }\n", 1);
+        let found = look(&both, euros);
+        assert!(matches!(&found[..], [(State::Ok, _)]), "{found:?}");
     }
 }

@@ -3,16 +3,19 @@
 
 use std::io::Write;
 
+use undertone_api::job::Spec;
 use undertone_api::signed::{Manifest, ManifestParticipant};
 
 use super::super::Failure;
 use super::super::table::table;
 use super::{decided, ended, manifest};
+use crate::config::Config;
 use crate::site::books::Books;
+use crate::site::datasets::scan;
 use crate::site::folder::Folder;
 use crate::site::holds;
 use crate::site::jobs::Seen;
-use crate::site::policy::Policy;
+use crate::site::policy::{Policy, PolicyRefusal, most_cost};
 use crate::site::store::Store;
 
 pub(super) fn show<'a>(
@@ -71,8 +74,10 @@ fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &m
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
     review(folder, store, manifest, party, out)?;
-    let rules = Policy::load(&folder.policy())?.rules(&party.dataset_name);
-    match rules.judge(&manifest.spec, party.charge.as_ref()) {
+    let policy = Policy::load(&folder.policy())?;
+    let affordable = money(folder, store, &policy, manifest, party, out)?;
+    let allowed = policy.rules(&party.dataset_name).judge(&manifest.spec, party.charge.as_ref());
+    match allowed.and(affordable) {
         Ok(()) => writeln!(out, "This site's policy allows it.")?,
         Err(refusal) => writeln!(out, "This site's policy refuses it: {refusal}")?,
     }
@@ -82,6 +87,27 @@ fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &m
         None => writeln!(out, "Run: {}", ended(part))?,
     }
     Ok(())
+}
+
+/// What it may cost in money, where it costs any, by this site's own prices; whether the policy allows that.
+fn money(
+    folder: &Folder,
+    store: &Store,
+    policy: &Policy,
+    manifest: &Manifest,
+    party: &ManifestParticipant,
+    out: &mut dyn Write,
+) -> Result<Result<(), PolicyRefusal>, Failure> {
+    let Spec::Transcription(spec) = &manifest.spec else { return Ok(Ok(())) };
+    let (config, (known, _)) = (Config::load(folder)?, scan(folder, store, policy)?);
+    let Some(local) = known.into_iter().find(|local| local.id == Some(party.dataset)) else { return Ok(Ok(())) };
+    let dataset = local.as_seen(party.dataset, config.organization, config.worker);
+    let providers = &config.transcription.providers;
+    if let Ok(most) = most_cost(spec, &dataset, providers) {
+        let most: Vec<String> = most.iter().map(ToString::to_string).collect();
+        writeln!(out, "By this site's own prices it costs at most {} at recognizers outside.", most.join(" and "))?;
+    }
+    Ok(policy.rules(&party.dataset_name).judge_cost(&manifest.spec, &dataset, providers))
 }
 
 /// What an owner reads before answering: what it costs, and who learns what.

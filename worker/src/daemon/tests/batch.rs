@@ -14,6 +14,7 @@ use undertone_privacy::PrivacyUnit;
 use super::fault::paid;
 use super::{Place, beside, sign};
 use crate::daemon::Site;
+use crate::daemon::desk::{Verdict, judge};
 use crate::daemon::exchange::SiteExchange;
 use crate::daemon::lease::Lease;
 use crate::daemon::part::end_is_told;
@@ -24,8 +25,10 @@ use crate::site::admission::examine;
 use crate::site::clearance::{Clearance, Published};
 use crate::site::datasets::Local;
 use crate::site::folder::write_durably;
-use crate::site::policy::TEMPLATE;
+use crate::site::policy::{TEMPLATE, most_cost};
+use crate::speech::recordings::{Options, add};
 use crate::speech::transcribe::outbound::{Charged, Draft, Sealed};
+use crate::speech::transcribe::provider::settings::Settings;
 use crate::speech::transcribe::wav;
 
 /// A policy that lets recordings be transcribed.
@@ -66,7 +69,11 @@ fn job() -> Manifest {
 
 /// One life of the part, admitted and reserved.
 fn exchange(site: &Arc<Site>) -> SiteExchange {
-    let known = [recordings()];
+    exchange_of(site, recordings())
+}
+
+fn exchange_of(site: &Arc<Site>, local: Local) -> SiteExchange {
+    let known = [local];
     let examined = examine(&sign(&job()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
     let under = examined.under().expect("it is charged");
     site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
@@ -109,6 +116,85 @@ async fn a_batch_is_noted_before_it_leaves_and_no_other_leaves_for_its_payment()
         assert!(matches!(next.dispatch(HISTOGRAM, 1, &other, &[]), Err(RunError::Refused(_))));
     })
     .await;
+    assert_eq!(paid(&site), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_may_cost_more_than_the_site_allows_is_refused_and_not_paid() {
+    let server = start(false).await;
+    let mut place = Place::new(&server, &policy());
+    let provider = json!({
+        "name": "one", "protocol": "deepgram", "url": "https://one.example",
+        "price": { "currency": "USD", "per_minute": "0.0077" },
+    });
+    place.config.transcription.providers = vec![serde_json::from_value(provider).expect("it is a provider")];
+    let site = place.site();
+    site.hold(vec![recordings()]);
+    // The policy is read again before each decision.
+    let path = place.folder().policy();
+    let limit = |amount: &str| {
+        let line = format!("[jobs]\nmost_cost_per_job = {{ USD = \"{amount}\" }}\n");
+        std::fs::write(&path, policy().replacen("[jobs]\n", &line, 1)).expect("the folder is writable");
+    };
+    let judged = || judge(&site, &sign(&job()), OURS).expect("the disk works");
+    limit("0.01");
+    let Verdict::Refused(said) = judged() else { panic!("a cent is not enough") };
+    assert!(said.contains("`jobs.most_cost_per_job`"), "{said}");
+    limit("1000");
+    if let Verdict::Refused(said) = judged() {
+        panic!("it is enough: {said}");
+    }
+    let mut first = exchange(&site);
+    limit("0.01");
+    let mut first = beside(move || {
+        let Err(RunError::Refused(said)) = first.clear(HISTOGRAM, 1) else { panic!("a cent is not enough") };
+        assert!(said.contains("`jobs.most_cost_per_job`"), "{said}");
+        first
+    })
+    .await;
+    assert_eq!(paid(&site), 0);
+    limit("1000");
+    beside(move || drop(clear(&mut first))).await;
+    assert_eq!(paid(&site), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now() {
+    let server = start(false).await;
+    let mut place = Place::new(&server, &policy());
+    let provider = json!({
+        "name": "one", "protocol": "deepgram", "url": "https://one.example",
+        "price": { "currency": "USD", "per_minute": "0.0077" },
+    });
+    let providers: Vec<Settings> = vec![serde_json::from_value(provider).expect("it is a provider")];
+    place.config.transcription.providers.clone_from(&providers);
+    let site = place.site();
+    let (input, output) = (place.dir.path().join("in"), site.folder.datasets().join("ward-7"));
+    std::fs::create_dir(&input).expect("the disk has room");
+    let put = |seconds: usize| {
+        std::fs::write(input.join("a.wav"), wav::write(&vec![0.25; 16_000 * seconds])).expect("the disk has room");
+        let (input, output, name) = (input.clone(), output.clone(), "ward-7".to_owned());
+        add(&Options { input, output, name, replace: true, created: String::new() }).expect("they are recordings");
+    };
+    put(1);
+    // The part was admitted when the consortium knew of an hour.
+    let local = Local { folder: output.clone(), ..recordings() };
+    let now = Local { records: 1, seconds: Some(1), ..local.clone() };
+    let most = most_cost(&spec(), &now.as_seen(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
+    let (whole, part) = (most[0].nanos / 1_000_000_000, most[0].nanos % 1_000_000_000);
+    let line = format!("[jobs]\nmost_cost_per_job = {{ USD = \"{whole}.{part:09}\" }}\n");
+    std::fs::write(place.folder().policy(), policy().replacen("[jobs]\n", &line, 1)).expect("the folder is writable");
+    let mut first = exchange_of(&site, local);
+    put(100);
+    let mut first = beside(move || {
+        let Err(RunError::Refused(said)) = first.clear(HISTOGRAM, 1) else { panic!("a hundred times as long") };
+        assert!(said.contains("`jobs.most_cost_per_job`"), "{said}");
+        first
+    })
+    .await;
+    assert_eq!(paid(&site), 0);
+    put(1);
+    beside(move || drop(clear(&mut first))).await;
     assert_eq!(paid(&site), 1);
 }
 

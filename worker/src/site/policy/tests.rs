@@ -30,6 +30,8 @@ fn an_unknown_or_impossible_line_refuses_the_whole_file() {
         ("approval = \"steward\"", "approval = \"nobody\""),
         ("kinds = [\"dp_sgd\"]", "kinds = \"dp_sgd\""),
         ("most_epsilon_per_job", "most_epsilon_per_jobb"),
+        ("most_epsilon_automatic = 4.0", "most_epsilon_automatic = -1.0"),
+        ("most_epsilon_automatic = 4.0", "most_epsilon_automatic = inf"),
         ("least_noise_multiplier = 0.5", "least_noise_multiplier = -1.0"),
         ("least_noise_multiplier = 0.5", "least_noise_multiplier = nan"),
         ("least_threshold = 10", "least_threshold = 0"),
@@ -96,6 +98,14 @@ fn a_policy_that_says_nothing_of_queries_is_as_careful_as_the_template() {
     assert!(!silent.contains("least_threshold =") && !silent.contains("most_sampling_rate ="));
     assert!(!silent.contains("voices_may_leave ="));
     assert_eq!(policy(&silent).expect("an older file is a policy").rules("ward-7"), rules());
+}
+
+#[test]
+fn a_policy_of_before_there_was_a_total_has_none_and_the_template_has_one() {
+    assert_eq!(rules().most_epsilon_automatic.map(Epsilon::get), Some(4.0));
+    let silent = TEMPLATE.replace("most_epsilon_automatic = 4.0\n", "");
+    assert_ne!(silent, TEMPLATE);
+    assert_eq!(policy(&silent).expect("an older file is a policy").rules("ward-7").most_epsilon_automatic, None);
 }
 
 #[test]

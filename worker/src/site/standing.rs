@@ -1,0 +1,193 @@
+//! What this site's policy lets run by itself, with nobody asked: whether one job more stays within the total that it may
+//! come to, `jobs.most_epsilon_automatic`. Beyond it somebody at the terminal answers.
+//!
+//! Counted is what the policy approved, on each account by itself: a job that is settled counts what it released, one that
+//! never reserved counts nothing once its manifest or its part is over, every other one its worst case. A job that this site
+//! knows by its receipts alone, as after a restore, counts too: nobody knows who said yes to it. What somebody at the terminal
+//! or a steward approved is no part of it. The total is kept by the rules of the ledger itself, as a budget of its own that
+//! nothing else is charged to; it stands beside the lifetime budget and never in its place.
+//!
+//! What the policy approved is read before the books: a job that runs to its end in between is in the books then, with what it released.
+
+use rusqlite::params;
+use time::OffsetDateTime;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::Manifest;
+use undertone_privacy::Event;
+use undertone_privacy::ledger::{Account, ReservationId};
+
+use super::admission::Examined;
+use super::books::{AccountKey, Book, Books, Reserved, reservation_id};
+use super::jobs::By;
+use super::ledger::LedgerError;
+use super::policy::{Limit, Rules, is_exact};
+use super::store::{Store, StoreError};
+
+/// Whether the policy may say yes to a job by itself: there is no total, the job costs this site nothing, or all that the
+/// policy let run stays within the total with this job's worst case among it. What leaves in the clear is within none. A job
+/// that it `approved` before goes on once it has its reservation; until then it is asked again. `books` are the ledger's as
+/// they stand when they are asked for.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails.
+pub fn within(
+    store: &Store,
+    rules: &Rules,
+    examined: &Examined,
+    approved: bool,
+    now: OffsetDateTime,
+    books: impl FnOnce() -> Result<Books, LedgerError>,
+) -> Result<bool, LedgerError> {
+    let Some(most) = rules.most_epsilon_automatic else { return Ok(true) };
+    if is_in_the_clear(examined) {
+        return Ok(false);
+    }
+    let Some(charge) = &examined.charge else { return Ok(true) };
+    let key = AccountKey { lineage: examined.local.lineage, unit: charge.unit, adjacency: charge.adjacency };
+    let own = (examined.manifest.job, examined.dataset.id);
+    let parts = parts(store)?;
+    let books = books()?;
+    if approved && books.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&own.0)) {
+        return Ok(true);
+    }
+    let Some(limit) = rules.limits.of(charge.unit) else { return Ok(false) };
+    // A total that no release could meet lets none pass.
+    let Ok(budget) = Limit { epsilon: most, delta: limit.delta }.budget(None) else { return Ok(false) };
+    let mut counted = Vec::new();
+    for part in parts.iter().filter(|part| (part.job, part.dataset) != own) {
+        if let Some((event, releases)) = releases(store, &books, key, part, now)? {
+            count(&mut counted, &event, releases);
+        }
+    }
+    if let Some(book) = books.accounts.get(&key) {
+        for part in recovered(store)?.into_iter().filter(|part| *part != own) {
+            if let Some(reserved) = book.jobs.get(&part.0).filter(|reserved| reserved.dataset == part.1) {
+                count(&mut counted, &reserved.event, held(book, part.0, reserved));
+            }
+        }
+    }
+    count(&mut counted, &charge.event, charge.releases);
+    let mut account = Account::new(Some(budget));
+    Ok((0_u128..).zip(&counted).all(|(id, (event, releases))| {
+        let cost = account.price(event, key.adjacency);
+        cost.is_ok_and(|cost| *releases == 0 || account.reserve(ReservationId(id), &cost, *releases).is_ok())
+    }))
+}
+
+/// Whether something would leave without noise.
+fn is_in_the_clear(examined: &Examined) -> bool {
+    let series = examined.manifest.spec.series(std::slice::from_ref(&examined.dataset));
+    let charged = examined.charge.iter().map(|charge| charge.event.clone());
+    charged.chain(series.iter().filter_map(|series| examined.release(&series.name))).any(|event| is_exact(&event))
+}
+
+/// A part of a job here that the policy ever approved by itself, whatever was said of it later.
+struct Part {
+    job: JobId,
+    dataset: DatasetId,
+    /// Whether its end is noted: it never reserves any more.
+    ended: bool,
+}
+
+fn parts(store: &Store) -> Result<Vec<Part>, StoreError> {
+    let sql = "SELECT manifest.job, manifest.dataset, run.ended IS NOT NULL FROM manifest
+        LEFT JOIN run ON run.job = manifest.job AND run.dataset = manifest.dataset
+        WHERE EXISTS (SELECT 1 FROM decision WHERE decision.job = manifest.job AND decision.dataset = manifest.dataset
+        AND decision.manifest = manifest.digest AND decision.approve AND decision.by = ?1)";
+    let rows: Vec<(String, String, bool)> = store.read(|db| {
+        db.prepare(sql)
+            .and_then(|mut statement| {
+                let rows =
+                    statement.query_map([By::Policy.word()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+                rows.collect()
+            })
+            .map_err(StoreError::sqlite("read what the policy approved"))
+    })?;
+    rows.into_iter()
+        .map(|(job, dataset, ended)| {
+            let (job, dataset) = part(&job, &dataset)?;
+            Ok(Part { job, dataset, ended })
+        })
+        .collect()
+}
+
+/// The parts of which the first receipt came back from the server, and no yes is noted here: the ledger was an older copy.
+fn recovered(store: &Store) -> Result<Vec<(JobId, DatasetId)>, StoreError> {
+    let sql = "SELECT DISTINCT receipt.job, receipt.dataset FROM reconciled
+        JOIN receipt ON receipt.sequence > reconciled.receipts
+        AND receipt.sequence <= reconciled.receipts + reconciled.imported
+        WHERE NOT EXISTS (SELECT 1 FROM receipt AS earlier WHERE earlier.job = receipt.job
+        AND earlier.dataset = receipt.dataset AND earlier.sequence <= reconciled.receipts)
+        AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.job = receipt.job AND decision.dataset = receipt.dataset
+        AND decision.approve)";
+    let rows: Vec<(String, String)> = store.read(|db| {
+        db.prepare(sql)
+            .and_then(|mut statement| {
+                let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                rows.collect()
+            })
+            .map_err(StoreError::sqlite("read what came back"))
+    })?;
+    rows.iter().map(|(job, dataset)| part(job, dataset)).collect()
+}
+
+fn part(job: &str, dataset: &str) -> Result<(JobId, DatasetId), StoreError> {
+    Ok((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?))
+}
+
+/// What a part counts on one account; `None` when it has nothing there. A part pays on one account.
+fn releases(
+    store: &Store,
+    books: &Books,
+    key: AccountKey,
+    part: &Part,
+    now: OffsetDateTime,
+) -> Result<Option<(Event, u64)>, StoreError> {
+    for (account, book) in &books.accounts {
+        if let Some(reserved) = book.jobs.get(&part.job).filter(|reserved| reserved.dataset == part.dataset) {
+            return Ok((*account == key).then(|| (reserved.event.clone(), held(book, part.job, reserved))));
+        }
+    }
+    if part.ended {
+        return Ok(None);
+    }
+    let manifest = manifest(store, part)?;
+    if manifest.limits.as_ref().is_some_and(|limits| limits.not_after < now) {
+        return Ok(None);
+    }
+    let own = manifest.participants.iter().find(|party| party.dataset == part.dataset);
+    let paying = own.and_then(|party| Some((party.lineage, party.charge.as_ref()?)));
+    let here = paying.filter(|(lineage, charge)| {
+        (*lineage, charge.unit, charge.adjacency) == (key.lineage, key.unit, key.adjacency)
+    });
+    Ok(here.map(|(_, charge)| (charge.event.clone(), charge.releases)))
+}
+
+/// What a reservation comes to: what was paid once it is settled, all of it until then.
+fn held(book: &Book, job: JobId, reserved: &Reserved) -> u64 {
+    match book.account.reservation(reservation_id(job)) {
+        Some(row) if row.is_settled() => row.committed(),
+        _ => reserved.releases,
+    }
+}
+
+/// The manifest of a part; it was verified before it was stored.
+fn manifest(store: &Store, part: &Part) -> Result<Manifest, StoreError> {
+    let payload: String = store.read(|db| {
+        db.query_row(
+            "SELECT payload FROM manifest WHERE job = ?1 AND dataset = ?2",
+            params![part.job.to_string(), part.dataset.to_string()],
+            |row| row.get(0),
+        )
+        .map_err(StoreError::sqlite("read a manifest"))
+    })?;
+    serde_json::from_str(&payload).map_err(StoreError::row)
+}
+
+/// Few events, jobs repeat.
+fn count(counted: &mut Vec<(Event, u64)>, event: &Event, releases: u64) {
+    match counted.iter_mut().find(|(known, _)| known == event) {
+        Some((_, sum)) => *sum = sum.saturating_add(releases),
+        None => counted.push((event.clone(), releases)),
+    }
+}

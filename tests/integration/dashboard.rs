@@ -1,8 +1,11 @@
 //! The dashboard in a real browser, at desktop and phone width: real pages, a real server, real workers.
 
 mod accounts;
+mod answering;
+mod asking;
 mod life;
 mod live;
+mod provider;
 mod recordings;
 mod visitor;
 

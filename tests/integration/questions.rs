@@ -1,6 +1,6 @@
 //! Active learning whose questions are private, end to end: a public library leads, two hospitals ask, people answer over REST.
 
-mod scene;
+pub(crate) mod scene;
 mod wire;
 
 use std::time::Duration;

@@ -39,6 +39,12 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a page is left alone before it is asked again.
 const PACE: Duration = Duration::from_millis(50);
 
+/// Control and `a`, then control released: WebDriver's keys.
+const ALL: &str = "\u{e009}a\u{e000}";
+
+/// No name and no address but this machine's leads anywhere.
+const REACH: &str = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost";
+
 /// What the browser is looked at on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Screen {
@@ -171,6 +177,25 @@ impl Browser {
         field.send_keys(text).await.map_err(|source| failed(format!("typing into {selector}"), source))
     }
 
+    /// Waits for a field and types over what is in it, without a moment in which it is empty.
+    ///
+    /// # Errors
+    /// If there is none, or it takes no text.
+    pub async fn overwrite(&self, selector: &str, text: &str) -> Result<(), BrowserError> {
+        let field = self.find(selector).await?;
+        let typed = field.send_keys(&format!("{ALL}{text}")).await;
+        typed.map_err(|source| failed(format!("typing over {selector}"), source))
+    }
+
+    /// Presses keys as somebody does who is in no field, one after the other.
+    ///
+    /// # Errors
+    /// If the browser is gone.
+    pub async fn press(&self, keys: &str) -> Result<(), BrowserError> {
+        let pressed = self.find("body").await?.send_keys(keys).await;
+        pressed.map_err(|source| failed(format!("pressing {keys}"), source))
+    }
+
     /// Waits for a select box and chooses the option with this value.
     ///
     /// # Errors
@@ -285,7 +310,7 @@ fn failed(doing: impl Into<String>, source: CmdError) -> BrowserError {
     BrowserError::Command { doing: doing.into(), source: Box::new(source) }
 }
 
-/// What is asked of the driver: a browser that is fresh, quiet on the network, and shows test certificates' pages.
+/// What is asked of the driver: a browser that is fresh, reaches this machine alone, and shows test certificates' pages.
 fn capabilities(screen: Screen, profile: &Path) -> Capabilities {
     let mut arguments: Vec<String> = [
         "--headless=new",
@@ -302,7 +327,7 @@ fn capabilities(screen: Screen, profile: &Path) -> Capabilities {
     ]
     .map(str::to_owned)
     .into();
-    arguments.push(format!("--user-data-dir={}", profile.display()));
+    arguments.extend([REACH.to_owned(), format!("--user-data-dir={}", profile.display())]);
     let mut options = json!({});
     match screen {
         Screen::Desktop => arguments.push("--window-size=1280,900".to_owned()),
@@ -327,6 +352,11 @@ mod tests {
     const PAGE: &str = "data:text/html,<meta name=viewport content='width=device-width'><input name=who>\
         <button onclick='requestAnimationFrame(() => { greeting.innerText = `Hello, ${document.querySelector(`input`).value}` })'>\
         Greet</button><p id=greeting></p><p id=width></p><script>width.innerText = innerWidth</script>";
+    /// Tells of a number's field what it held with every change, and on what keys the page itself was.
+    const KEYS: &str = "data:text/html,<meta name=viewport content='width=device-width'><input type=number step=any value=0.5>\
+        <p id=typed></p><p id=pressed></p><script>const field = document.querySelector('input');\
+        field.oninput = () => typed.innerText += ' ' + (field.value || (field.validity.badInput ? 'begun' : 'empty'));\
+        document.onkeydown = e => { if (e.target === document.body && e.key.length === 1) pressed.innerText += e.key }</script>";
 
     #[tokio::test]
     async fn a_page_is_typed_into_clicked_and_read() -> Result<(), BrowserError> {
@@ -351,6 +381,30 @@ mod tests {
         let png = std::fs::read(&path).expect("the picture");
         // Width and height stand after the signature and the first chunk's head.
         assert_eq!((&png[1..4], &png[16..24]), (&b"PNG"[..], &[0, 0, 3, 12, 0, 0, 6, 152][..]));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_is_in_a_field_is_typed_over_and_keys_reach_the_page() -> Result<(), BrowserError> {
+        let browser = Browser::open(Screen::Phone).await?;
+        browser.goto(KEYS).await?;
+        browser.overwrite("input", "0.25").await?;
+        browser.see("#typed", "0.25").await?;
+        assert!(!browser.text("#typed").await?.contains("empty"), "it was empty for a moment");
+        browser.press("a?").await?;
+        browser.see("#pressed", "a?").await?;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn nothing_but_this_machine_is_reached() -> Result<(), BrowserError> {
+        let browser = Browser::open(Screen::Desktop).await?;
+        // An address that answers on any machine, and stands for all that are not the tests'.
+        let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        drop(listener);
+        let refused = browser.goto(&format!("http://{address}/")).await.expect_err("nobody is there");
+        assert!(format!("{refused:?}").contains("ERR_NAME_NOT_RESOLVED"), "{refused:?}");
         Ok(())
     }
 

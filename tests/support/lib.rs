@@ -12,6 +12,7 @@ pub mod engine;
 pub mod line;
 pub mod port;
 pub mod process;
+pub mod provider;
 pub mod s3;
 pub mod simulation;
 pub mod stage;

@@ -185,6 +185,11 @@ impl Stage {
         Ok(())
     }
 
+    /// Adds variables to the server's environment, from its next start on.
+    pub fn configure(&mut self, environment: Vec<(&'static str, String)>) {
+        self.environment.extend(environment.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+
     /// The server's program with its configuration, for one command.
     ///
     /// # Errors

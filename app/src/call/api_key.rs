@@ -36,7 +36,14 @@ pub async fn revoke_key(key: ApiKeyId) -> Result<(), Fault> {
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "unlink-identity")]
 pub async fn unlink_identity(identity: IdentityId) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.unlink_identity(identity).await;
-    let said = "It signs you in no longer. You sign in with e-mail and password.".to_owned();
-    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(said))
+    let backend = crate::backend::backend()?;
+    let answer = backend.unlink_identity(identity).await;
+    // Who came by the provider has none, and whose account was here before lost it when the identity was linked.
+    let said = if backend.factor().await.is_ok_and(|factor| factor.password) {
+        "It signs you in no longer. You sign in with e-mail and password."
+    } else {
+        "It signs you in no longer, and this account has no password. You come in again by signing in at the provider, which \
+         links it again, or by an operator’s link, by which you choose a password."
+    };
+    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(said.to_owned()))
 }

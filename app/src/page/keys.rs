@@ -6,7 +6,7 @@ use undertone_api::api_key::{ApiKey, KeyScope, MOST_DAYS};
 use undertone_api::session::LinkedIdentity;
 
 use super::account::tabs;
-use super::nothing;
+use super::{nothing, provider};
 use crate::component::form::{Field, post};
 use crate::component::said::{Day, When};
 use crate::path;
@@ -17,7 +17,7 @@ pub(crate) fn keys() -> AnyView {
     screen(Place::Settings, async |desk| {
         let keys = desk.backend.api_keys().await?;
         let identities = match desk.backend.provider() {
-            Some(provider) => Some(identities(&provider, desk.backend.identities().await?)),
+            Some(called) => Some(identities(&called, desk.backend.identities().await?)),
             None => None,
         };
         Ok(Sheet::new(
@@ -120,7 +120,7 @@ fn short(key: &ApiKey) -> String {
     key.id.0.simple().to_string().chars().take(12).collect()
 }
 
-fn identities(provider: &str, linked: Vec<LinkedIdentity>) -> AnyView {
+fn identities(called: &str, linked: Vec<LinkedIdentity>) -> AnyView {
     let rows: Vec<_> = linked
         .into_iter()
         .map(|identity| {
@@ -130,10 +130,18 @@ fn identities(provider: &str, linked: Vec<LinkedIdentity>) -> AnyView {
         })
         .collect();
     let none = rows.is_empty().then(|| {
-        view! { <p>{format!("No identity at {provider} is linked. Signing in there once, with the e-mail of this account, links it.")}</p> }
+        view! {
+            <p>{format!("No identity at {called} is linked. Signing in there with the e-mail of this account links it.")}</p>
+            <ul class="consequences">
+                <li>{format!("The e-mail must be one that {called} has verified.")}</li>
+                <li>"Anybody may have made this account under that e-mail. So the first sign-in there ends what opened it before: its password, its second factor, every session and every API key."</li>
+                <li>"From then on that identity signs you in. An operator can make a link by which you choose a password again."</li>
+            </ul>
+            {provider::link(called)}
+        }
     });
     view! {
-        <section class="panel"><h2>{format!("Signing in with {provider}")}</h2>
+        <section class="panel"><h2>{format!("Signing in with {called}")}</h2>
             {none}<ul class="plain-list">{rows}</ul>
         </section>
     }

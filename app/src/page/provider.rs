@@ -1,4 +1,5 @@
-//! The ways that lead to the provider of sign-ins, and what is said when they lead back without a session.
+//! The ways that lead to the provider of sign-ins, and what is said when they lead back without a session. To lead there from
+//! another page: a function beside the first three.
 
 use leptos::prelude::*;
 use undertone_api::problem::{Code, Problem};
@@ -20,19 +21,22 @@ pub(super) fn accept(desk: &Desk, secret: &str) -> Option<AnyView> {
     way(desk, "invitation", secret, "Come in with")
 }
 
+/// The button by which a member links what they are at the provider called `called`; it leads back to their keys.
+pub(super) fn link(called: &str) -> AnyView {
+    button("to", path::KEYS, format!("Link an identity at {called}"))
+}
+
 fn way(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
     let provider = desk.backend.provider()?;
+    let button = button(name, value, format!("{says} {provider}"));
+    Some(view! { <div class="provider"><p class="hint">"or"</p>{button}</div> }.into_any())
+}
+
+/// A link rather than a form: where a form ends may only be this site.
+fn button(name: &str, value: &str, says: String) -> AnyView {
     let query = serde_qs::to_string(&std::collections::BTreeMap::from([(name, value)])).unwrap_or_default();
     let href = format!("{}?{query}", path::PROVIDER);
-    // A link rather than a form: where a form ends may only be this site.
-    Some(
-        view! {
-            <div class="provider"><p class="hint">"or"</p>
-                <p><a class="button" rel="external" href=href>{format!("{says} {provider}")}</a></p>
-            </div>
-        }
-        .into_any(),
-    )
+    view! { <p><a class="button" rel="external" href=href>{says}</a></p> }.into_any()
 }
 
 /// Why the provider led back without a session, by the word in the address.
@@ -131,5 +135,15 @@ mod tests {
         assert_eq!(none.location(), "/from?x=1", "a key that reaches nothing goes back");
         let revoked = send("revoke-key", "key=00000000-0000-0000-0000-000000000901", true).await;
         assert_eq!(revoked.location(), path::KEYS, "{}", revoked.body);
+    }
+
+    #[tokio::test]
+    async fn who_unlinks_an_identity_reads_how_they_come_in_from_now_on() {
+        let came = send("unlink-identity", "identity=00000000-0000-0000-0000-000000000a01", true).await;
+        assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
+        let cookies = came.cookies();
+        let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
+        let page = render(path::KEYS, true, word).await.body;
+        assert!(page.contains("It signs you in no longer. You sign in with e-mail and password."), "{page}");
     }
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use support::port;
-use support::stage::{Database, Staged};
+use support::stage::{Database, Stage, Staged};
 
 use super::until;
 use crate::scene;
@@ -56,6 +56,14 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
     assert!(ended.success(), "{ended:?}");
     assert!(begun.elapsed() < Duration::from_secs(13), "ten seconds are its grace: {:?}", begun.elapsed());
     eprintln!("stopped after {waiting:?} with waiting workers, after {:?} with an endless upload", begun.elapsed());
+    Ok(())
+}
+
+#[test]
+fn a_log_that_no_terminal_shows_has_no_colours() -> Staged<()> {
+    let (stage, _) = Stage::vacant_with(Database::Sqlite, &[("NO_COLOR", "")])?;
+    let said = stage.server()?.said();
+    assert!(said.contains("serving") && !said.contains('\u{1b}'), "{said:?}");
     Ok(())
 }
 

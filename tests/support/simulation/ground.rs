@@ -114,6 +114,7 @@ pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<S
     let text = TEMPLATE
         .replace("approval = \"steward\"", &format!("approval = \"{approval}\""))
         .replace("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 100.0")
+        .replace("most_epsilon_automatic = 4.0\n", "")
         .replacen("epsilon = 8.0", &format!("epsilon = {epsilon:?}"), 1);
     let open = |name: &&str| format!("\n[datasets.\"{name}\"]\nvisibility = \"public\"\n");
     Ok(public.iter().map(open).fold(text, |text, section| text + &section))

@@ -103,13 +103,7 @@ async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) 
 
 /// The organizations of which the member is an admin.
 async fn own(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
-    let mut own = Vec::new();
-    for consortium in &desk.consortia {
-        for organization in seen(desk, consortium.id).await? {
-            if viewer::runs(member, organization.id) && own.iter().all(|(id, _)| *id != organization.id) {
-                own.push((organization.id, organization.name));
-            }
-        }
-    }
-    Ok(own)
+    let known = seen(desk).await?.into_iter();
+    let own = known.filter(|organization| viewer::runs(member, organization.id));
+    Ok(own.map(|organization| (organization.id, organization.name)).collect())
 }

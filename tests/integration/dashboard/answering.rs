@@ -1,0 +1,240 @@
+//! Questions that really left their sites, answered in a browser by two people with nothing but their keyboards, one at a desk and
+//! one at a screen as wide as a telephone: labels, skip, unsure, take back, how far one is and how people agree. What is below the
+//! gate of a site is on no page.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::browser::{PATIENCE, Screen};
+use support::stage::{Database, QueryLog, Stage, Staged};
+use undertone_api::id::JobId;
+use undertone_api::job::{Report, Spec};
+
+use super::visitor::Visitor;
+use crate::questions::scene::{self, BATCH, PRIVATE};
+
+/// How long the sites may take to choose, and the lead to learn.
+const JOB: Duration = Duration::from_mins(3);
+const TITLE: &str = "What patients ask";
+/// The list of keys, while it is open.
+const LIST: &str = "return document.querySelector('.keys:not([hidden])')?.innerText ?? ''";
+const ASKED: &str = "return document.querySelector('.asked-text')?.innerText ?? ''";
+const ESCAPE: &str = "\u{e00c}";
+/// A key that opens the list of keys was heard within this time, or not at all.
+const HEARD: Duration = Duration::from_secs(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 2.5).await?;
+    let job = propose(&stage).await?;
+    let page = format!("/c/{}/questions/{job}", stage.consortium);
+    let logs = PRIVATE.map(QueryLog::of);
+
+    // The page waits, and asks by itself when there is something to ask.
+    let desk = person(&stage, "reader", Screen::Desktop).await?;
+    desk.visit(&page).await?;
+    desk.browser.run("window.kept = true", Vec::new()).await?;
+    desk.browser.see(".asked", "The job has not begun").await?;
+    the_keys_are_listed(&desk).await?;
+    desk.sound("annotate-keys").await?;
+    the_list_closes(&desk).await?;
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    desk.wait("the first question", ASKED, Vec::new(), JOB, |text| text != "").await?;
+
+    let asked = at_the_desk(&desk, &page, &logs).await?;
+    let phone = person(&stage, "second-reader", Screen::Phone).await?;
+    phone.visit(&page).await?;
+    phone.browser.run("window.kept = true", Vec::new()).await?;
+    the_keys_are_listed(&phone).await?;
+    the_list_closes(&phone).await?;
+    on_the_phone(&phone, &page, &logs, &asked).await?;
+
+    // The round is full, so the lead learns, and the job ends: both pages say so by themselves.
+    for visitor in [&desk, &phone] {
+        let over = "return document.querySelector('.asked')?.innerText ?? ''";
+        let said = |text: &Value| text.as_str().is_some_and(|text| text.contains("The job is over. Thank you"));
+        visitor.wait("the end of the job", over, Vec::new(), JOB, said).await?;
+        nothing_is_below_the_gate(visitor, &page, &logs).await?;
+        visitor.sound("annotate-over").await?;
+        let kept = visitor.browser.run("return window.kept", Vec::new()).await?;
+        assert_eq!(kept, json!(true), "the page was not loaded again");
+    }
+    counted(&stage, job).await?;
+    taken_away(&stage, &page, &logs).await
+}
+
+/// The job of the scene in one round, with two answers to each question and a key of its own for a label; not yet approved.
+async fn propose(stage: &Stage) -> Staged<JobId> {
+    let mut job = scene::job(stage).await?;
+    let Spec::ActiveLearning(spec) = &mut job.spec else { return Err("another kind".into()) };
+    (spec.rounds, spec.annotators, spec.deadline_seconds) = (1, 2, 900);
+    spec.labels[0].key = Some('a');
+    "Somebody wants to be seen".clone_into(&mut spec.labels[0].hint);
+    Ok(stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id)
+}
+
+/// Somebody who may answer questions and nothing else, at a browser.
+async fn person(stage: &Stage, name: &str, screen: Screen) -> Staged<Visitor> {
+    stage.annotator(name).await?;
+    let visitor = Visitor::open(screen, stage.address()).await?;
+    visitor.sign_in(name).await?;
+    assert_eq!(visitor.place().await?, format!("/c/{}/questions", stage.consortium), "where who only answers lands");
+    visitor.browser.see("table.cards", TITLE).await?;
+    visitor.sound("questions-to-answer").await?;
+    Ok(visitor)
+}
+
+/// `?` lists the page's keys; waits by it until the page hears keys at all.
+async fn the_keys_are_listed(visitor: &Visitor) -> Staged<()> {
+    let listed = |text: &Value| text.as_str().is_some_and(|text| text.contains("take the last answer back"));
+    let mut tries = PATIENCE.as_secs() / HEARD.as_secs();
+    loop {
+        visitor.browser.press("?").await?;
+        match visitor.browser.until(LIST, Vec::new(), HEARD, listed).await? {
+            Ok(_) => return Ok(()),
+            Err(text) if tries == 0 => return Err(format!("no key opens the list of keys: {text}").into()),
+            Err(_) => tries -= 1,
+        }
+    }
+}
+
+async fn the_list_closes(visitor: &Visitor) -> Staged<()> {
+    visitor.browser.press(ESCAPE).await?;
+    visitor.wait("the list to close", LIST, Vec::new(), PATIENCE, |text| text == "").await?;
+    Ok(())
+}
+
+/// Everything that a key can do, in one round; gives the questions in the order in which they were asked.
+async fn at_the_desk(desk: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged<Vec<String>> {
+    let mut asked = vec![now_asked(desk, "").await?];
+    far(desk, 0).await?;
+    desk.browser.see(".standing", "No two people have answered the same question yet.").await?;
+    desk.browser.see(".label-hints", "Somebody wants to be seen").await?;
+    nothing_is_below_the_gate(desk, page, logs).await?;
+    desk.sound("annotate").await?;
+
+    // A label by its own key; unsure, taken back and answered; a skip, taken back and answered.
+    let second = press(desk, "a", &asked[0]).await?;
+    asked.push(second);
+    far(desk, 1).await?;
+    let third = press(desk, "u", &asked[1]).await?;
+    far(desk, 2).await?;
+    assert_eq!(press(desk, "z", &third).await?, asked[1], "what is taken back is asked again");
+    desk.browser.see(".taken", "Taken back.").await?;
+    far(desk, 1).await?;
+    desk.sound("annotate-taken-back").await?;
+    assert_eq!(press(desk, "1", &asked[1]).await?, third);
+    asked.push(third);
+    let fourth = press(desk, "s", &asked[2]).await?;
+    far(desk, 3).await?;
+    assert_eq!(press(desk, "z", &fourth).await?, asked[2], "so is what was skipped");
+    far(desk, 2).await?;
+
+    // The rest, each with a label whose key the page chose.
+    while asked.len() < BATCH as usize {
+        let next = press(desk, "2", &asked[asked.len() - 1]).await?;
+        far(desk, asked.len()).await?;
+        asked.push(next);
+        nothing_is_below_the_gate(desk, page, logs).await?;
+    }
+    desk.browser.press("2").await?;
+    desk.browser.see(".asked", "You have answered all of this round, 1 of 1.").await?;
+    far(desk, BATCH as usize).await?;
+    desk.sound("annotate-waiting").await?;
+    let often: Vec<&String> = logs.iter().flat_map(|log| &log.often).collect();
+    assert!(asked.iter().all(|text| often.contains(&text)), "{asked:?}");
+    Ok(asked)
+}
+
+/// The second person is asked the same, agrees once, once not, and sees how far people agree.
+async fn on_the_phone(phone: &Visitor, page: &str, logs: &[QueryLog; 2], asked: &[String]) -> Staged<()> {
+    let mut text = now_asked(phone, "").await?;
+    far(phone, 0).await?;
+    phone.sound("annotate").await?;
+    for (number, known) in asked.iter().enumerate() {
+        assert_eq!(&text, known, "the most uncertain first, to everybody");
+        nothing_is_below_the_gate(phone, page, logs).await?;
+        // Two of four labels agree, where chance alone would make it five of eight: Fleiss' κ is −1/3.
+        if number == 2 {
+            phone.browser.see(".standing", "Agreement κ −0.33").await?;
+            phone.sound("annotate-agreement").await?;
+        }
+        if number + 1 == asked.len() {
+            return Ok(phone.browser.press("2").await?);
+        }
+        text = press(phone, if number < 2 { "a" } else { "2" }, &text).await?;
+        far(phone, number + 1).await?;
+    }
+    Ok(())
+}
+
+/// Presses a key, and gives the question that stands there then in the place of `last`.
+async fn press(visitor: &Visitor, key: &str, last: &str) -> Staged<String> {
+    visitor.browser.press(key).await?;
+    now_asked(visitor, last).await
+}
+
+/// The question that is asked, when it is another than `last` and the page takes an answer to it.
+async fn now_asked(visitor: &Visitor, last: &str) -> Staged<String> {
+    let script = "const form = document.querySelector('.answering');
+        return form?.getAttribute('aria-busy') === 'false' ? form.querySelector('.asked-text')?.innerText ?? '' : ''";
+    let other = |text: &Value| text.as_str().is_some_and(|text| !text.is_empty() && text != last);
+    let text = visitor.wait("another question", script, Vec::new(), PATIENCE, other).await?;
+    Ok(text.as_str().unwrap_or_default().to_owned())
+}
+
+/// That the page says so many of the round's questions are done.
+async fn far(visitor: &Visitor, done: usize) -> Staged<()> {
+    Ok(visitor.browser.see(".standing", &format!("{done} of {BATCH} of this round")).await?)
+}
+
+/// No text below a gate, no user and no row that could not be read is on the page, as it stands or without a script.
+async fn nothing_is_below_the_gate(visitor: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged<()> {
+    let stands = visitor.browser.run("return document.documentElement.outerHTML", Vec::new()).await?;
+    let plain = visitor.plain(page).await?;
+    assert!(plain.contains(TITLE), "{plain}");
+    for text in [stands.as_str().unwrap_or_default(), plain.as_str()] {
+        hold_no_secret(text, logs);
+    }
+    Ok(())
+}
+
+fn hold_no_secret(text: &str, logs: &[QueryLog; 2]) {
+    for secret in logs.iter().flat_map(|log| &log.secret) {
+        assert!(!text.contains(secret), "{secret} is in {text}");
+    }
+}
+
+/// Every answer that stands was counted, and nobody's more than once.
+async fn counted(stage: &Stage, job: JobId) -> Staged<()> {
+    let job = stage.finish(job, JOB).await?;
+    let Some(Report::ActiveLearning(report)) = job.report else { return Err("a finished job has its report".into()) };
+    let annotations: Vec<u64> = report.annotators.iter().map(|annotator| annotator.annotations).collect();
+    assert_eq!(annotations, [u64::from(BATCH); 2]);
+    Ok(())
+}
+
+/// What the job's researcher takes away from its page holds what was asked, and nothing that is below a gate.
+async fn taken_away(stage: &Stage, page: &str, logs: &[QueryLog; 2]) -> Staged<()> {
+    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    visitor.sign_in("operator").await?;
+    visitor.visit(page).await?;
+    visitor.browser.see("main", "Take away, or bring").await?;
+    nothing_is_below_the_gate(&visitor, page, logs).await?;
+    visitor.sound("annotate-files").await?;
+    let fetch = "const done = arguments[arguments.length - 1];
+        const links = Array.from(document.querySelectorAll(\"a[download^='questions-']\"));
+        Promise.all(links.map(link => fetch(link.href).then(answer => answer.text()))).then(done);";
+    let files = visitor.browser.run_async(fetch, Vec::new()).await?;
+    let files: Vec<&str> = files.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    assert_eq!(files.len(), 3, "JSON Lines, CSV, Label Studio");
+    for file in files {
+        assert!(file.contains(" about "), "{file}");
+        hold_no_secret(file, logs);
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Planning questions in a browser, at desktop and phone width: what a log's owner would pay follows β, k and ε as they are typed,
+//! and is what the server's own plan says of the same numbers.
+
+use serde_json::{Value, json};
+use support::browser::{PATIENCE, Screen};
+use support::stage::{Database, LABELS, Stage, Staged};
+use undertone_api::id::JobId;
+use undertone_api::job::Spec;
+use undertone_api::job::active_learning::Gate;
+use undertone_api::plan::{NewPlan, Plan, PlanParty};
+use undertone_privacy::{Epsilon, SamplingRate, mechanism};
+
+use super::visitor::Visitor;
+use crate::questions::scene;
+
+/// The log that is planned for.
+const LOG: &str = "north";
+const TITLE: &str = "What people ask for";
+const FORM: &str = "#plan-active-learning";
+/// What its owner would pay, once the server was asked about what stands in the form.
+const PAYS: &str = "const planner = document.querySelector('#plan-active-learning .planner-cost');
+    const all = Array.from(planner.querySelectorAll('.costs li'));
+    const own = all.find(e => e.querySelector('h3')?.innerText.startsWith('north,'));
+    return planner.getAttribute('aria-busy') === 'false' ? own?.innerText ?? '' : ''";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 2.5).await?;
+    for screen in [Screen::Desktop, Screen::Phone] {
+        let visitor = Visitor::open(screen, stage.address()).await?;
+        let browser = &visitor.browser;
+        visitor.sign_in("operator").await?;
+        visitor.visit(&format!("/c/{}/plan", stage.consortium)).await?;
+        browser.run("window.kept = true", Vec::new()).await?;
+        let of_log = log(&visitor).await?;
+        let gate = typed(&visitor, &of_log).await?;
+        let mut said = pays(&visitor, "").await?;
+        compare(&said, &planned(&stage, gate).await?)?;
+
+        let threshold = (gate.threshold.get() + 20).to_string();
+        for (field, text) in [("rate", "0.05"), ("threshold", threshold.as_str()), ("epsilon", "0.75")] {
+            browser.overwrite(&format!("{of_log} input[name$='[{field}]']"), text).await?;
+            said = pays(&visitor, &said).await?;
+            compare(&said, &planned(&stage, typed(&visitor, &of_log).await?).await?)?;
+        }
+
+        browser.fill(&format!("{FORM} input[name='ask[title]']"), TITLE).await?;
+        browser.fill(&format!("{FORM} textarea[name='ask[labels]']"), &LABELS.join("\n")).await?;
+        browser.see(&format!("{FORM} .headline-small"), "Fits every budget").await?;
+        visitor.sound("planner-of-questions").await?;
+
+        // More than the budget has: refused here as there, and the nearest plans that fit are named.
+        let epsilon = format!("{of_log} input[name$='[epsilon]']");
+        browser.overwrite(&epsilon, "5").await?;
+        browser.see(&format!("{FORM} .headline-small"), "Over the limit").await?;
+        browser.see(&format!("{FORM} .offers"), "The nearest plans that fit").await?;
+        assert!(pays(&visitor, &said).await?.contains("It does not fit into what is left."));
+        let over = planned(&stage, typed(&visitor, &of_log).await?).await?;
+        assert!(over.left.is_none_or(|left| left < 0.0), "{over:?}");
+        visitor.sound("planner-of-questions-over-the-limit").await?;
+        browser.overwrite(&epsilon, "0.75").await?;
+        browser.see(&format!("{FORM} .headline-small"), "Fits every budget").await?;
+        assert_eq!(pays(&visitor, "").await?, said, "the same numbers, the same cost");
+        assert_eq!(browser.run("return window.kept", Vec::new()).await?, json!(true), "the page was not loaded again");
+
+        // What is proposed is what was typed.
+        let gate = typed(&visitor, &of_log).await?;
+        browser.click(&format!("{FORM} button.primary")).await?;
+        browser.see("h1", TITLE).await?;
+        let job: JobId = visitor.place().await?.rsplit('/').next().unwrap_or_default().parse()?;
+        let Spec::ActiveLearning(spec) = stage.operator.job(job).await?.spec else { return Err("another kind".into()) };
+        let dataset = stage.dataset(LOG).await?.id;
+        assert_eq!(spec.party(dataset).and_then(|party| party.gate), Some(gate));
+        visitor.sound("job-of-questions").await?;
+    }
+    Ok(())
+}
+
+/// Where the fields of the log are.
+async fn log(visitor: &Visitor) -> Staged<String> {
+    let find = "return Array.from(document.querySelectorAll('#plan-active-learning .party strong'), e => e.innerText)
+        .indexOf(arguments[0]) + 1";
+    let place = visitor.browser.run(find, vec![json!(LOG)]).await?;
+    Ok(format!("{FORM} .parties > .party:nth-child({place})"))
+}
+
+/// The gate that stands in the form.
+async fn typed(visitor: &Visitor, of_log: &str) -> Staged<Gate> {
+    let script = "const party = document.querySelector(arguments[0]);
+        return ['rate', 'threshold', 'epsilon', 'rows', 'shown'].map(name => party.querySelector(`[name$='[${name}]']`).value)";
+    let fields = visitor.browser.run(script, vec![json!(of_log)]).await?;
+    let text = |place: usize| fields[place].as_str().unwrap_or_default();
+    Ok(Gate {
+        sampling_rate: SamplingRate::new(text(0).parse()?)?,
+        threshold: text(1).parse()?,
+        epsilon: Epsilon::new(text(2).parse()?)?,
+        rows_per_unit: text(3).parse()?,
+        shown: serde_json::from_value(fields[4].clone())?,
+    })
+}
+
+/// What the page says of the log; waits until that is another than `last`.
+async fn pays(visitor: &Visitor, last: &str) -> Staged<String> {
+    let other = |said: &Value| said.as_str().is_some_and(|said| !said.is_empty() && said != last);
+    let said = visitor.wait("what it costs", PAYS, Vec::new(), PATIENCE, other).await?;
+    Ok(said.as_str().unwrap_or_default().to_owned())
+}
+
+/// What the server's plan says of the log with this gate.
+async fn planned(stage: &Stage, gate: Gate) -> Staged<PlanParty> {
+    let mut job = scene::job(stage).await?;
+    let dataset = stage.dataset(LOG).await?.id;
+    let Spec::ActiveLearning(spec) = &mut job.spec else { return Err("another kind".into()) };
+    for party in spec.participants.iter_mut().filter(|party| party.dataset == dataset) {
+        party.gate = Some(gate);
+    }
+    let plan: Plan = stage.operator.post("/plans", &NewPlan { consortium: stage.consortium, job }).await?;
+    let own = plan.parties.into_iter().find(|party| party.dataset == dataset);
+    own.ok_or_else(|| "the owner of a private log pays".into())
+}
+
+/// That the page says what the plan does, costs rounded up and what is left rounded down.
+fn compare(said: &str, plan: &PlanParty) -> Staged<()> {
+    let (epsilon, delta) = mechanism::guarantee(&plan.charge.event, plan.charge.adjacency)?;
+    let promise = between(said, "For each row ε ", ", once.")?;
+    let (shown_epsilon, shown_delta) = promise.split_once(" at δ ").ok_or("ε at δ")?;
+    let over = shown_epsilon.parse::<f64>()? - epsilon.get();
+    assert!((0.0..0.01).contains(&over), "{said}: {epsilon:?}");
+    // Three digits are shown.
+    assert!((power(shown_delta)? / delta.get() - 1.0).abs() < 0.006, "{said}: {delta:?}");
+
+    let leaves = between(said, "Leaves ε ", " of the budget")?;
+    let (shown_left, share) = leaves.split_once(" and ").ok_or("ε and a share")?;
+    let (left, part) = (plan.left.ok_or("a plan that fits")?, plan.left_fraction.ok_or("a budget")?);
+    let under = left - shown_left.parse::<f64>()?;
+    assert!((0.0..0.01).contains(&under), "{said}: {left}");
+    assert_eq!(share, format!("{} %", (part * 100.0).floor()), "{said}");
+    let further = match plan.rounds_left {
+        0 => "not one more such pool".to_owned(),
+        1 => ": 1 such pool more".to_owned(),
+        pools => format!(": {pools} such pools more"),
+    };
+    assert!(said.contains(&further), "{said}: {further}");
+    Ok(())
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Staged<&'a str> {
+    let found = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));
+    found.map(|(found, _)| found).ok_or_else(|| format!("nothing between {before:?} and {after:?}: {text}").into())
+}
+
+/// A number as `2.5·10⁻⁷` and `10⁻⁶` say it.
+fn power(text: &str) -> Staged<f64> {
+    let (digits, raised) = text.split_once("·10").unwrap_or_else(|| ("1", text.trim_start_matches("10")));
+    let plain = |letter: char| match letter {
+        '⁻' => '-',
+        letter => {
+            "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().zip('0'..='9').find(|(raised, _)| *raised == letter).map_or(letter, |(_, digit)| digit)
+        }
+    };
+    Ok(format!("{digits}e{}", raised.chars().map(plain).collect::<String>()).parse()?)
+}

@@ -1,0 +1,143 @@
+//! A real provider of sign-ins in a browser: through its own pages and back, linked and unlinked under the settings; and what a
+//! person reads whom it, or the server, sends away.
+
+use support::browser::Screen;
+use support::provider::{NAME, Provider};
+use support::stage::{Database, PASSWORD, PATIENCE, Stage, Staged};
+
+use super::visitor::Visitor;
+
+/// Where identities at the provider stand.
+const KEYS: &str = "/settings/keys";
+/// The way to the provider.
+const WAY: &str = "main a[href^='/oidc/start']";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks_it() -> Staged<()> {
+    let Some((stage, provider)) = beside().await? else { return Ok(()) };
+    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    let browser = &visitor.browser;
+    visitor.sign_in("operator").await?;
+
+    // From the account's page to the provider's own, and back to the same page.
+    visitor.visit(KEYS).await?;
+    browser.see("main", &format!("No identity at {NAME} is linked")).await?;
+    browser.see(".consequences", "ends what opened it before: its password").await?;
+    visitor.sound("identity-none").await?;
+    browser.click(WAY).await?;
+    recognized(&visitor, &provider, "operator").await?;
+    browser.see("main", &format!("{}, since", provider.issuer)).await?;
+    assert_eq!(visitor.place().await?, KEYS);
+    visitor.sound("identity-linked").await?;
+
+    // From the sign-in page, when neither remembers anybody.
+    sign_out(&visitor).await?;
+    browser.client().delete_all_cookies().await?;
+    visitor.visit("/sign-in").await?;
+    browser.see(".provider", &format!("Sign in with {NAME}")).await?;
+    visitor.sound("sign-in-by-provider").await?;
+    browser.click(WAY).await?;
+    recognized(&visitor, &provider, "operator").await?;
+    browser.see(".rail", "Overview").await?;
+    assert_eq!(visitor.place().await?, format!("/c/{}", stage.consortium), "where members land");
+    visitor.sound("signed-in-by-provider").await?;
+
+    // The password is over, as was said; the provider, which remembers, asks for nothing.
+    sign_out(&visitor).await?;
+    visitor.visit("/sign-in").await?;
+    browser.fill("input[name=email]", "operator@example.org").await?;
+    browser.fill("input[name=password]", PASSWORD).await?;
+    browser.click("main button[type=submit]").await?;
+    browser.see(".notice.bad", "E-mail or password is wrong").await?;
+    browser.click(WAY).await?;
+    browser.see(".rail", "Overview").await?;
+
+    // Unlinked, and told how they come in from now on.
+    visitor.visit(KEYS).await?;
+    browser.click("form[action='/ui/unlink-identity'] button").await?;
+    browser.see(".notice", "It signs you in no longer, and this account has no password.").await?;
+    browser.see("main", &format!("No identity at {NAME} is linked")).await?;
+    visitor.sound("identity-unlinked").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
+    let Some((mut stage, provider)) = beside().await? else { return Ok(()) };
+    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+    let browser = &phone.browser;
+
+    // Who says no there.
+    phone.visit("/sign-in").await?;
+    browser.click(WAY).await?;
+    browser.click("a[href$='/abort']").await?;
+    browser
+        .see(".notice.bad", "The provider recognized nobody. Begin again, or sign in with e-mail and password.")
+        .await?;
+    only_of(&phone, &provider).await?;
+    phone.sound("provider-declined").await?;
+
+    // Whose e-mail nobody has verified there, and whom nobody knows here.
+    for (login, remedy) in [
+        ("unverified-operator", "Have it verified there, then begin again."),
+        ("stranger", "Members join by a link: ask for one, and open it first."),
+    ] {
+        browser.client().delete_all_cookies().await?;
+        phone.visit("/sign-in").await?;
+        browser.click(WAY).await?;
+        recognized(&phone, &provider, login).await?;
+        browser.see(".notice.bad", remedy).await?;
+        phone.sound(&format!("provider-{login}")).await?;
+    }
+
+    // When it is gone, the other way in is named, and works.
+    drop(provider);
+    stage.stop_server(PATIENCE)?;
+    stage.start_server()?;
+    phone.visit("/sign-in").await?;
+    browser.click(WAY).await?;
+    browser.see(".notice.bad", "cannot be reached just now. Sign in with e-mail and password").await?;
+    phone.sound("provider-unavailable").await?;
+    phone.sign_in("operator").await
+}
+
+/// A consortium whose server believes a provider; nothing where there is none to run.
+async fn beside() -> Staged<Option<(Stage, Provider)>> {
+    let mut stage = Stage::set(Database::Sqlite, &["Library"]).await?;
+    let Some(provider) = Provider::start(&stage.address())? else { return Ok(None) };
+    stage.stop_server(PATIENCE)?;
+    stage.configure(provider.environment());
+    stage.start_server()?;
+    Ok(Some((stage, provider)))
+}
+
+/// Says at the provider's own pages who one is, and that the server may know it.
+async fn recognized(visitor: &Visitor, provider: &Provider, login: &str) -> Staged<()> {
+    let browser = &visitor.browser;
+    browser.find("input[name=prompt][value=login]").await?;
+    assert!(browser.url().await?.starts_with(&provider.issuer), "the provider asks, and nobody else");
+    browser.fill("input[name=login]", login).await?;
+    browser.fill("input[name=password]", "any").await?;
+    browser.click("button[type=submit]").await?;
+    browser.find("input[name=prompt][value=consent]").await?;
+    browser.click("button[type=submit]").await?;
+    let away = |origin: &serde_json::Value| origin.as_str().is_some_and(|origin| origin != provider.issuer);
+    visitor.wait("the way back", "return location.origin", Vec::new(), PATIENCE, away).await?;
+    only_of(visitor, provider).await
+}
+
+/// The console complains of nothing but what the provider's own pages lack: a picture, and a font from outside, which nothing
+/// here reaches. A page of ours whose policy were in the way would say so.
+async fn only_of(visitor: &Visitor, provider: &Provider) -> Staged<()> {
+    let complaints = visitor.browser.complaints().await?;
+    let theirs = |complaint: &String| {
+        (complaint.starts_with(&provider.issuer) || complaint.starts_with("https://fonts.googleapis.com/"))
+            && !complaint.contains("Content Security Policy")
+    };
+    assert!(complaints.iter().all(theirs), "{complaints:?}");
+    Ok(())
+}
+
+async fn sign_out(visitor: &Visitor) -> Staged<()> {
+    visitor.browser.click(".rail-foot button").await?;
+    Ok(visitor.browser.see("h1", "Sign in").await?)
+}

@@ -9,6 +9,7 @@
 //!
 //! Both scenes stand behind the same balancer, so that only the servers differ. Who makes the load runs on the same machine; its
 //! share of the processors is in the line. What waits on purpose (for work, for a mean) is no request: it stands under `waits`.
+//! Where the servers' writing transactions spend the time stands under `transactions`, as their `/metrics` tell it.
 //!
 //! Sizes are by environment, so that a smoke run is small: `UNDERTONE_LOAD_WORKERS` (200, at least 4), `UNDERTONE_LOAD_BROWSERS` (50),
 //! `UNDERTONE_LOAD_SECONDS` (60). There is a job for every twenty workers, at least one. What it is at stands on standard error; a
@@ -20,6 +21,7 @@ mod job;
 mod part;
 mod progress;
 mod record;
+mod turns;
 mod usage;
 mod worker;
 
@@ -31,6 +33,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use support::balancer::Balancer;
 use support::client::Client;
+use support::port;
 use support::stage::{Database, PASSWORD, Replica, Stage, Staged};
 use tokio::task::JoinSet;
 use undertone_api::id::{JobId, OrganizationId};
@@ -44,6 +47,7 @@ use follower::{Follower, MOST_FOLLOWERS};
 use job::{PARTIES, Team};
 use progress::Progress;
 use record::{Latency, Record, Summary};
+use turns::Turns;
 use worker::Worker;
 
 /// Workers for each job.
@@ -127,20 +131,26 @@ struct Ground {
     http: Balancer,
     /// Before the workers' gateways.
     grpc: Balancer,
+    /// The ports of each server's `/metrics`.
+    metrics: Vec<u16>,
 }
 
 impl Ground {
     async fn lay(database: Database, servers: usize) -> Staged<Self> {
-        let stage = Stage::set_with(database, &ORGANIZATIONS, &SET).await?;
+        let mut metrics = vec![port::free()?];
+        let address = format!("127.0.0.1:{}", metrics[0]);
+        let set: Vec<_> = SET.into_iter().chain([("UNDERTONE_METRICS", &*address)]).collect();
+        let stage = Stage::set_with(database, &ORGANIZATIONS, &set).await?;
         let replicas = (1..servers).map(|_| stage.replica()).collect::<Staged<Vec<_>>>()?;
         let mut http = vec![port_of(&stage.address())?];
         let mut grpc = vec![stage.gateway().port()];
         for replica in &replicas {
             http.push(port_of(&replica.address)?);
             grpc.push(replica.grpc);
+            metrics.push(replica.metrics);
         }
         let (http, grpc) = (Balancer::before(&http).await?, Balancer::before(&grpc).await?);
-        Ok(Self { stage, replicas, http, grpc })
+        Ok(Self { stage, replicas, http, grpc, metrics })
     }
 
     /// The process of each server.
@@ -190,12 +200,13 @@ async fn scene(
     progress.say(format!("everybody is there: measuring for {} s", sizes.seconds));
 
     let processes = ground.processes()?;
-    let before = usage::Processors::now(&processes)?;
+    let (before, turns) = (usage::Processors::now(&processes)?, Turns::now(&ground.metrics).await?);
     let rounds = job::rounds_done(&ground.stage, &jobs).await?;
     record.begin();
     tokio::time::sleep(Duration::from_secs(u64::from(sizes.seconds))).await;
     let summary = record.end();
     let spent = usage::Processors::now(&processes)?.since(&before);
+    let turns = Turns::now(&ground.metrics).await?.since(&turns);
     let rounds = job::rounds_done(&ground.stage, &jobs).await? - rounds;
     let memory = processes.iter().map(|process| usage::Memory::of(*process)).collect::<Staged<Vec<_>>>()?;
     let missed = job::deadlines(&ground.stage, &jobs).await?;
@@ -218,6 +229,7 @@ async fn scene(
             "requests": summary.requests(), "requests_per_second": summary.per_second(), "errors": summary.errors(),
             "first_errors": summary.first_errors(),
             "latency_milliseconds": summary.latencies(), "waits_milliseconds": summary.waits(),
+            "transactions": turns.figures(summary.seconds),
             "rounds_while_measured": rounds, "rounds_in_all": missed.rounds, "missed_deadlines": missed.missed,
             "connections_taken": { "http": ground.http.taken(), "grpc": ground.grpc.taken() },
             "server_memory": memory.iter().map(usage::Memory::figures).collect::<Vec<_>>(),

@@ -32,7 +32,7 @@ use audit::Audited;
 pub use draft::{Draft, LONGEST_SPEC, NewDraft};
 pub use hold::{Hold, Holder, Pause};
 pub use life::{State, Step, WrongStep};
-pub use limit::{ApprovalLimit, LONGEST_LIMIT_DAYS, NewApprovalLimit};
+pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
 pub use review::{Disclosed, Disclosure, Observer, Review, disclosures};
 pub use view::{
     Approval, Job, JobSummary, Measurement, NewJob, Participant, ParticipantState, Progress, Refuse, RoundView,

@@ -16,6 +16,7 @@
 //! middleware says so: the check against forged requests is the server's.
 
 mod account;
+mod glance;
 mod insight;
 mod life;
 mod told;
@@ -46,6 +47,7 @@ use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
 
 pub use account::{Accounts, Entered};
+pub use glance::{Glance, Newest, Waiting};
 pub use insight::Insight;
 pub use life::Life;
 pub use told::Told;
@@ -60,7 +62,7 @@ pub type Cookies = Vec<String>;
 
 /// Everything one caller may ask of the server. Every method fails with the [`Problem`] that REST would answer.
 #[async_trait]
-pub trait Backend: Accounts + Insight + Told + Life + Send + Sync + 'static {
+pub trait Backend: Accounts + Glance + Insight + Told + Life + Send + Sync + 'static {
     /// The present moment: pages tell durations against it and read no clock themselves.
     fn now(&self) -> OffsetDateTime;
 

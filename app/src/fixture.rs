@@ -4,6 +4,7 @@
 mod audit;
 mod certificate;
 mod consortium;
+mod glance;
 mod insight;
 mod learning;
 pub(crate) mod life;

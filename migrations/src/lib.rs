@@ -50,6 +50,8 @@ mod m20261122_000600_create_audit_log;
 mod m20261122_000701_create_idempotency;
 mod m20261122_000800_create_challenge;
 mod m20261122_000900_add_dataset_seconds;
+mod m20261122_000910_add_approval_total;
+mod m20261122_000920_index_ledger_time;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +103,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000701_create_idempotency::Migration),
             Box::new(m20261122_000800_create_challenge::Migration),
             Box::new(m20261122_000900_add_dataset_seconds::Migration),
+            Box::new(m20261122_000910_add_approval_total::Migration),
+            Box::new(m20261122_000920_index_ledger_time::Migration),
         ]
     }
 }

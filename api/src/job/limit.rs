@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
-use undertone_privacy::Epsilon;
+use undertone_privacy::{Adjacency, Epsilon, PrivacyUnit};
 
 use super::Spec;
 use crate::id::{ApprovalLimitId, DatasetId};
@@ -18,6 +18,11 @@ pub struct NewApprovalLimit {
     /// Most ε that one job may cost by itself, at the account's δ: greater than 0.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.5))]
     pub epsilon: Epsilon,
+    /// Most ε that all jobs which pass by it may come to together, for each unit and adjacency, at the account's δ: at least
+    /// `epsilon`. Absent: no total, so that the lifetime budget alone bounds them together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>, example = 2.0))]
+    pub total_epsilon: Option<Epsilon>,
     /// The kinds of job that pass: at least one.
     #[cfg_attr(feature = "openapi", schema(example = json!(["dp_sgd"])))]
     pub kinds: Vec<String>,
@@ -33,6 +38,12 @@ impl NewApprovalLimit {
         let mut violations = Vec::new();
         if !(self.epsilon.get() > 0.0 && self.epsilon.get().is_finite()) {
             violations.push(Violation::new("epsilon", "greater than 0: 0 would let nothing pass"));
+        }
+        if self.total_epsilon.is_some_and(|total| total < self.epsilon) {
+            violations.push(Violation::new(
+                "total_epsilon",
+                "at least `epsilon`: below it, no job that may cost that much would pass; leave it out for no total",
+            ));
         }
         if self.kinds.is_empty() || self.kinds.iter().any(|kind| !Spec::KINDS.contains(&kind.as_str())) {
             violations.push(Violation::new("kinds", format!("name some of {}", Spec::KINDS.join(", "))));
@@ -66,6 +77,32 @@ pub struct ApprovalLimit {
     /// Who withdrew it, if somebody did.
     #[serde(default)]
     pub withdrawn_by: Option<String>,
+    /// What passed by it since it was set, for each unit and adjacency; a limit in the place of another begins with nothing.
+    #[serde(default)]
+    pub approved: Vec<ApprovedTotal>,
+}
+
+/// What passed by a limit and protects the same unit against the same change: one sum, which the limit's total bounds. The
+/// figures are those of all these jobs together, composed as reports compose them, and rounded up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ApprovedTotal {
+    /// Who is protected.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
+    pub adjacency: Adjacency,
+    /// δ of both figures: that of the dataset's account.
+    #[cfg_attr(feature = "openapi", schema(example = 1e-6))]
+    pub delta: f64,
+    /// How many jobs passed.
+    pub jobs: u64,
+    /// ε of what they have released so far; absent when no finite ε covers it.
+    pub spent: Option<f64>,
+    /// ε of what they have released and may still release: a job that is over counts what it released, every other one its
+    /// worst case. This is what the total bounds; absent when no finite ε covers it.
+    pub committed: Option<f64>,
 }
 
 #[cfg(test)]
@@ -80,6 +117,7 @@ mod tests {
         let now = OffsetDateTime::UNIX_EPOCH;
         let limit = |epsilon: f64, kinds: &[&str], days| NewApprovalLimit {
             epsilon: Epsilon::new(epsilon).unwrap_or_else(|_| panic!("{epsilon} is an ε")),
+            total_epsilon: None,
             kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
             until: now + Duration::days(days),
         };
@@ -87,5 +125,18 @@ mod tests {
         let fields = |limit: NewApprovalLimit| limit.check(now).into_iter().map(|v| v.field).collect::<Vec<_>>();
         assert_eq!(fields(limit(0.0, &[], 0)), ["epsilon", "kinds", "until"]);
         assert_eq!(fields(limit(0.5, &["dp_sgd", "other"], 366)), ["kinds", "until"]);
+        let with = |total: f64| {
+            let total_epsilon = Some(Epsilon::new(total).unwrap_or_else(|_| panic!("{total} is an ε")));
+            fields(NewApprovalLimit { total_epsilon, ..limit(0.5, &["dp_sgd"], 365) })
+        };
+        assert_eq!((with(0.5), with(0.499)), (Vec::new(), vec!["total_epsilon".to_owned()]));
+    }
+
+    #[test]
+    fn a_limit_of_before_there_were_totals_has_none() {
+        let text = r#"{"epsilon":0.5,"kinds":["dp_sgd"],"until":"2027-01-31T00:00:00Z"}"#;
+        let old: NewApprovalLimit = serde_json::from_str(text).expect("it was a limit");
+        assert_eq!(old.total_epsilon, None);
+        assert_eq!(serde_json::to_string(&old).expect("JSON"), text, "and is written as it was");
     }
 }

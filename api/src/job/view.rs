@@ -152,6 +152,10 @@ pub struct Participant {
     /// The owner's answer.
     #[serde(flatten)]
     pub approval: Approval,
+    /// While the answer is awaited: why a steward is asked although a limit lets jobs pass, or is asked again. For those who
+    /// may see the limits of the dataset's owner; events, which all who see the job share, leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_because: Option<String>,
     /// How its worker stands.
     pub state: ParticipantState,
     /// What the job charges it at worst.

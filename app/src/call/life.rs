@@ -139,15 +139,17 @@ pub async fn set_approval_limit(
     consortium: ConsortiumId,
     dataset: DatasetId,
     epsilon: f64,
+    total_epsilon: f64,
     days: i64,
     #[server(default)] kinds: Vec<String>,
 ) -> Result<(), Fault> {
     let backend = crate::backend::backend()?;
-    let answer = match native::approval_limit(backend.now(), epsilon, days, kinds) {
+    let answer = match native::approval_limit(backend.now(), epsilon, total_epsilon, days, kinds) {
         Ok(new) => backend.set_approval_limit(dataset, new).await,
         Err(problem) => Err(problem),
     };
-    let said = "Jobs within this limit are approved in your name from now on, until it ends or you withdraw it.";
+    let said = "Jobs within this limit are approved in your name from now on, until they come to its total, it ends or you \
+                withdraw it.";
     native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said.to_owned()))
 }
 

@@ -5,10 +5,8 @@ mod security;
 mod tests;
 
 use leptos::prelude::*;
-use undertone_api::id::ConsortiumId;
 use undertone_api::member::Scope;
 use undertone_api::organization::Organization;
-use undertone_api::problem::Code;
 
 use crate::backend::Answer;
 use crate::call::native;
@@ -32,12 +30,9 @@ pub(crate) fn tabs(here: &str) -> AnyView {
     view! { <nav aria-label="Settings"><ul class="tabs">{links}</ul></nav> }.into_any()
 }
 
-/// The organizations of a consortium; none for somebody who only answers questions there.
-pub(super) async fn seen(desk: &Desk, consortium: ConsortiumId) -> Answer<Vec<Organization>> {
-    match desk.backend.organizations(consortium).await {
-        Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => Ok(Vec::new()),
-        answer => answer,
-    }
+/// The organizations that the member may see: none where they only answer questions, or have yet to set up a second factor.
+pub(super) async fn seen(desk: &Desk) -> Answer<Vec<Organization>> {
+    if desk.consortia.is_empty() { Ok(Vec::new()) } else { desk.backend.known_organizations().await }
 }
 
 /// What an operator does for somebody who has forgotten their password.
@@ -68,13 +63,8 @@ fn let_in() -> AnyView {
 pub(crate) fn settings() -> AnyView {
     screen(Place::Settings, async |desk| {
         let member = desk.member()?;
-        let mut names = Vec::new();
-        for consortium in &desk.consortia {
-            names.push((consortium.id.to_string(), consortium.name.clone()));
-            for organization in seen(&desk, consortium.id).await? {
-                names.push((organization.id.to_string(), organization.name));
-            }
-        }
+        let mut names: Vec<_> = desk.consortia.iter().map(|known| (known.id.to_string(), known.name.clone())).collect();
+        names.extend(seen(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
         let named = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
         let roles = member.grants.iter().map(|grant| {
             let place = match grant.scope {

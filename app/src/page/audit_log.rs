@@ -16,6 +16,8 @@ use crate::{path, words};
 
 /// Most characters of a detail in a row; the file has all of it.
 const DETAIL: usize = 300;
+/// Characters from which an id or a digest is told by its beginning; the file has all of it.
+const OPAQUE: usize = 32;
 
 /// What things are done to, by their words in the log.
 const KINDS: [(&str, &str); 12] = [
@@ -261,7 +263,7 @@ fn rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, no
                 <td data-label="who">{who}</td>
                 <td data-label="what">{entry.what.said()}</td>
                 <td data-label="to what">{subject(entry, consortium)}</td>
-                <td data-label="more">{detail(entry)}</td>
+                <td data-label="more">{detail(&entry.detail)}</td>
                 <td data-label="hash"><Digest digest=entry.hash.clone()/></td>
             </tr>
         }
@@ -298,10 +300,13 @@ fn subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
 }
 
 /// More of it: names and values, as far as there is room.
-fn detail(entry: &AuditEntry) -> String {
-    let Some(fields) = entry.detail.as_object() else { return String::new() };
+fn detail(detail: &serde_json::Value) -> String {
+    let Some(fields) = detail.as_object() else { return String::new() };
     let said = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null()).map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        // A digest or an id, whole, would push the rest of the row out of sight.
+        let opaque = value.len() >= OPAQUE && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        let value = if opaque { format!("{}…", words::short(&value)) } else { value };
         format!("{}: {value}", name.replace('_', " "))
     });
     let text = said.collect::<Vec<_>>().join("; ");

@@ -6,6 +6,7 @@ mod reset;
 
 use leptos::prelude::*;
 use undertone_api::member::Scope;
+use undertone_api::organization::Organization;
 
 use super::{nothing, provider};
 use crate::component::form::{Field, post};
@@ -87,22 +88,17 @@ pub(crate) fn sign_in() -> AnyView {
 pub(crate) fn found() -> AnyView {
     screen(Place::Nowhere, async |desk| {
         let member = desk.member()?;
-        let mut own = Vec::new();
-        for consortium in &desk.consortia {
-            for organization in desk.backend.organizations(consortium.id).await? {
-                let mine = member.grants.iter().any(|grant| grant.scope == Scope::Organization(organization.id));
-                if mine && !own.iter().any(|(id, _)| *id == organization.id) {
-                    own.push((organization.id, organization.name));
-                }
-            }
-        }
+        let mine = |organization: &Organization| {
+            member.grants.iter().any(|grant| grant.scope == Scope::Organization(organization.id))
+        };
+        let own: Vec<_> = desk.backend.known_organizations().await?.into_iter().filter(mine).collect();
         let organization = if own.is_empty() {
             view! { <Field name="organization" label="Name of your organization" help="It becomes the first member. You will be its admin, data steward and researcher."/> }.into_any()
         } else {
             view! {
                 <label class="field"><span>"Your organization, the first member"</span>
                     <select name="organization">
-                        {own.into_iter().map(|(id, name)| view! { <option value=id.to_string()>{name}</option> }).collect_view()}
+                        {own.into_iter().map(|own| view! { <option value=own.id.to_string()>{own.name}</option> }).collect_view()}
                     </select>
                 </label>
             }

@@ -19,7 +19,7 @@ use crate::component::said::{Digest, ProblemBox, When};
 use crate::live::LiveJob;
 use crate::live::part::in_the_clear;
 use crate::screen::{Desk, Place, Sheet, screen};
-use crate::standing::Payment;
+use crate::standing::{Payment, Standing};
 use crate::{kind, viewer, words};
 
 /// The page.
@@ -92,37 +92,38 @@ async fn decisions(
     in_the_clear: &[(DatasetId, u64)],
 ) -> Result<AnyView, Problem> {
     let mut parts = Vec::new();
-    if job.summary.state == State::Proposed {
-        for party in &job.participants {
-            if party.approval == Approval::Pending && viewer::stewards(member, party.organization) {
-                let speakers = datasets.iter().find(|d| d.id == party.dataset).map_or(0, |d| d.speakers.0);
-                let exact = in_the_clear.iter().find(|(id, _)| *id == party.dataset).map_or(0, |(_, exact)| *exact);
-                parts.push(approval(desk, consortium, job, party, speakers, exact).await?);
-            }
+    let awaited = |party: &&Participant| {
+        job.summary.state == State::Proposed
+            && party.approval == Approval::Pending
+            && viewer::stewards(member, party.organization)
+    };
+    let mine: Vec<_> = job.participants.iter().filter(awaited).collect();
+    if !mine.is_empty() {
+        let standings = desk.backend.standings(consortium, mine.iter().map(|party| party.dataset).collect()).await?;
+        for party in mine {
+            let speakers = datasets.iter().find(|d| d.id == party.dataset).map_or(0, |d| d.speakers.0);
+            let exact = in_the_clear.iter().find(|(id, _)| *id == party.dataset).map_or(0, |(_, exact)| *exact);
+            let own = standings.iter().filter(|(id, _)| *id == party.dataset).flat_map(|(_, own)| own);
+            parts.push(approval(desk, consortium, job, party, own, speakers, exact));
         }
     }
     parts.push(life::steps(member, consortium, job, desk.now));
     Ok(parts.collect_view().into_any())
 }
 
-async fn approval(
+fn approval<'a>(
     desk: &Desk,
     consortium: ConsortiumId,
     job: &Job,
     party: &Participant,
+    mut standings: impl Iterator<Item = &'a Standing>,
     speakers: u64,
     exact: u64,
-) -> Result<AnyView, Problem> {
-    let payment = match &party.charge {
-        Some(charge) => {
-            let standings = desk.backend.standing(party.dataset).await?;
-            standings
-                .iter()
-                .find(|standing| standing.unit == charge.unit && standing.adjacency == charge.adjacency)
-                .map(|standing| standing.payment(charge))
-        }
-        None => None,
-    };
+) -> AnyView {
+    let payment = party.charge.as_ref().and_then(|charge| {
+        let own = |standing: &&Standing| standing.unit == charge.unit && standing.adjacency == charge.adjacency;
+        standings.find(own).map(|standing| standing.payment(charge))
+    });
     let hidden = || {
         vec![
             ("consortium", consortium.to_string()),
@@ -186,9 +187,10 @@ async fn approval(
         Some(_) => (format!("{seen}, and by everybody who answers questions"), "The log itself never leaves"),
         None => (seen, "The recordings never leave"),
     };
-    Ok(view! {
+    view! {
         <section class="panel decide" aria-label=format!("Decision for {}", party.dataset_name)>
             <h2>{format!("Decide for {}", party.dataset_name)}</h2>
+            {party.asked_because.as_ref().map(|because| view! { <p class="hint">{format!("Why you are asked: {because}.")}</p> })}
             {gauge}
             <ul class="consequences">
                 {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
@@ -207,7 +209,7 @@ async fn approval(
             </details>
         </section>
     }
-    .into_any())
+    .into_any()
 }
 
 /// What approving will do, sentence by sentence.

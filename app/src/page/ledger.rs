@@ -18,7 +18,7 @@ use undertone_privacy::Event;
 use super::nothing;
 use super::period::period;
 use crate::component::said::{Digest, When};
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, words};
 
 pub(crate) use row::row as ledger_row;
@@ -30,33 +30,14 @@ pub(crate) fn ledger() -> AnyView {
         desk.member()?;
         let query = crate::query::parse::<Query>(&desk.query).unwrap_or_default();
         let (chosen, wanted) = query.wanted()?;
-        let datasets: Vec<_> = desk
-            .backend
-            .datasets(consortium)
-            .await?
-            .into_iter()
-            .filter(|d| d.visibility != Visibility::Public)
-            .collect();
+        let all = desk.backend.datasets(consortium).await?;
+        let datasets: Vec<_> = all.iter().filter(|d| d.visibility != Visibility::Public).cloned().collect();
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
-        let (mut found, mut closed, mut next) = (Vec::new(), 0, None);
-        for dataset in datasets.iter().filter(|dataset| chosen.is_none_or(|wanted| wanted == dataset.id)) {
-            let page = PageQuery { cursor: query.cursor.clone().filter(|_| chosen.is_some()), limit: Some(50) };
-            match desk.backend.search_entries(dataset.id, wanted, page).await {
-                Ok(page) => {
-                    found.extend(page.items.into_iter().map(|entry| (dataset.name.clone(), entry)));
-                    next = page.next.map(|cursor| (dataset.id, cursor));
-                }
-                // Other organizations' rows may be theirs alone to read.
-                Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => closed += 1,
-                Err(problem) => return Err(problem),
-            }
-        }
-        found.sort_by(|a, b| b.1.at.cmp(&a.1.at).then(b.1.sequence.cmp(&a.1.sequence)));
-        if chosen.is_none() {
-            found.truncate(50);
-            next = None;
-        }
+        let Found { rows: found, closed, next } = match chosen {
+            Some(chosen) => of_one(&desk, &datasets, chosen, wanted, query.cursor.clone()).await?,
+            None => of_all(&desk, consortium, &all, wanted).await?,
+        };
         let here = path::ledger(consortium);
         let bundle = desk.backend.ledger_file(consortium);
         let filter = filters(&query, &datasets, &jobs, &here);
@@ -88,6 +69,51 @@ pub(crate) fn ledger() -> AnyView {
                 </section>
             },
         ))
+    })
+}
+
+/// Rows with the names of their datasets, of how many datasets they are closed to the viewer, and where older ones begin.
+struct Found {
+    rows: Vec<(String, Entry)>,
+    closed: u64,
+    next: Option<(DatasetId, String)>,
+}
+
+/// The rows of one dataset, from a cursor on.
+async fn of_one(
+    desk: &Desk,
+    datasets: &[Dataset],
+    chosen: DatasetId,
+    wanted: EntryFilter,
+    cursor: Option<String>,
+) -> Result<Found, Problem> {
+    let none = |closed| Found { rows: Vec::new(), closed, next: None };
+    let Some(dataset) = datasets.iter().find(|dataset| dataset.id == chosen) else { return Ok(none(0)) };
+    match desk.backend.search_entries(chosen, wanted, PageQuery { cursor, limit: Some(50) }).await {
+        Ok(page) => Ok(Found {
+            rows: page.items.into_iter().map(|entry| (dataset.name.clone(), entry)).collect(),
+            closed: 0,
+            next: page.next.map(|cursor| (chosen, cursor)),
+        }),
+        // Other organizations' rows may be theirs alone to read.
+        Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => Ok(none(1)),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The newest rows of all datasets.
+async fn of_all(
+    desk: &Desk,
+    consortium: ConsortiumId,
+    datasets: &[Dataset],
+    wanted: EntryFilter,
+) -> Result<Found, Problem> {
+    let newest = desk.backend.newest_entries(consortium, wanted).await?;
+    let name = |id| datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
+    Ok(Found {
+        rows: newest.rows.into_iter().map(|(id, entry)| (name(id).unwrap_or_default(), entry)).collect(),
+        closed: newest.closed as u64,
+        next: None,
     })
 }
 

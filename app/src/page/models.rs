@@ -1,7 +1,7 @@
 //! What the consortium has learned: the files of its finished jobs.
 
 use leptos::prelude::*;
-use undertone_api::job::State;
+use undertone_api::model::Model;
 use undertone_api::page::PageQuery;
 
 use super::nothing;
@@ -14,10 +14,10 @@ use crate::{path, words};
 pub(crate) fn models() -> AnyView {
     screen(Place::Models, async |desk| {
         let consortium = desk.consortium()?.id;
-        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let page = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
         let mut rows = Vec::new();
-        for job in jobs.into_iter().filter(|job| job.state == State::Finished) {
-            for file in native::ordered(desk.backend.artifacts(job.id).await?) {
+        for Model { job, files } in desk.backend.models(consortium, page).await?.items {
+            for file in native::ordered(files) {
                 let href = desk.backend.download(&file);
                 rows.push(view! {
                     <tr>

@@ -2,9 +2,10 @@
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
-use undertone_api::job::{Approval, JobSummary, State};
+use undertone_api::id::ConsortiumId;
+use undertone_api::job::{JobSummary, State};
 use undertone_api::page::PageQuery;
-use undertone_api::problem::{Code, Problem};
+use undertone_api::problem::Problem;
 
 use super::dataset::history::burn_down;
 use super::jobs::table;
@@ -32,14 +33,9 @@ pub(crate) fn overview() -> AnyView {
         let history = desk.backend.overlap(consortium.id).await?;
 
         let mut waits = Vec::new();
-        for proposed in jobs.iter().filter(|job| job.state == State::Proposed) {
-            let job = desk.backend.job(proposed.id).await?;
-            for party in &job.participants {
-                if party.approval == Approval::Pending && viewer::stewards(member, party.organization) {
-                    let ask = format!("Approve or refuse “{}”", proposed.title);
-                    waits.push((path::job(consortium.id, proposed.id), ask, format!(", for {}", party.dataset_name)));
-                }
-            }
+        for waiting in desk.backend.waiting(consortium.id).await? {
+            let ask = format!("Approve or refuse “{}”", waiting.title);
+            waits.push((path::job(consortium.id, waiting.job), ask, format!(", for {}", waiting.dataset_name)));
         }
         for dataset in &datasets {
             let private = dataset.visibility != Visibility::Public;
@@ -54,13 +50,11 @@ pub(crate) fn overview() -> AnyView {
             }
         }
         let mut frozen = Vec::new();
-        for dataset in datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public) {
-            let freezes = desk.backend.freezes(dataset.id).await?;
-            if let Some(last) = freezes.first().filter(|last| last.frozen) {
-                frozen.push((path::dataset(consortium.id, dataset.id), dataset.name.clone(), last.reason.clone()));
-            }
+        for (id, freeze) in desk.backend.frozen(consortium.id).await? {
+            let name = datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
+            frozen.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
         }
-        let over_time = over_time(&desk, &datasets, &jobs).await?;
+        let over_time = over_time(&desk, consortium.id, &datasets, &jobs).await?;
         let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
         let headline = match (running, waits.len()) {
             (0, 0) => "Nothing runs, nothing waits for you".to_owned(),
@@ -126,7 +120,12 @@ pub(crate) fn overview() -> AnyView {
 }
 
 /// The budgets of the datasets whose rows the viewer may read, over time, beside each other.
-async fn over_time(desk: &Desk, datasets: &[Dataset], jobs: &[JobSummary]) -> Result<AnyView, Problem> {
+async fn over_time(
+    desk: &Desk,
+    consortium: ConsortiumId,
+    datasets: &[Dataset],
+    jobs: &[JobSummary],
+) -> Result<AnyView, Problem> {
     let title = |job| {
         let known = jobs.iter().find(|known: &&JobSummary| known.id == job).map(|known| known.title.clone());
         known.unwrap_or_else(|| format!("job {}", words::short(&job.to_string())))
@@ -134,12 +133,11 @@ async fn over_time(desk: &Desk, datasets: &[Dataset], jobs: &[JobSummary]) -> Re
     let budgeted = |dataset: &&Dataset| {
         dataset.visibility != Visibility::Public && dataset.accounts.iter().any(standing::budgeted)
     };
+    let first: Vec<_> = datasets.iter().filter(budgeted).take(MULTIPLES).collect();
+    let histories = desk.backend.histories(consortium, first.iter().map(|dataset| dataset.id).collect()).await?;
     let mut drawn = Vec::new();
-    for dataset in datasets.iter().filter(budgeted).take(MULTIPLES) {
-        let history = match desk.backend.history(dataset.id).await {
-            Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound | Code::TooLarge) => continue,
-            history => history?,
-        };
+    for (id, history) in &histories {
+        let Some(dataset) = first.iter().find(|dataset| dataset.id == *id) else { continue };
         drawn.extend(history.iter().filter_map(|account| burn_down(account, &dataset.name, &title, desk.now)));
     }
     if drawn.is_empty() {
@@ -150,7 +148,7 @@ async fn over_time(desk: &Desk, datasets: &[Dataset], jobs: &[JobSummary]) -> Re
 }
 
 /// Every dataset with its gauges.
-pub(super) fn budgets(datasets: &[Dataset], consortium: undertone_api::id::ConsortiumId) -> AnyView {
+pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView {
     let rows = datasets.iter().map(|dataset| {
         let gauges = if dataset.visibility == Visibility::Public {
             view! { <p class="gauge-text">"Public: no budget is needed."</p> }.into_any()
@@ -179,12 +177,7 @@ pub(super) fn budgets(datasets: &[Dataset], consortium: undertone_api::id::Conso
 }
 
 /// What a new consortium needs next.
-fn first_steps(
-    consortium: undertone_api::id::ConsortiumId,
-    organizations: usize,
-    no_data: bool,
-    admits: bool,
-) -> AnyView {
+fn first_steps(consortium: ConsortiumId, organizations: usize, no_data: bool, admits: bool) -> AnyView {
     if organizations > 1 && !no_data {
         return ().into_any();
     }

@@ -29,10 +29,8 @@ pub(crate) fn plan() -> AnyView {
                 ),
             ));
         }
-        let mut standings = Vec::new();
-        for dataset in datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public) {
-            standings.push((dataset.id, desk.backend.standing(dataset.id).await?));
-        }
+        let private = datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
+        let standings = desk.backend.standings(consortium, private.map(|dataset| dataset.id).collect()).await?;
         let (backend, query) = (std::sync::Arc::clone(&desk.backend), desk.query.clone());
         let draft = opened.as_ref().map(|opened| path::draft(consortium, opened.draft.id));
         let ground = Ground { backend, consortium, datasets, standings, query, opened };

@@ -24,17 +24,20 @@ pub(crate) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraf
     }
 }
 
-/// An approval limit from a form: `days` from `now`.
+/// An approval limit from a form, which always has a total: `days` from `now`.
 pub(crate) fn approval_limit(
     now: OffsetDateTime,
     epsilon: f64,
+    total_epsilon: f64,
     days: i64,
     kinds: Vec<String>,
 ) -> Answer<NewApprovalLimit> {
-    let epsilon = Epsilon::new(epsilon)
-        .map_err(|error| Problem::validation(vec![Violation::new("epsilon", error.to_string())]))?;
+    let read = |field: &str, value: f64| {
+        Epsilon::new(value).map_err(|error| Problem::validation(vec![Violation::new(field, error.to_string())]))
+    };
+    let (epsilon, total_epsilon) = (read("epsilon", epsilon)?, Some(read("total_epsilon", total_epsilon)?));
     let until = now.saturating_add(Duration::days(days.clamp(0, 100_000)));
-    Ok(NewApprovalLimit { epsilon, kinds, until })
+    Ok(NewApprovalLimit { epsilon, total_epsilon, kinds, until })
 }
 
 #[cfg(test)]
@@ -54,7 +57,9 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_no_number_is_refused_by_name() {
-        let problem = approval_limit(OffsetDateTime::UNIX_EPOCH, -1.0, 30, Vec::new()).expect_err("less than nothing");
-        assert_eq!(problem.violations[0].field, "epsilon");
+        for (epsilon, total, field) in [(-1.0, 2.0, "epsilon"), (0.5, f64::NAN, "total_epsilon")] {
+            let read = approval_limit(OffsetDateTime::UNIX_EPOCH, epsilon, total, 30, Vec::new());
+            assert_eq!(read.expect_err("less than nothing").violations[0].field, field);
+        }
     }
 }

@@ -1,4 +1,4 @@
-use super::{Form, KINDS, encoded, query_of};
+use super::{Form, KINDS, detail, encoded, query_of};
 use crate::fixture::{CONSORTIUM, OWN, render};
 
 #[tokio::test]
@@ -46,6 +46,12 @@ fn every_word_of_a_thing_is_asked_for_as_it_is_written() {
         assert_eq!(form.query().expect("a filter").subject_kind.as_deref(), Some(kind));
         assert_eq!(query_of(&form), format!("kind={kind}"));
     }
+}
+
+#[test]
+fn a_digest_is_told_by_its_beginning_and_a_word_whole() {
+    let told = detail(&serde_json::json!({ "manifest": "df5ed1c0fd85".repeat(5) + "8a7b", "reason": "a".repeat(31) }));
+    assert_eq!(told, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
 }
 
 #[tokio::test]

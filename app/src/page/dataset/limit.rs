@@ -1,14 +1,22 @@
-//! Limits within which jobs on a dataset pass without being asked about: what holds, and the forms to set and withdraw it.
+//! Limits within which jobs on a dataset pass without being asked about: what holds and how much of its total is used, and the
+//! forms to set and withdraw it.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::{ApprovalLimit, LONGEST_LIMIT_DAYS, Spec};
+use undertone_api::job::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, Spec};
 
 use crate::component::form::post;
+use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::When;
-use crate::words;
+use crate::page::certificate::change;
+use crate::{standing, words};
+
+/// ε that the form proposes for one job.
+const PROPOSED_EPSILON: f64 = 0.5;
+/// How many such jobs the total that the form proposes would hold if their ε were added up.
+const PROPOSED_JOBS: f64 = 4.0;
 
 /// The section, for those who answer for the dataset.
 pub(super) fn section(
@@ -26,6 +34,7 @@ pub(super) fn section(
             <p>{format!("Jobs of kind {} that cost at most ε {} each are approved, set by {} ",
                 limit.content.kinds.join(" or "), words::limit(limit.content.epsilon.get()), limit.set_by)}
                 <When at=limit.set_at now/>", until "<When at=limit.content.until now/>"."</p>
+            {total(limit)}
             {steward.then(|| post("withdraw-approval-limit", hidden(), view! { <button type="submit">"Withdraw the limit"</button> }))}
         }
         .into_any(),
@@ -34,22 +43,81 @@ pub(super) fn section(
         view! { <label class="check"><input type="checkbox" name="kinds[]" value=*kind checked=true/>{*kind}</label> }
     });
     let form = steward.then(|| {
+        let epsilon = current.map_or(PROPOSED_EPSILON, |limit| limit.content.epsilon.get());
+        let total = current.and_then(|limit| limit.content.total_epsilon);
+        let total = total.map_or_else(|| proposed_total(dataset, epsilon), f64::from);
         let inner = view! {
             <div class="field-row">
                 <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" that one job may cost"</span>
-                    <input type="number" name="epsilon" required min="0" step="any" value="0.5"/></label>
+                    <input type="number" name="epsilon" required min="0" step="any" value=epsilon.to_string()/></label>
+                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" that all may cost together"</span>
+                    <input type="number" name="total_epsilon" required min="0" step="any" value=total.to_string()
+                        aria-describedby="limit-total-help"/></label>
                 <label class="field"><span>"Days that it holds"</span>
                     <input type="number" name="days" required min="1" max=LONGEST_LIMIT_DAYS.to_string() value="90"/></label>
             </div>
+            <p class="hint" id="limit-total-help">"The total is for each unit and is at least what one job may cost. A job that would go beyond it waits for you. A new limit counts from nothing."</p>
             <fieldset class="field"><legend>"Kinds of job"</legend>{kinds.collect_view()}</fieldset>
             <ul class="consequences">
                 <li>"Jobs within it are approved in your name when they are proposed, as long as you are a steward here. Each answer is kept with your name."</li>
-                <li>"Several such jobs may follow one another: the budget bounds them together, this limit bounds each."</li>
-                <li>"Nothing that leaves in the clear ever passes by it. The site's own policy and ledger judge every job all the same."</li>
+                <li>"Several such jobs may follow one another, until together they come to the total: a job that is over counts what it released, every other one its worst case."</li>
+                <li>"Nothing that leaves in the clear ever passes by it. The budget, and the site's own policy and ledger, judge every job all the same."</li>
             </ul>
             <button type="submit" class="primary">"Let such jobs pass"</button>
         };
         view! { <details class="more"><summary>"Set a limit"</summary>{post("set-approval-limit", hidden(), inner)}</details> }
     });
     view! { <section class="panel"><h2>"Approval without being asked"</h2>{said}{form}</section> }.into_any()
+}
+
+/// What passed by a limit, of its total; or that it has none, and how to give it one.
+fn total(limit: &ApprovalLimit) -> AnyView {
+    let sums = limit.approved.iter().map(|sum| passed(sum, limit.content.total_epsilon.map(f64::from))).collect_view();
+    let said = match limit.content.total_epsilon {
+        None => "It has no total: jobs may pass until the budget itself is used up. To bound them together, set a limit with a \
+                 total, which takes the place of this one."
+            .to_owned(),
+        Some(total) if limit.approved.is_empty() => {
+            format!("Together they may cost ε {} for each unit. Nothing has passed by it yet.", words::limit(total.get()))
+        }
+        Some(total) => format!("Together they may cost ε {} for each unit.", words::limit(total.get())),
+    };
+    view! { <p>{said}</p>{sums} }.into_any()
+}
+
+/// What passed for one unit and adjacency, as a gauge where there is a total.
+fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
+    let (spent, committed) = (sum.spent.unwrap_or(f64::INFINITY), sum.committed.unwrap_or(f64::INFINITY));
+    let gauge = total.map(|total| {
+        let reading = Reading {
+            unit: sum.unit,
+            limit: total,
+            delta: sum.delta,
+            spent,
+            committed,
+            spent_fraction: spent / total,
+            committed_fraction: committed / total,
+        };
+        view! { <Gauge reading bare=true/> }
+    });
+    let of = total.map_or_else(String::new, |total| format!(" of {}", words::limit(total)));
+    view! {
+        {gauge}
+        <p class="gauge-text">{format!(
+            "{} passed: together ε {}{of} at δ {}, {}.",
+            words::plural(sum.jobs, "job"),
+            words::epsilon(committed),
+            words::delta(sum.delta),
+            words::unit(sum.unit)
+        )}</p>
+        <p class="hint">{change(sum.adjacency, sum.unit)}</p>
+    }
+    .into_any()
+}
+
+/// The total that the form proposes: some jobs' worth, within the least of the dataset's budgets.
+fn proposed_total(dataset: &Dataset, epsilon: f64) -> f64 {
+    let budgets = dataset.accounts.iter().filter(|account| standing::budgeted(account));
+    let least = budgets.map(|account| account.epsilon.get()).fold(f64::INFINITY, f64::min);
+    (PROPOSED_JOBS * epsilon).min(least).max(epsilon)
 }

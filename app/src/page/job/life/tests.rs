@@ -45,6 +45,7 @@ async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
     let job = page(&path::job(CONSORTIUM, PROPOSED)).await;
     assert!(job.contains("name=\"manifest\" value=\"5be0c7d1a9f34e22\""), "{job}");
     assert!(job.contains(&path::review(CONSORTIUM, PROPOSED, dataset(1))), "{job}");
+    assert!(job.contains("Why you are asked: with what the limit has let pass"), "{job}");
     let body = format!("consortium={CONSORTIUM}&job={PROPOSED}&dataset={}&manifest=", dataset(1));
     let other = send("approve", &format!("{body}00"), true).await;
     assert_eq!(other.location(), "/from?x=1", "back to the page with the problem");
@@ -96,11 +97,17 @@ async fn a_steward_sets_and_withdraws_the_limit_within_which_jobs_pass() {
         body.contains("set by Steward of South") && body.contains("action=\"/ui/withdraw-approval-limit\""),
         "{body}"
     );
+    assert!(body.contains("4 jobs passed: together ε 1.50 of 2.00 at δ"), "how much of the total is used: {body}");
+    assert!(body.contains("name=\"total_epsilon\""), "no limit is set here without a total: {body}");
     let ids = format!("consortium={CONSORTIUM}&dataset={}", dataset(1));
     let landed = path::dataset(CONSORTIUM, dataset(1));
-    let set = send("set-approval-limit", &format!("{ids}&epsilon=0.5&days=30&kinds%5B%5D=dp_sgd"), true).await;
+    let form =
+        |total: f64, days: u32| format!("{ids}&epsilon=0.5&total_epsilon={total}&days={days}&kinds%5B%5D=dp_sgd");
+    let set = send("set-approval-limit", &form(0.5, 30), true).await;
     assert_eq!(set.location(), landed, "{}", set.body);
-    let wrong = send("set-approval-limit", &format!("{ids}&epsilon=0.5&days=366&kinds%5B%5D=dp_sgd"), true).await;
-    assert_eq!(wrong.location(), "/from?x=1", "{}", wrong.body);
+    for wrong in [form(2.0, 366), form(0.4, 30)] {
+        let wrong = send("set-approval-limit", &wrong, true).await;
+        assert_eq!(wrong.location(), "/from?x=1", "{}", wrong.body);
+    }
     assert_eq!(send("withdraw-approval-limit", &ids, true).await.location(), landed);
 }

@@ -4,6 +4,7 @@
 mod desk;
 mod events;
 mod files;
+mod glance;
 mod insight;
 mod life;
 #[cfg(test)]

@@ -1,30 +1,38 @@
-//! The database. [`Db::write`] is the only place that opens a transaction.
+//! The database. [`Db::write`] and [`Db::beside`] are the only places that open a transaction in which something is written.
 //!
 //! Writers come one at a time, on both databases: on SQLite by `BEGIN IMMEDIATE`, on PostgreSQL by one advisory lock
 //! taken before the first read. So a rule may read, decide and write without thinking of others, and means the same on
 //! both. (Row locks alone would leave "no row yet" unlocked, and serializable isolation would make fifty reservations on
 //! one account retry one another.) Readers never wait for writers.
 //!
+//! What no rule decides on need not wait for that turn: signs of life, the time of a lease, lines of a job's log come by
+//! [`Db::beside`], which says what may. Whatever is charged, counted, granted or refused comes by [`Db::write`].
+//!
 //! Within the process writers queue for the one writing connection, first come first served: nothing spins. So a
 //! transaction must never wait for another: do not call `write` inside `write`.
 
 #[cfg(test)]
+mod beside;
+#[cfg(test)]
+mod counted;
+#[cfg(test)]
 mod limits;
+mod options;
+mod statements;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sea_orm::sqlx::Connection as _;
-use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
-    AccessMode, ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
-    EntityTrait as _, IsolationLevel, QueryOrder as _, RuntimeErr, SqliteTransactionMode, Statement,
-    TransactionOptions, TransactionTrait,
+    AccessMode, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, EntityTrait as _,
+    IsolationLevel, QueryOrder as _, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions,
+    TransactionTrait,
 };
 use sea_orm_migration::{MigratorTrait as _, seaql_migrations};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 use tracing::Instrument as _;
+use uuid::Uuid;
 
 use crate::error::Error;
 use crate::fault;
@@ -43,13 +51,24 @@ const WRITER_LOCK: i64 = 0x756E_6465_7274_6F6E;
 
 /// The lock of whoever brings the tables up to date.
 const MIGRATION_LOCK: i64 = WRITER_LOCK + 1;
+/// With an id, the advisory lock of the lines of one job's log: "jlog" in ASCII. Locks of two numbers are apart from those of one.
+const JOB_LOG_LOCK: i32 = 0x6A6C_6F67;
+
+/// Connections beside the writer's, to PostgreSQL: transactions of [`Db::beside`] that a server runs at once.
+pub(crate) const BESIDE: u32 = 4;
+/// Connections that read.
+pub(crate) const READERS: u32 = 8;
 
 /// The database.
 #[derive(Clone, Debug)]
 pub struct Db {
     writer: DatabaseConnection,
     reader: DatabaseConnection,
+    /// On PostgreSQL.
+    beside: Option<DatabaseConnection>,
     timings: Transactions,
+    #[cfg(test)]
+    statements: counted::Statements,
 }
 
 impl Db {
@@ -58,9 +77,26 @@ impl Db {
     /// # Errors
     /// When the address cannot be read or nobody answers there.
     pub async fn connect(url: &str) -> Result<Self, DbErr> {
-        let writer = Database::connect(options(url, false)).await?;
-        let reader = Database::connect(options(url, true)).await?;
-        Ok(Self { writer, reader, timings: Transactions::default() })
+        let mut writer = Database::connect(options::writing(url)).await?;
+        let reader = Database::connect(options::reading(url)).await?;
+        #[cfg(test)]
+        let (reader, statements) = counted::Statements::of(reader);
+        writer.set_metric_callback(|_| statements::count());
+        let beside = if writer.get_database_backend() == DbBackend::Postgres {
+            let mut beside = Database::connect(options::beside(url)).await?;
+            beside.set_metric_callback(|_| statements::count());
+            Some(beside)
+        } else {
+            None
+        };
+        Ok(Self {
+            writer,
+            reader,
+            beside,
+            timings: Transactions::default(),
+            #[cfg(test)]
+            statements,
+        })
     }
 
     /// Connects for looking only: the database must be there, and nothing can be written to it.
@@ -68,12 +104,21 @@ impl Db {
     /// # Errors
     /// As [`Db::connect`].
     pub async fn inspect(url: &str) -> Result<Self, DbErr> {
-        let mut options = options(url, true);
+        let mut options = options::reading(url);
         options.map_sqlx_sqlite_opts(|sqlite| {
             sqlite.create_if_missing(false).busy_timeout(PATIENCE).pragma("query_only", "ON")
         });
         let reader = Database::connect(options).await?;
-        Ok(Self { writer: reader.clone(), reader, timings: Transactions::default() })
+        #[cfg(test)]
+        let (reader, statements) = counted::Statements::of(reader);
+        Ok(Self {
+            writer: reader.clone(),
+            reader,
+            beside: None,
+            timings: Transactions::default(),
+            #[cfg(test)]
+            statements,
+        })
     }
 
     /// Brings the tables up to date.
@@ -122,10 +167,35 @@ impl Db {
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
+        self.tried(None, name, work).await
+    }
+
+    /// As [`Db::write`], but on PostgreSQL it does not wait for the one writer's turn, and the writer does not wait for it. On
+    /// SQLite, where there can be one writer only, it is the same.
+    ///
+    /// Other transactions, of either kind, commit between the statements of `work`, so it may do one of two things and nothing
+    /// else. It changes rows by their key in one statement, which decides (`WHERE`) on nothing but those rows, and after which all
+    /// is as if it had come before or after whatever the writer was at: the row's own lock makes one of the two of it. Or it
+    /// writes rows that are written, here as in `write`, under a lock of their own only, which is taken before the first of them
+    /// is read (`lock_job_log`). Who has such a lock here takes no other, and waits for nothing outside the database.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub async fn beside<T, F>(&self, name: &'static str, work: F) -> Result<T, Error>
+    where
+        F: AsyncFn(&Tx) -> Result<T, Error>,
+    {
+        self.tried(self.beside.as_ref(), name, work).await
+    }
+
+    async fn tried<T, F>(&self, beside: Option<&DatabaseConnection>, name: &'static str, work: F) -> Result<T, Error>
+    where
+        F: AsyncFn(&Tx) -> Result<T, Error>,
+    {
         let asked = Instant::now();
         for attempt in 1.. {
             let span = tracing::debug_span!("transaction", transaction.name = name);
-            match self.attempt(name, asked, &work).instrument(span).await {
+            match self.attempt(beside, name, asked, &work).instrument(span).await {
                 Err(Error::Database(error)) if attempt < TRIES && is_transient(&error) => {
                     self.timings.retried(name);
                     tracing::debug!(
@@ -141,17 +211,26 @@ impl Db {
         unreachable!("the loop ends by returning")
     }
 
-    async fn attempt<T, F>(&self, name: &'static str, asked: Instant, work: &F) -> Result<T, Error>
+    async fn attempt<T, F>(
+        &self,
+        beside: Option<&DatabaseConnection>,
+        name: &'static str,
+        asked: Instant,
+        work: &F,
+    ) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
-        let tx = self.begin().await?;
+        let tx = match beside {
+            Some(connection) => open(connection).await?,
+            None => self.begin().await?,
+        };
         let began = Instant::now();
         // A future made by an async closure cannot be shown to be `Send` (its lifetimes are higher-ranked), so it is driven
         // here, where it stands, instead of becoming part of a future that may move between threads. The runtime hands this
-        // thread's other tasks on meanwhile; there is one writer at a time, so one thread at most. It also means that a
-        // caller who hangs up does not cut a transaction in two.
-        let result = block_in_place(|| Handle::current().block_on(work(&tx)));
+        // thread's other tasks on meanwhile; there is one writer at a time and `BESIDE` others, so that many threads at most.
+        // It also means that a caller who hangs up does not cut a transaction in two.
+        let (result, statements) = block_in_place(|| statements::during(|| Handle::current().block_on(work(&tx))));
         match &result {
             Ok(_) => {
                 failing(fault::BEFORE_COMMIT)?;
@@ -161,10 +240,11 @@ impl Db {
             Err(_) => roll_back(tx).await?,
         }
         let (waited, took) = (began.duration_since(asked), began.elapsed());
-        self.timings.ended(name, result.is_ok(), waited, took);
+        self.timings.ended(name, result.is_ok(), waited, took, statements);
         tracing::debug!(
             transaction.name = name,
             transaction.committed = result.is_ok(),
+            transaction.statements = statements,
             waited_ms = waited.as_millis() as u64,
             duration_ms = took.as_millis() as u64,
             "a transaction ended"
@@ -173,17 +253,12 @@ impl Db {
     }
 
     async fn begin(&self) -> Result<Tx, DbErr> {
-        let options = TransactionOptions {
-            isolation_level: None,
-            access_mode: None,
-            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
-        };
-        #[expect(clippy::disallowed_methods, reason = "the one place that opens a transaction")]
-        let tx = self.writer.begin_with_options(options).await?;
+        let tx = open(&self.writer).await?;
         if tx.get_database_backend() == DbBackend::Postgres {
             let wait = PATIENCE.as_millis();
-            tx.execute_unprepared(&format!("SET LOCAL lock_timeout = {wait}")).await?;
-            tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({WRITER_LOCK})")).await?;
+            // Both in one message. What comes after is a statement of its own: it sees all that was committed before its turn.
+            let turn = format!("SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({WRITER_LOCK})");
+            tx.execute_unprepared(&turn).await?;
         }
         Ok(tx)
     }
@@ -266,8 +341,36 @@ impl Db {
     /// When a connection does not end well.
     pub async fn close(self) -> Result<(), DbErr> {
         self.reader.close().await?;
+        if let Some(beside) = self.beside {
+            beside.close().await?;
+        }
         self.writer.close().await
     }
+}
+
+/// Waits until no other transaction writes lines of this job's log, and keeps all others from it until this one ends. On SQLite
+/// nobody else writes anyway.
+///
+/// # Errors
+/// When the database does not answer, or it is not this one's turn within `PATIENCE`.
+pub(crate) async fn lock_job_log(tx: &Tx, job: Uuid) -> Result<(), DbErr> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        // The low bits of an id are random, and 31 fit. Two jobs that share them wait for one another, and nothing else.
+        let low = (job.as_u128() as u32) >> 1;
+        tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({JOB_LOG_LOCK}, {low})")).await?;
+    }
+    Ok(())
+}
+
+/// A transaction, on PostgreSQL without any lock.
+async fn open(connection: &DatabaseConnection) -> Result<Tx, DbErr> {
+    let options = TransactionOptions {
+        isolation_level: None,
+        access_mode: None,
+        sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+    };
+    #[expect(clippy::disallowed_methods, reason = "the one place that opens a transaction")]
+    connection.begin_with_options(options).await
 }
 
 /// Rolls back. A disk that is full makes SQLite roll back by itself, and then it refuses `ROLLBACK`: the connection would go
@@ -284,36 +387,6 @@ async fn roll_back(tx: Tx) -> Result<(), DbErr> {
 /// A point at which the simulation may have the disk, or the way to the database, fail.
 fn failing(point: &'static str) -> Result<(), DbErr> {
     fault::disk(point).map_err(|error| DbErr::Custom(error.to_string()))
-}
-
-fn options(url: &str, reading: bool) -> ConnectOptions {
-    let mut options = ConnectOptions::new(url.to_owned());
-    options.max_connections(if reading { 8 } else { 1 }).acquire_timeout(PATIENCE).sqlx_logging(false);
-    options.map_sqlx_sqlite_opts(move |sqlite| {
-        let sqlite = sqlite
-            .create_if_missing(true)
-            .foreign_keys(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(PATIENCE);
-        if reading { sqlite.pragma("query_only", "ON") } else { sqlite }
-    });
-    if !reading {
-        // A commit that failed may leave as much behind as a rollback, see `roll_back`: who counts on is not used again.
-        options.map_sqlx_sqlite_pool_opts(|pool| {
-            pool.after_release(|connection, _| {
-                Box::pin(async move {
-                    // What was dropped rolls back first.
-                    connection.ping().await?;
-                    Ok(!connection.is_in_transaction())
-                })
-            })
-        });
-    }
-    options.map_sqlx_postgres_opts(move |postgres| {
-        if reading { postgres.options([("default_transaction_read_only", "on")]) } else { postgres }
-    });
-    options
 }
 
 /// Whether the database rolled back and asks to try again: serialization failure, deadlock (PostgreSQL), busy (SQLite,

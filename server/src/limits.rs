@@ -43,6 +43,17 @@ fn rows() -> Vec<(&'static str, String)> {
         ),
         ("handshake of TLS", format!("{}; {} under way", seconds(tls::HANDSHAKE), tls::UNDER_WAY)),
         ("vector", format!("what the job's model says; {vector}")),
+        (
+            "vectors on their way in",
+            format!(
+                "{} in memory, {} of each, {} long once it is {}; {} unpacked at a time",
+                mib(upload::ROOM),
+                mib(upload::MOST_HELD),
+                seconds(upload::LONGEST_HELD),
+                kib(upload::SEGMENT),
+                upload::UNPACKED_AT_A_TIME
+            ),
+        ),
         ("unfinished upload", hours(upload::EXPIRY)),
         ("file of a job", format!("{}; {} files", gib(artifact::MAX_SIZE), grouped(artifact::MAX_FILES))),
         (
@@ -75,7 +86,19 @@ fn rows() -> Vec<(&'static str, String)> {
                 hours(reset::LIFETIME)
             ),
         ),
-        ("writing transaction", format!("one at a time, {} for its turn, {} tries", seconds(db::PATIENCE), db::TRIES)),
+        (
+            "writing transaction",
+            format!(
+                "one at a time, on PostgreSQL {} beside it, {} for its turn, {} tries",
+                db::BESIDE,
+                seconds(db::PATIENCE),
+                db::TRIES
+            ),
+        ),
+        (
+            "connections of a server to PostgreSQL",
+            format!("1 that writes, {} beside it, {} that read", db::BESIDE, db::READERS),
+        ),
         ("passwords hashed at a time", format!("{}, of {} MiB each", auth::AT_A_TIME, auth::MEMORY_KIB >> 10)),
         ("passphrase of a backup", format!("at least {} characters", backup::SHORTEST_PASSPHRASE)),
     ]

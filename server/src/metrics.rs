@@ -75,20 +75,28 @@ pub struct Transactions {
     waits: Durations<Written>,
     durations: Durations<Ended>,
     retries: Family<Written, Counter>,
+    statements: Family<Written, Counter>,
 }
 
 impl Default for Transactions {
     fn default() -> Self {
-        Self { waits: durations(), durations: durations(), retries: Family::default() }
+        Self { waits: durations(), durations: durations(), retries: Family::default(), statements: Family::default() }
     }
 }
 
 impl Transactions {
-    /// One ended, after `wait` for its turn.
-    pub(crate) fn ended(&self, name: &'static str, committed: bool, wait: Duration, took: Duration) {
+    /// One ended, after `wait` for its turn; `statements` were made between its beginning and its end.
+    pub(crate) fn ended(&self, name: &'static str, committed: bool, wait: Duration, took: Duration, statements: u64) {
         let outcome = if committed { "committed" } else { "rolled back" };
         self.waits.get_or_create(&Written { name }).observe(wait.as_secs_f64());
         self.durations.get_or_create(&Ended { name, outcome }).observe(took.as_secs_f64());
+        self.statements.get_or_create(&Written { name }).inc_by(statements);
+    }
+
+    /// Statements of all transactions of this name together.
+    #[cfg(test)]
+    pub(crate) fn statements(&self, name: &'static str) -> u64 {
+        self.statements.get_or_create(&Written { name }).get()
     }
 
     /// One is tried again.
@@ -121,6 +129,17 @@ impl Metrics {
             transactions,
             figures: Mutex::default(),
         }))
+    }
+
+    /// With something counted by every label, for a list of all: what was never counted is not told.
+    fn one_of_each() -> Self {
+        let all = Self::new(Transactions::default());
+        let Parts { requests, calls, transactions, .. } = &*all.0;
+        drop(requests.get_or_create(&Requested { method: "GET", route: String::new(), status: 200 }));
+        drop(calls.get_or_create(&Called { method: String::new(), code: "ok" }));
+        transactions.ended("", true, Duration::ZERO, Duration::ZERO, 0);
+        transactions.retried("");
+        all
     }
 
     /// A request was turned away because its caller sends too many.
@@ -166,6 +185,11 @@ impl Metrics {
             "transaction_retries",
             "Writing transactions that the database asked to try again, by name",
             transactions.retries.clone(),
+        );
+        all.register(
+            "transaction_statements",
+            "Statements of writing transactions, without those that begin and end them, by name",
+            transactions.statements.clone(),
         );
         all
     }

@@ -9,7 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::advance;
 use undertone_api::problem::Code;
 
-use super::{Db, PATIENCE, TRIES, Tx};
+use super::{Db, PATIENCE, READERS, TRIES, Tx};
 use crate::error::Error;
 use crate::testing::on_both;
 
@@ -43,6 +43,24 @@ on_both! {
             }).await;
             assert_eq!((done.is_ok(), tries.load(Ordering::Relaxed)), (succeeds, TRIES), "{failing} times");
         }
+    }
+
+    async fn eight_read_at_once_and_a_ninth_waits(app: &TestApp) {
+        let db = &app.ctx.db;
+        let mut reading = Vec::new();
+        for _ in 0..READERS {
+            reading.push(db.snapshot().await.expect("a connection"));
+        }
+        let other = db.clone();
+        let ninth = tokio::spawn(async move { other.snapshot().await });
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert!(!ninth.is_finished());
+        for one in reading {
+            one.rollback().await.expect("rolled back");
+        }
+        ninth.await.expect("no panic").expect("its turn came").rollback().await.expect("rolled back");
     }
 
     async fn a_writer_on_postgresql_waits_as_long_for_another_server(app: &TestApp) {

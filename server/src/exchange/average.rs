@@ -1,23 +1,30 @@
-//! Averaging: vectors of f32 come in, their weighted mean goes out, as it travels; never more than a slice of each is in memory.
+//! Averaging: vectors of f32 come in, their weighted mean goes out, as it travels; never more than a stretch of two of them is in
+//! memory.
 //!
 //! The mean is Σ wᵢ xᵢ / Σ wᵢ in f64, summed in the order in which the parts are given, rounded to f32 once, and then to the
 //! precision in which it travels. Where that is by chance, the chance follows from where the mean is written: equal inputs in
 //! equal order give equal bits on every machine, and all participants get the same ones. It must not know who the parts
 //! belong to.
 
+use std::ops::Range;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt as _, WriteMultipart};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use sha2::{Digest as _, Sha256};
+use undertone_api::job::dp_sgd::Precision;
 use undertone_proto::vector::pack::Packer;
-use undertone_proto::vector::{self, Form, code};
+use undertone_proto::vector::{self, Form, Sum, VectorError, code};
 
-use super::object::{ObjectError, Store, failing};
+use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing};
 use crate::fault;
 
-/// Numbers of each part held in memory at a time; whole blocks of every precision.
-const SLICE: u64 = vector::SLICE as u64;
+/// Numbers of a part that are in memory at a time, 2 MiB of them; whole blocks of every precision.
+const STRETCH: u64 = 8 * vector::SLICE as u64;
+/// Stretches that are read at a time: while one is added, the next part's comes.
+const READ_AHEAD: usize = 2;
 /// Bytes of a number.
 const WIDTH: u64 = 4;
 
@@ -35,40 +42,43 @@ pub struct Part {
 /// # Errors
 /// [`ObjectError`] when a part cannot be read, is shorter than the form says, or the mean cannot be written.
 pub async fn mean(store: &Store, parts: &[Part], form: Form, to: &Path) -> Result<String, ObjectError> {
-    let mut plain = Writing::begin(store, to).await?;
-    let mut packed = Writing::begin(store, to).await?;
-    let made = write_mean(store, parts, form, to, &mut plain, &mut packed).await;
-    let (keep, drop) = if packed.size < plain.size { (packed, plain) } else { (plain, packed) };
-    drop.writer.abort().await?;
-    if let Err(error) = made {
-        keep.writer.abort().await?;
-        return Err(error);
-    }
+    let packed = Whole::write(store, parts, form, to, Some(Packer::new(&form)?)).await?;
+    let whole = if packed.size < form.bytes() {
+        packed
+    } else {
+        // Noise is always smaller packed, so only what is no noise is made twice.
+        packed.writer.abort().await?;
+        Whole::write(store, parts, form, to, None).await?
+    };
     failing(fault::BEFORE_STORE)?;
-    keep.writer.finish().await?;
+    whole.writer.finish().await?;
     failing(fault::AFTER_STORE)?;
-    Ok(hex::encode(keep.hasher.finalize()))
+    Ok(whole.digest)
 }
 
-/// One of the two ways in which a mean may be kept.
-struct Writing {
+/// A mean that is written, and not visible yet.
+struct Whole {
     writer: WriteMultipart,
-    hasher: Sha256,
     size: u64,
+    digest: String,
 }
 
-impl Writing {
-    async fn begin(store: &Store, to: &Path) -> Result<Self, ObjectError> {
-        let writer = WriteMultipart::new(store.put_multipart(to).await?);
-        Ok(Self { writer, hasher: Sha256::new(), size: 0 })
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), ObjectError> {
-        self.hasher.update(bytes);
-        self.size += bytes.len() as u64;
-        self.writer.wait_for_capacity(1).await?;
-        self.writer.write(bytes);
-        Ok(())
+impl Whole {
+    async fn write(
+        store: &Store,
+        parts: &[Part],
+        form: Form,
+        to: &Path,
+        packer: Option<Packer>,
+    ) -> Result<Self, ObjectError> {
+        let mut writer = WriteMultipart::new(store.put_multipart(to).await?);
+        match write_mean(store, parts, form, Ending::new(form.precision(), packer, to), &mut writer).await {
+            Ok((size, digest)) => Ok(Self { writer, size, digest }),
+            Err(error) => {
+                writer.abort().await?;
+                Err(error)
+            }
+        }
     }
 }
 
@@ -76,41 +86,97 @@ async fn write_mean(
     store: &Store,
     parts: &[Part],
     form: Form,
-    to: &Path,
-    plain: &mut Writing,
-    packed: &mut Writing,
-) -> Result<(), ObjectError> {
+    mut ending: Ending,
+    writer: &mut WriteMultipart,
+) -> Result<(u64, String), ObjectError> {
     let length = form.length();
-    let total: f64 = parts.iter().map(|part| part.weight).sum();
-    let mut packer = Packer::new(&form)?;
-    let mut chance = ChaCha20Rng::from_seed(Sha256::digest(format!("undertone/rounding/1 {to}")).into());
-    let (mut encoded, mut small) = (Vec::new(), Vec::new());
+    let weights: f64 = parts.iter().map(|part| part.weight).sum();
     let mut start = 0;
     while start < length {
-        let end = (start + SLICE).min(length);
-        let mut sums = vec![0.0_f64; (end - start) as usize];
-        for part in parts {
-            let bytes = store.get_range(&part.path, start * WIDTH..end * WIDTH).await?;
-            let (numbers, _) = bytes.as_chunks::<4>();
-            if numbers.len() != sums.len() {
-                return Err(ObjectError::Size {
-                    announced: length * WIDTH,
-                    received: start * WIDTH + bytes.len() as u64,
-                });
-            }
-            for (sum, number) in sums.iter_mut().zip(numbers) {
-                *sum += part.weight * f64::from(f32::from_le_bytes(*number));
-            }
-        }
-        let numbers: Vec<f32> = sums.iter().map(|sum| (sum / total) as f32).collect();
-        code::encode(&numbers, form.precision(), || chance.next_u32(), &mut encoded);
-        packer.take(&encoded, &mut small)?;
-        plain.write(&std::mem::take(&mut encoded)).await?;
-        packed.write(&std::mem::take(&mut small)).await?;
+        let end = (start + STRETCH).min(length);
+        let sum = sum(store, parts, length, start..end).await?;
+        let (next, bytes) = beside(move || {
+            let bytes = ending.take(&sum.mean(weights))?;
+            Ok((ending, bytes))
+        })
+        .await?;
+        ending = next;
+        writer.wait_for_capacity(PARTS_UNDER_WAY).await?;
+        writer.put(bytes.into());
         start = end;
     }
-    packer.finish(&mut small)?;
-    packed.write(&small).await
+    let (bytes, size, digest) = ending.finish()?;
+    writer.put(bytes.into());
+    Ok((size, digest))
+}
+
+/// The sum of a stretch of all parts, in their order.
+async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) -> Result<Sum, ObjectError> {
+    let mut sum = Sum::new((stretch.end - stretch.start) as usize);
+    let range = stretch.start * WIDTH..stretch.end * WIDTH;
+    let places: Vec<_> = parts.iter().map(|part| (part.path.clone(), part.weight)).collect();
+    let (store, bytes) = (store.clone(), range.clone());
+    let reading = move |(path, weight): (Path, f64)| {
+        let (store, bytes) = (store.clone(), bytes.clone());
+        async move { Ok::<_, ObjectError>((weight, store.get_range(&path, bytes).await?)) }
+    };
+    let mut read = stream::iter(places).map(reading).buffered(READ_AHEAD);
+    while let Some((weight, bytes)) = read.try_next().await? {
+        sum.add(weight, &bytes).map_err(|error| match error {
+            VectorError::TooShort { found, .. } => {
+                ObjectError::Size { announced: length * WIDTH, received: range.start + found }
+            }
+            other => other.into(),
+        })?;
+    }
+    Ok(sum)
+}
+
+/// From numbers to the bytes that travel.
+struct Ending {
+    precision: Precision,
+    packer: Option<Packer>,
+    chance: ChaCha20Rng,
+    hasher: Sha256,
+    size: u64,
+}
+
+impl Ending {
+    fn new(precision: Precision, packer: Option<Packer>, to: &Path) -> Self {
+        let seed = Sha256::digest(format!("undertone/rounding/1 {to}"));
+        let chance = ChaCha20Rng::from_seed(seed.into());
+        Self { precision, packer, chance, hasher: Sha256::new(), size: 0 }
+    }
+
+    fn take(&mut self, numbers: &[f32]) -> Result<Vec<u8>, ObjectError> {
+        let mut encoded = Vec::new();
+        code::encode(numbers, self.precision, || self.chance.next_u32(), &mut encoded);
+        let bytes = match &mut self.packer {
+            Some(packer) => {
+                let mut packed = Vec::with_capacity(encoded.len());
+                packer.take(&encoded, &mut packed)?;
+                packed
+            }
+            None => encoded,
+        };
+        self.count(&bytes);
+        Ok(bytes)
+    }
+
+    fn count(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
+    }
+
+    /// The last bytes, how many there are in all, and their SHA-256, hex.
+    fn finish(mut self) -> Result<(Vec<u8>, u64, String), ObjectError> {
+        let mut bytes = Vec::new();
+        if let Some(packer) = self.packer.take() {
+            packer.finish(&mut bytes)?;
+        }
+        self.count(&bytes);
+        Ok((bytes, self.size, hex::encode(self.hasher.finalize())))
+    }
 }
 
 #[cfg(test)]
@@ -120,10 +186,11 @@ mod tests {
     use object_store::ObjectStoreExt as _;
     use object_store::memory::InMemory;
     use object_store::path::Path;
+    use sha2::{Digest as _, Sha256};
     use undertone_api::job::dp_sgd::Precision;
-    use undertone_proto::vector::{Form, read};
+    use undertone_proto::vector::{Form, read, write};
 
-    use super::{Part, SLICE, mean};
+    use super::{Part, STRETCH, mean};
     use crate::exchange::object::{Store, digest};
 
     async fn store_vector(store: &Store, path: &str, vector: &[f32]) -> Path {
@@ -154,9 +221,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_vector_longer_than_a_slice_is_averaged_whole_and_alike_each_time() {
+    async fn a_vector_longer_than_a_stretch_is_averaged_whole_and_alike_each_time() {
         let store: Store = Arc::new(InMemory::new());
-        let length = SLICE as usize * 2 + 5;
+        let length = STRETCH as usize + 5;
         let (mut parts, mut vectors) = (Vec::new(), Vec::new());
         for party in 0..3_u32 {
             let vector: Vec<f32> = (0..length).map(|i| ((i as f32 * 0.37 + party as f32).sin()) / 3.0).collect();
@@ -172,11 +239,41 @@ mod tests {
             let bytes = bytes(&store, "m1").await;
             assert!((bytes.len() as u64) < form.bytes(), "{precision:?} is packed");
             let averaged = read(&bytes, form).expect("a vector");
-            for i in [0, SLICE as usize - 1, SLICE as usize, length - 1] {
+            for i in [0, STRETCH as usize - 1, STRETCH as usize, length - 1] {
                 let expected: f64 = (0..3).map(|p| (0.1 + p as f64) * f64::from(vectors[p][i])).sum::<f64>() / 3.3;
                 assert!((f64::from(averaged[i]) - expected).abs() < error, "{precision:?} {i}");
             }
         }
+    }
+
+    /// In one piece, as a site writes: what travels does not depend on how it was made.
+    #[tokio::test]
+    async fn a_mean_travels_in_the_bytes_in_which_anybody_would_send_it() {
+        let length = STRETCH as usize + 300;
+        let vector: Vec<f32> = (0..length).map(|i| ((i * i) as f32 * 0.618).sin()).collect();
+        for precision in [Precision::F32, Precision::Bf16] {
+            let store: Store = Arc::new(InMemory::new());
+            let parts = [Part { path: store_vector(&store, "a", &vector).await, weight: 1.0 }];
+            mean(&store, &parts, form(precision, length), &Path::from("m")).await.expect("it is there");
+            assert!(bytes(&store, "m").await == write(&vector, precision, || 0).expect("finite"), "{precision:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_mean_that_packing_makes_no_smaller_is_kept_as_it_is() {
+        let store: Store = Arc::new(InMemory::new());
+        // Digests have no order that could be packed.
+        let bits = (0..600_u32).flat_map(|n| {
+            let digest: [u8; 32] = Sha256::digest(n.to_le_bytes()).into();
+            digest.as_chunks::<4>().0.to_vec()
+        });
+        let vector: Vec<f32> = bits.map(f32::from_le_bytes).filter(|number| number.is_finite()).collect();
+        let parts = [Part { path: store_vector(&store, "a", &vector).await, weight: 1.0 }];
+        let form = form(Precision::F32, vector.len());
+        let said = mean(&store, &parts, form, &Path::from("m")).await.expect("it is there");
+        let kept = bytes(&store, "m").await;
+        assert_eq!((kept.len() as u64, said), (form.bytes(), digest(&kept)));
+        assert_eq!(read(&kept, form).expect("a vector"), vector);
     }
 
     #[tokio::test]

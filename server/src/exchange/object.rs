@@ -20,7 +20,7 @@ use crate::fault;
 pub type Store = Arc<dyn ObjectStore>;
 
 /// Parts of an upload that may be under way at a time; a part has 5 MiB.
-const PARTS_UNDER_WAY: usize = 2;
+pub(super) const PARTS_UNDER_WAY: usize = 2;
 
 /// Where S3 is when nobody says it.
 const REGION: &str = "us-east-1";
@@ -81,6 +81,9 @@ pub enum ObjectError {
         /// Bytes received, so far.
         received: u64,
     },
+    /// Not all of what was sent is stored any more: another attempt has come to its end.
+    #[error("the server has less of this vector than was sent: ask again how much it received")]
+    Lost,
     /// The bytes have another SHA-256 than was announced.
     #[error("the SHA-256 of what came is not the one announced: send it again")]
     Digest,
@@ -152,6 +155,14 @@ impl Upload {
 pub(super) fn failing(point: &'static str) -> Result<(), ObjectError> {
     let store_says = |error| object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(error) };
     fault::disk(point).map_err(|error| ObjectError::Store(store_says(error)))
+}
+
+/// Computes on a thread of its own, where it holds up nobody who waits for the network.
+pub(super) async fn beside<T: Send + 'static>(
+    compute: impl FnOnce() -> Result<T, ObjectError> + Send + 'static,
+) -> Result<T, ObjectError> {
+    // That it comes to no end can only be a defect, or the end of the process.
+    tokio::task::spawn_blocking(compute).await.map_err(object_store::Error::from)?
 }
 
 /// Removes an object; one that is gone already is no error.

@@ -1,30 +1,51 @@
 //! A vector on its way in, which may come in several attempts.
 //!
-//! What comes is kept in segments, each an object of its own beside the others of the same upload, named by where it begins and
-//! when it came: so an attempt that breaks off loses less than a segment, any replica of the server can take the next one, and
-//! nothing is ever appended to. When all has come the digest is checked over all segments, and only then are they unpacked and
-//! written as plain f32 for [`super::average`]. On its way in no more than a segment of a vector is in memory, and the sender is
-//! heard no faster than the store takes it in; while it is unpacked, no more than its form has, whatever its bytes say.
+//! What comes is in memory first: up to [`MOST_HELD`] of a vector and [`ROOM`] of all, so that one that comes quickly is never
+//! stored in pieces. What came [`LONGEST_HELD`] ago, once it is a whole [`SEGMENT`], what has no room, and all that has come when
+//! an attempt breaks off is kept in segments, each an object of its own beside the others of the same upload, named by where it
+//! begins and when it came: so an attempt that breaks off loses nothing, a server that dies loses no more than it had in memory,
+//! any replica of the server can take the next attempt, and nothing is ever appended to. When all has come it is unpacked and
+//! written as plain f32 for [`super::average`], and becomes visible there only if the digest is that of all segments. The sender is
+//! heard no faster than the store takes it in; while it is unpacked, no more than its form has is in memory, whatever its bytes
+//! say.
 //!
 //! Uploads end with their round; those that nobody goes on with are forgotten after [`EXPIRY`].
+
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt as _, WriteMultipart};
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 use undertone_proto::CHUNK;
-use undertone_proto::vector::{Form, Reader};
+use undertone_proto::vector::{Form, Reader, VectorError, code};
 
-use super::object::{ObjectError, Store, failing, remove, remove_all};
+use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing, remove, remove_all};
 use crate::fault;
 
-/// Bytes of a whole segment: what an attempt that breaks off can lose.
+/// Bytes of a segment where there is no room for more of the vector in memory.
 pub const SEGMENT: usize = CHUNK;
+/// Bytes of one vector that may be in memory before they are stored.
+pub const MOST_HELD: usize = 8 << 20;
+/// Bytes of all vectors that may be in memory; whoever finds no room has a [`SEGMENT`].
+pub const ROOM: usize = 192 << 20;
+/// What came so long ago is stored, once it is a whole [`SEGMENT`], and no longer in memory alone. However slow a sender is, it makes
+/// no more pieces than that.
+pub const LONGEST_HELD: std::time::Duration = std::time::Duration::from_secs(2);
+/// Vectors that are unpacked at a time.
+pub(crate) const UNPACKED_AT_A_TIME: usize = 8;
 /// Segments beyond those that the vector needs, for attempts that broke off within one; with more than these it begins anew.
 pub(crate) const SPARE_SEGMENTS: u64 = 1024;
 /// How long a segment is kept that nobody goes on from.
 pub const EXPIRY: Duration = Duration::hours(24);
+
+/// [`ROOM`] that is left, in KiB.
+static LEFT: Semaphore = Semaphore::const_new(ROOM >> 10);
+static UNPACKING: Semaphore = Semaphore::const_new(UNPACKED_AT_A_TIME);
 
 /// Where the segments of one vector lie: in a folder of their own, named by the digest, beside which no other of the same
 /// contributor and round is kept.
@@ -42,6 +63,12 @@ struct Segment {
     size: u64,
 }
 
+impl Segment {
+    const fn end(&self) -> u64 {
+        self.start + self.size
+    }
+}
+
 impl Place {
     /// The place of the vector with this SHA-256 (hex) among those of one contributor and round, which lie in `folder`.
     pub fn new(folder: Path, digest: &str) -> Self {
@@ -57,10 +84,11 @@ impl Place {
     /// # Errors
     /// [`ObjectError::Store`].
     pub async fn received(&self, store: &Store, now: OffsetDateTime) -> Result<u64, ObjectError> {
-        Ok(self.segments(store, now).await?.last().map_or(0, |last| last.start + last.size))
+        Ok(self.segments(store, now).await?.last().map_or(0, Segment::end))
     }
 
-    /// Segments that follow one another from the start; what is too old goes.
+    /// Segments that lead from the start without a gap, each further than the one before it, which it may overlap; what is too old
+    /// goes.
     async fn segments(&self, store: &Store, now: OffsetDateTime) -> Result<Vec<Segment>, ObjectError> {
         let mut found = Vec::new();
         let listed: Vec<_> = store.list(Some(&self.own())).try_collect().await?;
@@ -72,17 +100,7 @@ impl Place {
                 found.push(Segment { path: object.location, start, size: object.size });
             }
         }
-        // Attempts may overlap; of segments that begin at one place the longest leads furthest.
-        found.sort_by_key(|segment| (segment.start, std::cmp::Reverse(segment.size)));
-        let mut end = 0;
-        found.retain(|segment| {
-            let follows = segment.start == end && segment.size > 0;
-            if follows {
-                end += segment.size;
-            }
-            follows
-        });
-        Ok(found)
+        Ok(chain(found))
     }
 
     /// Forgets the vector.
@@ -111,6 +129,24 @@ impl Place {
     }
 }
 
+/// Of segments that may overlap in any way, those that lead furthest from the start: of all that leave no gap, always the one that
+/// ends last.
+fn chain(mut found: Vec<Segment>) -> Vec<Segment> {
+    found.sort_by_key(|segment| segment.start);
+    let (mut end, mut chain, mut rest) = (0, Vec::new(), found.into_iter().peekable());
+    loop {
+        let mut best: Option<Segment> = None;
+        while let Some(next) = rest.next_if(|next| next.start <= end) {
+            if best.as_ref().is_none_or(|best| best.end() < next.end()) {
+                best = Some(next);
+            }
+        }
+        let Some(best) = best.filter(|best| best.end() > end) else { return chain };
+        end = best.end();
+        chain.push(best);
+    }
+}
+
 /// Where a segment begins, and the second in which it came.
 fn parse(name: &str) -> Option<(u64, i64)> {
     let (start, came) = name.split_once('-')?;
@@ -124,8 +160,12 @@ pub struct Upload {
     size: u64,
     /// Bytes of the vector that are here, in the store or in memory.
     received: u64,
-    /// The segment under way.
+    /// The segment under way, and since when.
     segment: Vec<u8>,
+    since: Option<Instant>,
+    /// How long it may become, and the room that it has for that.
+    longest: usize,
+    _room: Option<SemaphorePermit<'static>>,
     now: OffsetDateTime,
     over: bool,
 }
@@ -142,18 +182,34 @@ impl Upload {
         offset: u64,
         now: OffsetDateTime,
     ) -> Result<Option<Self>, ObjectError> {
+        Self::go_on_in(&LEFT, store, place, size, offset, now).await
+    }
+
+    async fn go_on_in(
+        left: &'static Semaphore,
+        store: &Store,
+        place: Place,
+        size: u64,
+        offset: u64,
+        now: OffsetDateTime,
+    ) -> Result<Option<Self>, ObjectError> {
         place.tidy(store, size).await?;
         if offset > 0 && place.received(store, now).await? < offset {
             return Ok(None);
         }
+        let held = size.saturating_sub(offset).min(MOST_HELD as u64);
+        let room = left.try_acquire_many(held.div_ceil(1 << 10) as u32).ok();
+        let longest = if room.is_some() { MOST_HELD } else { SEGMENT };
         let (store, segment) = (store.clone(), Vec::new());
-        Ok(Some(Self { store, place, size, received: offset, segment, now, over: false }))
+        let (received, since, over) = (offset, None, false);
+        Ok(Some(Self { store, place, size, received, segment, since, longest, _room: room, now, over }))
     }
 
     /// The end of a vector that is known already: nothing may come of it.
     pub fn nothing_more(store: &Store, place: Place, size: u64) -> Self {
         let (store, segment, now) = (store.clone(), Vec::new(), OffsetDateTime::UNIX_EPOCH);
-        Self { store, place, size, received: size, segment, now, over: true }
+        let (received, since, longest) = (size, None, SEGMENT);
+        Self { store, place, size, received, segment, since, longest, _room: None, now, over: true }
     }
 
     /// Whether it is such an end.
@@ -170,15 +226,25 @@ impl Upload {
             return Err(ObjectError::Size { announced: self.size, received: self.received + data.len() as u64 });
         }
         while !data.is_empty() {
-            let (now, later) = data.split_at(data.len().min(SEGMENT - self.segment.len()));
+            if self.segment.is_empty() {
+                let coming = (self.size - self.received).min(self.longest as u64);
+                self.segment.reserve_exact(coming as usize);
+                self.since = Some(Instant::now());
+            }
+            let (now, later) = data.split_at(data.len().min(self.longest - self.segment.len()));
             self.segment.extend_from_slice(now);
             self.received += now.len() as u64;
             data = later;
-            if self.segment.len() == SEGMENT {
+            if self.segment.len() == self.longest {
                 self.keep().await?;
             }
         }
         Ok(())
+    }
+
+    /// When what is in memory alone is to be kept; otherwise less than a [`SEGMENT`] is there.
+    pub fn due(&self) -> Option<Instant> {
+        self.since.filter(|_| self.segment.len() >= SEGMENT).map(|since| since + LONGEST_HELD)
     }
 
     /// Keeps what has come for the next attempt.
@@ -186,6 +252,7 @@ impl Upload {
     /// # Errors
     /// [`ObjectError::Store`].
     pub async fn keep(&mut self) -> Result<(), ObjectError> {
+        self.since = None;
         if self.segment.is_empty() {
             return Ok(());
         }
@@ -199,46 +266,30 @@ impl Upload {
     ///
     /// # Errors
     /// [`ObjectError::Size`] or [`ObjectError::Digest`] when it is not what was announced, [`ObjectError::Vector`] when it is none
-    /// of its form: then it is forgotten. [`ObjectError::Store`].
-    pub async fn finish(mut self, form: Form, to: &Path) -> Result<(), ObjectError> {
-        let place = self.place.clone();
-        let store = self.store.clone();
-        let finished = self.unpacked(form, to).await;
+    /// of its form: then it is forgotten. [`ObjectError::Lost`] when what it goes on from is no longer here, since another attempt
+    /// has come to its end. [`ObjectError::Store`].
+    pub async fn finish(self, form: Form, to: &Path) -> Result<(), ObjectError> {
+        self.finish_in(&UNPACKING, form, to).await
+    }
+
+    async fn finish_in(mut self, turns: &'static Semaphore, form: Form, to: &Path) -> Result<(), ObjectError> {
+        let finished = self.unpacked(turns, form, to).await;
         if matches!(finished, Err(ObjectError::Digest | ObjectError::Vector(_))) {
-            place.forget(&store).await?;
+            self.place.forget(&self.store).await?;
         }
         finished
     }
 
-    async fn unpacked(&mut self, form: Form, to: &Path) -> Result<(), ObjectError> {
+    async fn unpacked(&mut self, turns: &'static Semaphore, form: Form, to: &Path) -> Result<(), ObjectError> {
         if self.received != self.size {
             // A connection that was cut may look like an end: the next attempt goes on from here.
             self.keep().await?;
             return Err(ObjectError::Size { announced: self.size, received: self.received });
         }
-        let source = if self.segment.len() as u64 == self.size {
-            // Shorter than a segment, in one attempt: it need not be stored to be read.
-            Source::Memory(std::mem::take(&mut self.segment))
-        } else {
-            self.keep().await?;
-            Source::Stored(self.place.segments(&self.store, self.now).await?)
-        };
-        let mut hasher = Sha256::new();
-        let mut found = 0;
-        for index in 0..source.pieces() {
-            let piece = source.piece(&self.store, index).await?;
-            found += piece.len() as u64;
-            hasher.update(&piece);
-        }
-        if found != self.size {
-            return Err(ObjectError::Size { announced: self.size, received: found });
-        }
-        if hex::encode(hasher.finalize()) != self.place.digest {
-            return Err(ObjectError::Digest);
-        }
+        // Nobody ever closes it.
+        let _turn = turns.acquire().await.ok();
         let mut writer = WriteMultipart::new(self.store.put_multipart(to).await?);
-        let written = write_numbers(&self.store, &source, form, self.size, &mut writer).await;
-        if let Err(error) = written {
+        if let Err(error) = self.write_numbers(form, &mut writer).await {
             writer.abort().await?;
             return Err(error);
         }
@@ -246,55 +297,99 @@ impl Upload {
         writer.finish().await?;
         failing(fault::AFTER_STORE)
     }
-}
 
-/// Where the bytes of a whole vector are.
-enum Source {
-    Memory(Vec<u8>),
-    Stored(Vec<Segment>),
-}
-
-impl Source {
-    const fn pieces(&self) -> usize {
-        match self {
-            Self::Memory(_) => 1,
-            Self::Stored(segments) => segments.len(),
+    /// All that has come, read once: the stored segments, then what is in memory.
+    async fn write_numbers(&mut self, form: Form, writer: &mut WriteMultipart) -> Result<(), ObjectError> {
+        let last = std::mem::take(&mut self.segment);
+        let from = self.size - last.len() as u64;
+        let mut unpacking = Unpacking::new(form, self.size);
+        let mut found: u64 = 0;
+        if from > 0 {
+            for segment in self.place.segments(&self.store, self.now).await? {
+                let bytes = self.store.get(&segment.path).await.map_err(or_lost)?.bytes().await?;
+                // What overlaps has been read; a shorter piece may have taken the place of one that is listed.
+                let skip = found.checked_sub(segment.start).filter(|skip| *skip <= bytes.len() as u64);
+                let skip = skip.ok_or(ObjectError::Lost)?;
+                found += bytes.len() as u64 - skip;
+                unpacking = unpacking.pour(bytes.into(), skip as usize, writer).await?;
+            }
+        }
+        // Another attempt may have kept some of it, too.
+        if (from..self.size).contains(&found) {
+            unpacking = unpacking.pour(last, (found - from) as usize, writer).await?;
+            found = self.size;
+        }
+        match found.cmp(&self.size) {
+            Ordering::Less => Err(ObjectError::Lost),
+            Ordering::Equal => unpacking.finish(&self.place.digest),
+            // It was announced with another size before.
+            Ordering::Greater => Err(ObjectError::Size { announced: self.size, received: found }),
         }
     }
+}
 
-    async fn piece(&self, store: &Store, index: usize) -> Result<Vec<u8>, ObjectError> {
-        match self {
-            Self::Memory(bytes) => Ok(bytes.clone()),
-            Self::Stored(segments) => match segments.get(index) {
-                Some(segment) => Ok(store.get(&segment.path).await?.bytes().await?.to_vec()),
-                None => Ok(Vec::new()),
-            },
-        }
+/// A piece that another attempt has forgotten since it was listed is no failure of the store.
+fn or_lost(error: object_store::Error) -> ObjectError {
+    match error {
+        object_store::Error::NotFound { .. } => ObjectError::Lost,
+        error => error.into(),
     }
 }
 
-async fn write_numbers(
-    store: &Store,
-    source: &Source,
-    form: Form,
-    size: u64,
-    writer: &mut WriteMultipart,
-) -> Result<(), ObjectError> {
-    let mut reader = Reader::new(form, size)?;
-    let mut numbers = Vec::new();
-    for index in 0..source.pieces() {
-        for some in source.piece(store, index).await?.chunks(PIECE) {
-            reader.take(some, &mut numbers)?;
-            let bytes: Vec<u8> = numbers.drain(..).flat_map(f32::to_le_bytes).collect();
-            writer.wait_for_capacity(1).await?;
-            writer.write(&bytes);
-        }
-    }
-    Ok(reader.finish()?)
+/// Bytes that are unpacked at a time: what a few of them unpack to is bounded by the form alone.
+const PIECE: usize = 512 << 10;
+
+/// A vector on its way from the bytes that travelled to plain numbers.
+struct Unpacking {
+    hasher: Sha256,
+    /// Once it is no vector, the only question is whether it was sent so.
+    reader: Result<Reader, VectorError>,
+    numbers: Vec<f32>,
 }
 
-/// Packed bytes that are unpacked at a time: what a few of them unpack to is bounded by the form alone.
-const PIECE: usize = 4096;
+impl Unpacking {
+    fn new(form: Form, size: u64) -> Self {
+        Self { hasher: Sha256::new(), reader: Reader::new(form, size), numbers: Vec::new() }
+    }
+
+    /// Takes the next bytes, but for the first `from`.
+    async fn pour(self, bytes: Vec<u8>, from: usize, writer: &mut WriteMultipart) -> Result<Self, ObjectError> {
+        let (mut unpacking, bytes) = (self, Arc::new(bytes));
+        for start in (from..bytes.len()).step_by(PIECE) {
+            let bytes = Arc::clone(&bytes);
+            let (next, plain) = beside(move || {
+                let plain = unpacking.take(&bytes[start..bytes.len().min(start + PIECE)]);
+                Ok((unpacking, plain))
+            })
+            .await?;
+            unpacking = next;
+            writer.wait_for_capacity(PARTS_UNDER_WAY).await?;
+            writer.put(plain.into());
+        }
+        Ok(unpacking)
+    }
+
+    /// The numbers that the next bytes complete, as f32, little-endian.
+    fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.hasher.update(bytes);
+        let mut plain = Vec::new();
+        if let Ok(reader) = &mut self.reader {
+            if let Err(wrong) = reader.take(bytes, &mut self.numbers) {
+                self.reader = Err(wrong);
+            }
+            code::plain(&self.numbers, &mut plain);
+            self.numbers.clear();
+        }
+        plain
+    }
+
+    fn finish(self, digest: &str) -> Result<(), ObjectError> {
+        if hex::encode(self.hasher.finalize()) != digest {
+            return Err(ObjectError::Digest);
+        }
+        Ok(self.reader?.finish()?)
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,11 @@ mod nul;
 mod questions;
 mod rate;
 
+use std::net::SocketAddr;
+
 use sha2::{Digest as _, Sha256};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 use tonic::Request;
 use tonic::transport::Channel;
@@ -20,6 +24,7 @@ use undertone_proto::vector::{Form, read};
 use undertone_proto::{CHUNK, problem_of};
 
 use crate::ctx::Ctx;
+use crate::exchange::upload::LONGEST_HELD;
 use crate::service::world::{Site, World};
 use crate::testing::on_both;
 
@@ -27,12 +32,33 @@ type Client = WorkerGatewayClient<Channel>;
 
 /// A client of a gateway that serves on loopback until the server stops.
 async fn serve(ctx: &Ctx) -> Client {
+    connect(listen(ctx)).await
+}
+
+fn listen(ctx: &Ctx) -> SocketAddr {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let ctx = ctx.clone();
     tokio::spawn(async move { super::serve(&ctx, listener).await });
+    address
+}
+
+async fn connect(address: SocketAddr) -> Client {
     WorkerGatewayClient::connect(format!("http://{address}")).await.unwrap()
+}
+
+/// An address from which one connection leads to a server, and the task with which it breaks.
+async fn frail(server: SocketAddr) -> (SocketAddr, JoinHandle<std::io::Result<(u64, u64)>>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connection = tokio::spawn(async move {
+        let (mut sender, _) = listener.accept().await?;
+        drop(listener);
+        let mut server = TcpStream::connect(server).await?;
+        tokio::io::copy_bidirectional(&mut sender, &mut server).await
+    });
+    (address, connection)
 }
 
 async fn sign_in(client: &mut Client, site: &Site) -> Result<String, Code> {
@@ -218,12 +244,14 @@ on_both! {
     }
 
     async fn a_submission_whose_connection_breaks_goes_on_where_it_was(app: &TestApp) {
+        const PIECE: usize = 100_003;
         let mut world = World::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
-        let mut client = serve(&app.ctx).await;
+        let address = listen(&app.ctx);
+        let mut client = connect(address).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
         let lease = work(&mut client, &session).await.lease;
-        let vector: Vec<f32> = (0..CHUNK).map(|index| (index as f32).sin()).collect();
+        let vector: Vec<f32> = (0..2 * CHUNK).map(|index| (index as f32).sin()).collect();
         let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
         let digest = hex::encode(Sha256::digest(&data));
         let received = async |client: &mut Client| {
@@ -233,27 +261,43 @@ on_both! {
         };
         assert_eq!(received(&mut client).await, 0);
 
-        // A header and a chunk and a half; then the sender goes away in the middle of the stream.
-        let mut some = submission(&lease, &vector, vec![]);
-        some.truncate(3);
-        if let Some(submit_chunk::Part::Data(last)) = &mut some[2].part {
-            last.truncate(CHUNK / 2);
-        }
-        let begun = futures::stream::iter(some).chain(futures::stream::pending());
-        let mut sender = client.clone();
-        let request = with(&session, begun);
+        // The connection breaks in the middle of the stream. More is on its way than a connection takes unread (1 MiB): when more is
+        // asked for, the server has read some pieces.
+        let header = submission(&lease, &vector, vec![]).swap_remove(0);
+        let pieces = data[..16 * PIECE].chunks(PIECE).map(|piece| submit_chunk::Part::Data(piece.to_vec()));
+        let pieces: Vec<_> = pieces.map(|part| v1::SubmitChunk { part: Some(part) }).collect();
+        let (asking, asked) = tokio::sync::oneshot::channel();
+        let more = async move {
+            asking.send(()).unwrap();
+            std::future::pending::<v1::SubmitChunk>().await
+        };
+        let begun = futures::stream::iter(std::iter::once(header).chain(pieces)).chain(futures::stream::once(more));
+        let (breaking, connection) = frail(address).await;
+        let mut sender = connect(breaking).await;
+        let (before, request) = (tokio::time::Instant::now(), with(&session, begun));
         let sending = tokio::spawn(async move { sender.submit(request).await });
-        let half = (CHUNK + CHUNK / 2) as u64;
-        while received(&mut client).await < CHUNK as u64 {
+        asked.await.expect("the server takes all of it");
+        connection.abort();
+        sending.await.unwrap().unwrap_err();
+        // What was in memory alone is kept when the server hears of the end: before there can be a time for it.
+        let mut offset = 0;
+        while offset == 0 {
+            let told = tokio::time::timeout_at(before + LONGEST_HELD, received(&mut client)).await;
+            offset = told.expect("kept at the break") as usize;
+        }
+        assert!(offset >= CHUNK && offset.is_multiple_of(PIECE), "{offset}: all that has come whole");
+
+        // The next connection falls silent after a whole segment: that is kept in time.
+        let mut some = submission_from(offset, &lease, &data, vec![]);
+        some.truncate(2);
+        let request = with(&session, futures::stream::iter(some).chain(futures::stream::pending()));
+        let mut sender = client.clone();
+        let silent = tokio::spawn(async move { sender.submit(request).await });
+        let offset = offset + CHUNK;
+        while received(&mut client).await < offset as u64 {
             tokio::task::yield_now().await;
         }
-        sending.abort();
-        // What the store had not yet is kept when the server hears of the end.
-        while received(&mut client).await < half {
-            tokio::task::yield_now().await;
-        }
-        let offset = received(&mut client).await as usize;
-        assert_eq!(offset as u64, half);
+        silent.abort();
 
         let ahead = submission_from(offset + 1, &lease, &data, vec![]);
         let refused = client.submit(with(&session, futures::stream::iter(ahead))).await.unwrap_err();

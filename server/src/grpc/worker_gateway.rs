@@ -79,23 +79,29 @@ fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, St
         .map_err(|error| status_of(&Problem::validation(vec![Violation::new(field, error.to_string())])))
 }
 
-/// Takes a vector to its end; keeps what has come when that does not come.
+/// Takes a vector to its end; keeps what has come when that does not come, or not soon.
 async fn take(
     ctx: Ctx,
     mut incoming: round::Incoming,
     mut chunks: Streaming<v1::SubmitChunk>,
 ) -> Result<round::Taken, Status> {
     loop {
-        match chunks.message().await {
-            Ok(Some(v1::SubmitChunk { part: Some(submit_chunk::Part::Data(data)) })) => {
+        let next = match incoming.due() {
+            Some(due) => tokio::time::timeout_at(due, chunks.message()).await,
+            None => Ok(chunks.message().await),
+        };
+        match next {
+            Ok(Ok(Some(v1::SubmitChunk { part: Some(submit_chunk::Part::Data(data)) }))) => {
                 incoming.write(&data).await.map_err(fail)?;
             }
-            Ok(Some(_)) => return Err(malformed("after the header come data only")),
-            Ok(None) => return incoming.accept(&ctx).await.map_err(fail),
-            Err(status) => {
-                incoming.pause().await.map_err(fail)?;
+            Ok(Ok(Some(_))) => return Err(malformed("after the header come data only")),
+            Ok(Ok(None)) => return incoming.accept(&ctx).await.map_err(fail),
+            Ok(Err(status)) => {
+                incoming.keep().await.map_err(fail)?;
                 return Err(status);
             }
+            // A sender who is slow, or whose connection broke without a word, after a whole segment.
+            Err(_) => incoming.keep().await.map_err(fail)?,
         }
     }
 }

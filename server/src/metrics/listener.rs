@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 
-use super::{Figures, Metrics, Transactions, figures};
+use super::{Figures, Metrics, figures};
 use crate::ctx::Ctx;
 use crate::tls::Shown;
 
@@ -58,7 +58,7 @@ pub async fn render(ctx: &Ctx) -> Result<String, std::fmt::Error> {
 
 /// Every metric with its kind and meaning, as a table of Markdown.
 pub fn table() -> String {
-    let mut all = Metrics::new(Transactions::default()).registry();
+    let mut all = Metrics::one_of_each().registry();
     figures::register(&mut all, Some(&Figures::default()), Some(0));
     let mut text = String::new();
     let mut table = "| metric | kind | meaning |\n|---|---|---|\n".to_owned();

@@ -1,26 +1,31 @@
 //! `/datasets/{id}/approval-limits`: within which limits jobs pass without being asked about.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode, header};
 use undertone_api::id::DatasetId;
 use undertone_api::job::{ApprovalLimit, NewApprovalLimit};
 use undertone_api::problem::Problem;
 
-use super::etag::IfMatch;
+use super::etag::{IfMatch, of_part};
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
-use crate::service::approval;
+use crate::service::{approval, version};
 
 /// List the limits of a dataset, the newest first; at most one is in force
+///
+/// The `ETag` has two parts. For `If-None-Match` both count; for `If-Match` only the first, which changes when a limit is set,
+/// withdrawn or over, and not when jobs pass by one or release something.
 #[utoipa::path(get, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "list_approval_limits", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Vec<ApprovalLimit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DatasetId>,
-) -> Result<Json<Vec<ApprovalLimit>>, Rejection> {
-    Ok(Json(approval::limits(&ctx, &actor, id).await?))
+) -> Result<([(HeaderName, String); 1], Json<Vec<ApprovalLimit>>), Rejection> {
+    let all = approval::limits(&ctx, &actor, id).await?;
+    let tag = of_part(&approval::limits_version(&all)?, &version::of(&all)?);
+    Ok(([(header::ETAG, tag)], Json(all)))
 }
 
 /// Set within which limits jobs pass without being asked about
@@ -32,10 +37,10 @@ pub(super) async fn set(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DatasetId>,
-    IfMatch(expected): IfMatch,
+    expected: IfMatch,
     Json(new): Json<NewApprovalLimit>,
 ) -> Result<(StatusCode, Json<ApprovalLimit>), Rejection> {
-    Ok((StatusCode::CREATED, Json(approval::limit_set(&ctx, &actor, id, &new, &expected).await?)))
+    Ok((StatusCode::CREATED, Json(approval::limit_set(&ctx, &actor, id, &new, &expected.of_part()).await?)))
 }
 
 /// Withdraw the limit in force: every job is asked about again

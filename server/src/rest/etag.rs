@@ -35,6 +35,23 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
+impl IfMatch {
+    /// What is believed of the part that is written on, where tags are those of [`of_part`].
+    pub(super) fn of_part(self) -> Expected {
+        let part = |tag: &String| tag.split('.').next().unwrap_or_default().to_owned();
+        match self.0 {
+            Expected::Anything => Expected::Anything,
+            Expected::OneOf(tags) => Expected::OneOf(tags.iter().map(part).collect()),
+        }
+    }
+}
+
+/// The tag of what is shown with more than its writers decide about: the version of their part, and that of all. Who reads again is
+/// sent whatever is new; who writes is refused only where their part is another.
+pub(super) fn of_part(part: &str, all: &str) -> String {
+    format!("\"{part}.{all}\"")
+}
+
 /// The tags of a header, without their quotes.
 fn tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     let mut values = headers.get_all(name).iter().peekable();

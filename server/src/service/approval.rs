@@ -4,13 +4,15 @@
 //!
 //! An answer is to one manifest, and a job has only one: whatever changes in a spec makes another job. What a steward saw
 //! beside it may change while others still think: `void` takes the answer back then. Within limits that a steward set
-//! (`limit`) nobody is asked; `review` is what they read who are.
+//! (`limit`) nobody is asked; `review` is what they read who are, `waiting` where that is.
 
 pub(crate) mod limit;
 mod review;
 #[cfg(test)]
 mod tests;
+mod total;
 mod void;
+mod waiting;
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
@@ -29,9 +31,10 @@ use crate::service::entity::{decision, job, participant, worker};
 use crate::service::job::{readable, shown, state};
 use crate::service::round;
 
-pub use limit::{limit_set, limit_withdraw, limits};
+pub use limit::{limit_set, limit_withdraw, limits, limits_version};
 pub use review::review;
 pub(crate) use void::{changed, voided};
+pub use waiting::{Waiting, waiting};
 
 /// Whose answer a site's is, in words.
 const SITE_POLICY: &str = "site policy";
@@ -107,7 +110,7 @@ async fn answer(
         .await?;
     round::clear(ctx, JobId(row.id)).await;
     ctx.wake().ring();
-    shown(ctx, row).await
+    shown(ctx, actor, row).await
 }
 
 /// Takes a site's signed answer. The same answer again changes nothing.

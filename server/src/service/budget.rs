@@ -6,7 +6,7 @@ use sea_orm::{ActiveModelTrait as _, ConnectionTrait, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::budget::{Account, NewBudget, Refusal};
 use undertone_api::dataset::Dataset;
-use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+use undertone_api::id::{ConsortiumId, DatasetId, LineageId, OrganizationId};
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_privacy::curve::Curve;
 use undertone_privacy::ledger::{Balance, Budget, GridKind, LedgerError};
@@ -20,10 +20,13 @@ use crate::service::approval;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
-use crate::service::entity::{account, budget};
+use crate::service::entity::{account, budget, dataset as dataset_row};
 use crate::service::ledger::account::{self as accounts, Key};
 use crate::service::log;
 use crate::service::version::Expected;
+
+/// What an account is for, and its full balance: the unit, against which change, what is spent and reserved.
+pub type Standing = (PrivacyUnit, Adjacency, Balance);
 
 /// Largest ε that can be set.
 const MOST_EPSILON: f64 = 10_000.0;
@@ -128,19 +131,41 @@ pub(crate) async fn of_lineages(
 ///
 /// # Errors
 /// 404 when the caller may not know the dataset.
-pub async fn balances(
+pub async fn balances(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Standing>, Error> {
+    let dataset = dataset::get(ctx, actor, id).await?;
+    let rows = accounts::of_lineages(ctx.db.read(), vec![dataset.lineage.0]).await?;
+    rows.iter().filter(|row| row.organization_id == dataset.organization.0).map(standing).collect()
+}
+
+/// The full balances of the accounts of some of a consortium's datasets, as [`balances`] gives those of one; in the order in
+/// which the datasets are named.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn standings(
     ctx: &Ctx,
     actor: &Actor,
-    id: DatasetId,
-) -> Result<Vec<(PrivacyUnit, Adjacency, Balance)>, Error> {
-    let dataset = dataset::get(ctx, actor, id).await?;
-    let mut all = Vec::new();
-    for row in accounts::of_lineages(ctx.db.read(), vec![dataset.lineage.0]).await? {
-        if row.organization_id == dataset.organization.0 {
-            all.push((from_word(&row.unit)?, from_word(&row.adjacency)?, from_json(&row.balance)?));
-        }
+    consortium: ConsortiumId,
+    ids: &[DatasetId],
+) -> Result<Vec<(DatasetId, Vec<Standing>)>, Error> {
+    policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
+    let datasets = dataset::rows(ctx.db.read(), consortium).await?;
+    let named: Vec<&dataset_row::Model> =
+        ids.iter().filter_map(|id| datasets.iter().find(|row| row.id == id.0)).collect();
+    let rows = accounts::of_lineages(ctx.db.read(), named.iter().map(|row| row.lineage_id).collect()).await?;
+    let mut all = Vec::with_capacity(named.len());
+    for dataset in named {
+        let is_own = |row: &&account::Model| {
+            (row.organization_id, row.lineage_id) == (dataset.organization_id, dataset.lineage_id)
+        };
+        let own = rows.iter().filter(is_own).map(standing).collect::<Result<Vec<_>, _>>()?;
+        all.push((dataset.id.into(), own));
     }
     Ok(all)
+}
+
+fn standing(row: &account::Model) -> Result<Standing, Error> {
+    Ok((from_word(&row.unit)?, from_word(&row.adjacency)?, from_json(&row.balance)?))
 }
 
 /// An account as it is shown.
@@ -211,4 +236,32 @@ fn too_low(balance: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
         releases_that_fit: 0,
     };
     Problem { refusals: vec![refusal], ..Problem::new(Code::BudgetExceeded, detail) }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+    use undertone_api::problem::Code;
+
+    use super::{balances, standings};
+    use crate::service::world::World;
+    use crate::testing::on_both;
+
+    on_both! {
+        async fn the_balances_of_several_datasets_are_those_of_each(app: &TestApp) {
+            let world = World::new(&app.ctx, 3, 8.0).await;
+            world.queued(1).await;
+            let (reader, other) = (&world.sites[1].steward, World::new(&app.ctx, 1, 8.0).await);
+            let ids = [3, 1, 0].map(|site: usize| world.sites[site].dataset);
+            let named: Vec<_> = ids.into_iter().chain([other.sites[1].dataset]).collect();
+            let told = standings(&app.ctx, reader, world.consortium, &named).await.unwrap();
+            assert_eq!(told.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids, "the last is of another consortium");
+            for (id, accounts) in told {
+                assert_eq!(accounts, balances(&app.ctx, reader, id).await.unwrap());
+            }
+            let hidden = standings(&app.ctx, &other.sites[1].steward, world.consortium, &ids).await.unwrap_err();
+            assert_eq!(hidden.code(), Code::NotFound);
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod register;
 #[cfg(test)]
 mod tests;
 
+use sea_orm::sea_query::Query;
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::dataset::{Dataset, SizeClass, usual_units};
 use undertone_api::id::{ConsortiumId, DatasetId};
@@ -50,15 +51,25 @@ pub(crate) async fn in_consortium(
     connection: &impl ConnectionTrait,
     consortium: ConsortiumId,
 ) -> Result<Vec<Dataset>, Error> {
-    let joined =
-        membership::Entity::find().filter(membership::Column::ConsortiumId.eq(consortium.0)).all(connection).await?;
-    let rows = dataset::Entity::find()
-        .filter(dataset::Column::OrganizationId.is_in(joined.into_iter().map(|row| row.organization_id)))
+    shown(connection, rows(connection, consortium).await?).await
+}
+
+/// The rows of a consortium's datasets, by organization and name, for rules that have asked the policy already.
+pub(crate) async fn rows(
+    connection: &impl ConnectionTrait,
+    consortium: ConsortiumId,
+) -> Result<Vec<dataset::Model>, Error> {
+    let owners = Query::select()
+        .column(membership::Column::OrganizationId)
+        .from(membership::Entity)
+        .and_where(membership::Column::ConsortiumId.eq(consortium.0))
+        .take();
+    Ok(dataset::Entity::find()
+        .filter(dataset::Column::OrganizationId.in_subquery(owners))
         .order_by_asc(dataset::Column::OrganizationId)
         .order_by_asc(dataset::Column::Name)
         .all(connection)
-        .await?;
-    shown(connection, rows).await
+        .await?)
 }
 
 pub(super) async fn shown(connection: &impl ConnectionTrait, rows: Vec<dataset::Model>) -> Result<Vec<Dataset>, Error> {

@@ -3,12 +3,15 @@
 //! A freeze follows from an audit that disproved a claim ([`audit`](crate::service::audit)); nobody freezes by hand. Releases
 //! that were made under older reservations are counted as ever: they have left.
 
+use std::collections::{HashMap, HashSet};
+
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use sea_orm::{QueryFilter as _, QueryOrder as _};
 use serde_json::json;
 use undertone_api::freeze::{ClearFreeze, Freeze};
-use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+use undertone_api::id::{ConsortiumId, DatasetId, LineageId, OrganizationId};
 use undertone_api::problem::Code;
+use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
@@ -16,7 +19,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::dataset;
-use crate::service::entity::{freeze, job, participant};
+use crate::service::entity::{dataset as dataset_row, freeze, job, participant};
 use crate::service::ledger::Ask;
 use crate::service::notification::{self, Notice};
 
@@ -31,6 +34,27 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Freeze>
     let dataset = dataset::get(ctx, actor, id).await?;
     let rows = rows(ctx.db.read(), dataset.organization, dataset.lineage).await?;
     Ok(rows.into_iter().map(shown).collect())
+}
+
+/// The datasets of a consortium that are frozen now, by organization and name, each with the freeze that stands.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn standing(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<(DatasetId, Freeze)>, Error> {
+    policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
+    let datasets = dataset::rows(ctx.db.read(), consortium).await?;
+    let owners: HashSet<Uuid> = datasets.iter().map(|row| row.organization_id).collect();
+    let rows = freeze::Entity::find()
+        .filter(freeze::Column::OrganizationId.is_in(owners))
+        .order_by_asc(freeze::Column::Number)
+        .all(ctx.db.read())
+        .await?;
+    let stand = stand(rows);
+    let frozen = |row: &dataset_row::Model| {
+        let stands = stand.get(&(row.organization_id, row.lineage_id))?;
+        Some((DatasetId(row.id), shown(stands.clone())))
+    };
+    Ok(datasets.iter().filter_map(frozen).collect())
 }
 
 /// Lets a frozen line go on, by a steward's word that what was broken is mended. The site's own freeze is cleared at the
@@ -113,9 +137,16 @@ pub(crate) async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason
 /// # Errors
 /// `account_frozen` naming those that are.
 pub(crate) async fn refuse(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<(), Error> {
+    let rows = freeze::Entity::find()
+        .filter(freeze::Column::OrganizationId.is_in(asks.iter().map(|ask| ask.organization.0)))
+        .filter(freeze::Column::LineageId.is_in(asks.iter().map(|ask| ask.lineage.0)))
+        .order_by_asc(freeze::Column::Number)
+        .all(connection)
+        .await?;
+    let stand = stand(rows);
     let mut frozen = Vec::new();
     for ask in asks {
-        if let Some(row) = last(connection, ask.organization, ask.lineage).await?.filter(|row| row.frozen) {
+        if let Some(row) = stand.get(&(ask.organization.0, ask.lineage.0)) {
             frozen.push(format!("`{}` is frozen: {}", ask.dataset_name, row.reason));
         }
     }
@@ -124,6 +155,13 @@ pub(crate) async fn refuse(connection: &impl ConnectionTrait, asks: &[Ask]) -> R
     }
     frozen.push("a steward of its owner clears it when it is mended, here and at the site".to_owned());
     Err(Error::problem(Code::AccountFrozen, frozen.join("; ")))
+}
+
+/// The freezes that stand, by line, of rows in the order of their numbers: the last of a line says how it stands.
+fn stand(rows: Vec<freeze::Model>) -> HashMap<(Uuid, Uuid), freeze::Model> {
+    let mut last: HashMap<_, _> = rows.into_iter().map(|row| ((row.organization_id, row.lineage_id), row)).collect();
+    last.retain(|_, row| row.frozen);
+    last
 }
 
 async fn last(
@@ -156,5 +194,48 @@ fn shown(row: freeze::Model) -> Freeze {
         reason: row.reason,
         by: row.by,
         at: row.at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+    use undertone_api::freeze::ClearFreeze;
+    use undertone_api::problem::Code;
+
+    use super::{clear, freeze, list, standing};
+    use crate::service::dataset;
+    use crate::service::job::state;
+    use crate::service::world::World;
+    use crate::testing::on_both;
+
+    on_both! {
+        async fn what_stands_in_a_consortium_is_what_each_dataset_tells_its_viewer(app: &TestApp) {
+            let (ctx, world) = (&app.ctx, World::new(&app.ctx, 3, 8.0).await);
+            let job = world.propose(world.spec(1)).await.unwrap();
+            let parts = state::participants(ctx.db.read(), job.summary.id).await.unwrap();
+            for site in &world.sites[1..3] {
+                let part = parts.iter().find(|part| part.dataset_id == site.dataset.0).unwrap();
+                ctx.db.write("test", async |tx| freeze(ctx, tx, part, "broken").await).await.unwrap();
+            }
+            let word = ClearFreeze { reason: "the sampler is mended".to_owned() };
+            clear(ctx, &world.sites[1].steward, world.sites[1].dataset, &word).await.unwrap();
+            for site in &world.sites {
+                let mut each = Vec::new();
+                for dataset in dataset::list(ctx, &site.steward, world.consortium).await.unwrap() {
+                    let last = list(ctx, &site.steward, dataset.id).await.unwrap().into_iter().next();
+                    each.extend(last.filter(|last| last.frozen).map(|last| (dataset.id, last)));
+                }
+                let [(frozen, _)] = &each[..] else { panic!("one was cleared, one stands") };
+                assert_eq!(*frozen, world.sites[2].dataset);
+                assert_eq!(standing(ctx, &site.steward, world.consortium).await.unwrap(), each);
+            }
+            let other = World::new(ctx, 1, 8.0).await;
+            let stranger = &other.sites[0].steward;
+            assert!(standing(ctx, stranger, other.consortium).await.unwrap().is_empty(), "of others it tells nothing");
+            let hidden = standing(ctx, stranger, world.consortium).await.unwrap_err();
+            assert_eq!(hidden.code(), Code::NotFound);
+        }
     }
 }

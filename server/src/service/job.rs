@@ -35,7 +35,7 @@ pub use repeat::{clone_spec, retry};
 /// 404 when there is none that the caller may know.
 pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
-    view::job(ctx, row).await
+    view::job(ctx, actor, row).await
 }
 
 /// How a job stands at this moment.
@@ -44,7 +44,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
 /// 404 when there is none that the caller may know.
 pub async fn progress(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Progress, Error> {
     let row = readable(ctx, actor, id).await?;
-    view::progress(ctx, row).await
+    view::progress(ctx, Some(actor), row).await
 }
 
 /// Ends a job that is not over: its proposer may, and the consortium's admins.
@@ -66,7 +66,7 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     round::clear(ctx, id).await;
     certificate::issue_if_due(ctx, id).await;
     ctx.wake().ring();
-    view::job(ctx, row).await
+    view::job(ctx, actor, row).await
 }
 
 /// A job in a list, for whoever has its row.
@@ -82,12 +82,12 @@ pub(crate) async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job:
     Ok(row)
 }
 
-/// How a job stands at this moment, for whoever has its row.
+/// How a job stands at this moment, as everybody may see it who sees the job.
 pub(crate) async fn standing(ctx: &Ctx, row: job::Model) -> Result<Progress, Error> {
-    view::progress(ctx, row).await
+    view::progress(ctx, None, row).await
 }
 
 /// The job as a view, for whoever has changed it.
-pub(crate) async fn shown(ctx: &Ctx, row: job::Model) -> Result<Job, Error> {
-    view::job(ctx, row).await
+pub(crate) async fn shown(ctx: &Ctx, actor: &Actor, row: job::Model) -> Result<Job, Error> {
+    view::job(ctx, actor, row).await
 }

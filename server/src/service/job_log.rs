@@ -4,6 +4,11 @@
 //! It is no evidence and decides nothing: the ledger and the receipts are. So it is bounded, a site's oldest lines go first,
 //! and what a site says twice or about a round that does not exist is left out or refused. To note something more of the
 //! server's: a variant of `LogEvent`, and `note` in the transaction that does it.
+//!
+//! Sites talk more than anything else happens, so what they say is written beside the one writer ([`Db::beside`](crate::db::Db::beside)).
+//! What is read before a line is written, the newest number and the newest that the site said, are lines of the same log, and
+//! whoever writes lines of it, `append` or `note`, has its lock from before that until the end of the transaction: so numbers follow
+//! one another without gaps, appear in their order, and nothing that is said twice stands twice.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +16,8 @@ mod tests;
 use std::collections::HashMap;
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
-    PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _, QueryTrait as _,
 };
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::{JobId, WorkerId};
@@ -24,7 +29,7 @@ use uuid::Uuid;
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
-use crate::db::Tx;
+use crate::db::{Tx, lock_job_log};
 use crate::error::Error;
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{job, job_log, participant};
@@ -70,11 +75,13 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
         return Err(Error::validation(violations));
     }
     ctx.db
-        .write("append to job log", async |tx| {
+        .beside("append to job log", async |tx| {
+            lock_job_log(tx, row.id).await?;
             let part = Some(held.dataset.0);
             let before = last_row(tx, row.id, part).await?;
             let known = before.and_then(|last| last.sequence).unwrap_or(-1);
             let mut number = newest_in(tx, row.id).await? as i64;
+            let mut lines = Vec::new();
             for one in said {
                 let Ok(sequence) = i64::try_from(one.sequence) else { continue };
                 if sequence <= known {
@@ -92,9 +99,13 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
                     skew_seconds: Some(sent_at_unix.saturating_sub(ctx.now().unix_timestamp())),
                     at: happened(ctx, row.created_at, sent_at_unix, one.at_unix),
                 };
-                line.into_active_model().insert(tx).await?;
+                lines.push(line.into_active_model());
             }
-            trim(tx, row.id, part).await
+            if !lines.is_empty() {
+                job_log::Entity::insert_many(lines).exec_without_returning(tx).await?;
+                trim(tx, row.id, part, number).await?;
+            }
+            Ok(())
         })
         .await?;
     ctx.wake().ring_watched();
@@ -103,9 +114,11 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
 
 /// Notes something that the server did, in the transaction that does it.
 pub(crate) async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: LogEvent) -> Result<(), Error> {
+    lock_job_log(tx, job).await?;
+    let number = newest_in(tx, job).await? as i64 + 1;
     let line = job_log::Model {
         job_id: job,
-        number: newest_in(tx, job).await? as i64 + 1,
+        number,
         dataset_id: dataset,
         sequence: None,
         level: word(&event.level())?,
@@ -113,8 +126,8 @@ pub(crate) async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, e
         skew_seconds: None,
         at: ctx.now(),
     };
-    line.into_active_model().insert(tx).await?;
-    trim(tx, job, dataset).await
+    job_log::Entity::insert(line.into_active_model()).exec_without_returning(tx).await?;
+    trim(tx, job, dataset, number).await
 }
 
 /// A job's log, newest first.
@@ -168,12 +181,28 @@ pub(crate) async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
     newest_in(ctx.db.read(), id.0).await
 }
 
-/// The last thing that a site said of its part.
-pub(crate) async fn last(connection: &impl ConnectionTrait, job: Uuid, dataset: Uuid) -> Result<Option<Last>, Error> {
-    let Some(row) = last_row(connection, job, Some(dataset)).await? else { return Ok(None) };
-    let event: LogEvent = from_json(&row.event)?;
-    let LogEvent::Site { said } = event else { return Ok(None) };
-    Ok(Some(Last { event: said, at: row.at, skew_seconds: row.skew_seconds.unwrap_or(0) }))
+/// The last thing that each site said of its part, by dataset.
+pub(crate) async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMap<Uuid, Last>, Error> {
+    let newest = sea_orm::sea_query::Query::select()
+        .expr(job_log::Column::Number.max())
+        .from(job_log::Entity)
+        .and_where(job_log::Column::JobId.eq(job))
+        .and_where(job_log::Column::Sequence.is_not_null())
+        .group_by_col(job_log::Column::DatasetId)
+        .take();
+    let rows = job_log::Entity::find()
+        .filter(job_log::Column::JobId.eq(job))
+        .filter(job_log::Column::Number.in_subquery(newest))
+        .all(connection)
+        .await?;
+    let mut last = HashMap::new();
+    for row in rows {
+        let event: LogEvent = from_json(&row.event)?;
+        if let (Some(dataset), LogEvent::Site { said }) = (row.dataset_id, event) {
+            last.insert(dataset, Last { event: said, at: row.at, skew_seconds: row.skew_seconds.unwrap_or(0) });
+        }
+    }
+    Ok(last)
 }
 
 /// The newest line that a site itself said.
@@ -206,22 +235,25 @@ async fn newest_in(connection: &impl ConnectionTrait, job: Uuid) -> Result<u64, 
     Ok(last.map_or(0, |row| row.number as u64))
 }
 
-/// Drops the oldest lines of a part when there are more than are kept.
-async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>) -> Result<(), Error> {
-    if of_part(job, dataset).count(tx).await? <= MOST_LINES {
+/// Drops the oldest lines of a part when there are more than are kept; `newest` is the number of the job's newest line.
+async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>, newest: i64) -> Result<(), Error> {
+    // Lines are numbered from 1: no part of the job can have more.
+    if newest <= MOST_LINES as i64 {
         return Ok(());
     }
-    let first_to_go = of_part(job, dataset).order_by_desc(job_log::Column::Number).offset(MOST_LINES).one(tx).await?;
-    if let Some(row) = first_to_go {
-        let old = job_log::Entity::delete_many()
-            .filter(job_log::Column::JobId.eq(job))
-            .filter(job_log::Column::Number.lte(row.number));
-        let old = match dataset {
-            Some(dataset) => old.filter(job_log::Column::DatasetId.eq(dataset)),
-            None => old.filter(job_log::Column::DatasetId.is_null()),
-        };
-        old.exec(tx).await?;
-    }
+    let old = of_part(job, dataset)
+        .select_only()
+        .column(job_log::Column::Number)
+        .order_by_desc(job_log::Column::Number)
+        .offset(MOST_LINES)
+        // No message brings as many.
+        .limit(MOST_LINES)
+        .into_query();
+    job_log::Entity::delete_many()
+        .filter(job_log::Column::JobId.eq(job))
+        .filter(job_log::Column::Number.in_subquery(old))
+        .exec(tx)
+        .await?;
     Ok(())
 }
 

@@ -10,14 +10,15 @@ pub mod bench;
 mod chain;
 mod explain;
 mod figures;
+mod histories;
 mod history;
+mod newest;
 mod read;
 mod rebuild;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -26,7 +27,7 @@ use undertone_api::budget::{EntryKind, Refusal};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId};
 use undertone_api::job::Charge;
 use undertone_privacy::Event;
-use undertone_privacy::ledger::{LedgerError, Reservation, ReservationId};
+use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
 use uuid::Uuid;
 
 use self::account::{Held, Key, Line};
@@ -38,8 +39,10 @@ use crate::service::entity::reservation;
 use crate::service::{freeze, log};
 
 pub use explain::explain;
-pub(crate) use figures::epsilon_alone;
+pub(crate) use figures::{epsilon_alone, epsilon_together};
+pub use histories::histories;
 pub use history::history;
+pub use newest::{Newest, newest};
 pub use read::{Wanted, entries, search};
 pub use rebuild::{Rebuilt, rebuild};
 
@@ -54,7 +57,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    const fn key(&self) -> Key {
+    pub(crate) const fn key(&self) -> Key {
         Key {
             organization: self.organization,
             lineage: self.lineage,
@@ -84,17 +87,11 @@ pub(crate) struct Release<'a> {
 /// `account_frozen` when an audit has stopped one of the lines.
 pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
     freeze::refuse(connection, asks).await?;
-    let mut balances = BTreeMap::new();
+    let charged = || asks.iter().filter(|ask| ask.charge.event != Event::NonPrivate);
+    let mut balances = account::balances(connection, &charged().map(Ask::key).collect()).await?;
     let mut refusals = Vec::new();
-    for ask in asks.iter().filter(|ask| ask.charge.event != Event::NonPrivate) {
-        let key = ask.key();
-        let balance = match balances.entry(key) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                let found = account::find(connection, key).await?.map(|row| from_json(&row.balance)).transpose()?;
-                place.insert(found.unwrap_or_else(|| undertone_privacy::ledger::Balance::new(None)))
-            }
-        };
+    for ask in charged() {
+        let balance = balances.entry(ask.key()).or_insert_with(|| Balance::new(None));
         let cost = figures::price(balance, &ask.charge)?;
         match balance.reserve(ReservationId(0), &cost, ask.charge.releases) {
             Ok(_) => {}
@@ -181,10 +178,9 @@ pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Resu
 /// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not counted and
 /// whatever it should pay for must not be accepted.
 pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Error> {
-    let row = of(tx, release.job, release.dataset).await?.ok_or_else(|| {
+    let (row, mut account) = account::reserved(tx, release.job, release.dataset).await?.ok_or_else(|| {
         Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
     })?;
-    let mut account = account::by_id(tx, row.account_id).await?;
     // An exact release beside charged ones (the open arm of a comparison) takes nothing from the reservation.
     let in_the_clear = *release.event == Event::NonPrivate;
     if in_the_clear {
@@ -229,8 +225,8 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
 
 /// Gives back what a dataset's reservation in a job still holds, and closes it. Settling twice gives nothing back.
 pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
-    let Some(row) = of(tx, job, dataset).await?.filter(|row| !row.settled) else { return Ok(()) };
-    let mut account = account::by_id(tx, row.account_id).await?;
+    let found = account::reserved(tx, job, dataset).await?.filter(|(row, _)| !row.settled);
+    let Some((row, mut account)) = found else { return Ok(()) };
     let open = if row.in_the_clear {
         row.releases.saturating_sub(row.committed).max(0) as u64
     } else {

@@ -13,8 +13,7 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
 };
 use undertone_api::log::proof::{self, Subtree};
 use undertone_api::log::{Frontier, Hash, Leaf, from_hex, leaf_hash};
@@ -63,7 +62,7 @@ pub(crate) async fn append(ctx: &Ctx, tx: &Tx, leaves: &[Leaf]) -> Result<u64, E
     let Head { root, server, .. } = head;
     let (Signed { payload, signature }, size_now) = (signed, frontier.size() as i64);
     let row = log_head::Model { size: size_now, root, server, payload, signature, at };
-    row.into_active_model().insert(tx).await?;
+    log_head::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
     Ok(size)
 }
 

@@ -19,17 +19,19 @@ use crate::service::lease;
 /// 403 from anyone but the lead, `validation_failed` for a series, round or test set that the job does not measure and for
 /// numbers out of range.
 pub async fn measure(ctx: &Ctx, worker: WorkerId, token: &str, figure: &Measurement) -> Result<(), Error> {
+    // Who leads and what is measured stay as they are; whether the job does is asked again.
+    let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
+    let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(ctx.db.read()).await?;
+    if part.is_none_or(|part| part.position != 0) {
+        return Err(Error::forbidden("only the lead participant, on public data, measures"));
+    }
+    let violations = violations(&from_json(&row.spec)?, figure);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
     ctx.db
         .write("measure", async |tx| {
-            let (held, row) = lease::at_work(tx, worker, token).await?;
-            let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
-            if part.is_none_or(|part| part.position != 0) {
-                return Err(Error::forbidden("only the lead participant, on public data, measures"));
-            }
-            let violations = violations(&from_json(&row.spec)?, figure);
-            if !violations.is_empty() {
-                return Err(Error::validation(violations));
-            }
+            lease::still_at_work(tx, &held, token).await?;
             let row = measurement::Model {
                 job_id: row.id,
                 series: figure.series.clone(),

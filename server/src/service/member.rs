@@ -74,22 +74,40 @@ pub(super) async fn by_email(connection: &impl ConnectionTrait, email: &str) -> 
 
 /// A member with all their roles.
 pub(super) async fn with_grants(connection: &impl ConnectionTrait, row: member::Model) -> Result<Member, Error> {
+    let grants = grants(connection, vec![row.id]).await?.remove(&row.id).unwrap_or_default();
+    Ok(shown(row, grants))
+}
+
+/// Some members, each with all their roles.
+pub(super) async fn all_with_grants(
+    connection: &impl ConnectionTrait,
+    rows: Vec<member::Model>,
+) -> Result<Vec<Member>, Error> {
+    let mut grants = grants(connection, rows.iter().map(|row| row.id).collect()).await?;
+    let with = |row: member::Model| {
+        let own = grants.remove(&row.id).unwrap_or_default();
+        shown(row, own)
+    };
+    Ok(rows.into_iter().map(with).collect())
+}
+
+async fn grants(connection: &impl ConnectionTrait, members: Vec<Uuid>) -> Result<HashMap<Uuid, Vec<Grant>>, Error> {
     let rows = role::Entity::find()
-        .filter(role::Column::MemberId.eq(row.id))
+        .filter(role::Column::MemberId.is_in(members))
         .order_by_asc(role::Column::ScopeId)
         .order_by_asc(role::Column::Role)
         .all(connection)
         .await?;
-    let mut grants = Vec::with_capacity(rows.len());
+    let mut grants: HashMap<Uuid, Vec<Grant>> = HashMap::new();
     for row in rows {
         let scope = match row.scope.as_str() {
             "consortium" => Scope::Consortium(row.scope_id.into()),
             "organization" => Scope::Organization(row.scope_id.into()),
             other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
         };
-        grants.push(Grant { scope, role: from_word(&row.role)? });
+        grants.entry(row.member_id).or_default().push(Grant { scope, role: from_word(&row.role)? });
     }
-    Ok(shown(row, grants))
+    Ok(grants)
 }
 
 /// Every consortium in which these roles let one stand, with its organizations.

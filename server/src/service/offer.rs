@@ -7,9 +7,8 @@ mod tests;
 
 use std::time::Duration;
 
-use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
-};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use undertone_api::dataset::Visibility;
@@ -112,21 +111,22 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
     }
 }
 
-/// Notes a sign of life, at most every few seconds.
+/// Notes a sign of life, at most every few seconds. That a worker is there decides nothing, and the column is set to a time whoever
+/// else writes the row: so it is written beside the one writer, who has better things to do for hundreds of workers that wait.
 pub(crate) async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
-    let find = || worker::Entity::find_by_id(id.0);
-    let row = find().one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
+    let row = worker::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
     let now = ctx.now();
     if row.last_seen_at.is_some_and(|at| (now - at).whole_seconds() < SIGN_OF_LIFE) {
         return Ok(row);
     }
     ctx.db
-        .write("worker seen", async |tx| {
-            let row = find().one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
-            let row = worker::Model { last_seen_at: Some(now), ..row };
-            Ok(row.into_active_model().reset_all().update(tx).await?)
+        .beside("worker seen", async |tx| {
+            let seen = worker::Entity::update_many().col_expr(worker::Column::LastSeenAt, Expr::value(now));
+            seen.filter(worker::Column::Id.eq(id.0)).exec(tx).await?;
+            Ok(())
         })
-        .await
+        .await?;
+    Ok(worker::Model { last_seen_at: Some(now), ..row })
 }
 
 /// The oldest proposed job that waits for this site's answer and that the worker does not know yet.

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use undertone_api::dataset::Dataset;
 use undertone_api::job::{Charge, Spec};
 use undertone_api::plan::{self, Books, Buys, Key, NewPlan, Plan, PlanParty, Together};
@@ -13,7 +15,6 @@ use undertone_privacy::{Delta, pld};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::from_json;
 use crate::service::ledger::{self, Ask, account};
 use crate::service::{consortium, dataset, job};
 
@@ -86,13 +87,11 @@ fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {
 
 /// The balances of every account that a job charges.
 async fn books(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Books, Error> {
+    let charged: BTreeSet<_> = asks(spec, datasets).iter().map(Ask::key).collect();
     let mut books = Books::default();
-    for (dataset, charge) in charges(spec, datasets) {
-        let Key { organization, lineage, unit, adjacency } = Key::of(dataset, &charge);
-        let key = account::Key { organization, lineage, unit, adjacency };
-        if let Some(row) = account::find(ctx.db.read(), key).await? {
-            books.add(Key::of(dataset, &charge), from_json(&row.balance)?);
-        }
+    for (key, balance) in account::balances(ctx.db.read(), &charged).await? {
+        let account::Key { organization, lineage, unit, adjacency } = key;
+        books.add(Key { organization, lineage, unit, adjacency }, balance);
     }
     Ok(books)
 }

@@ -2,7 +2,7 @@
 //!
 //! `pool` takes what a site releases, in the transaction in which it is paid; `choose` puts questions to people, in rounds; `queue`
 //! tells each of them what is next; `answer` takes what they say, and takes it back; `close` ends a round, and gives the lead its
-//! answers; `list` shows, `export` and `import` carry answers out and in. What a kind asks is in [`Questions`]: no file here knows a
+//! answers; `list` shows, `figures` counts, `export` and `import` carry answers out and in. What a kind asks is in [`Questions`]: no file here knows a
 //! kind.
 //!
 //! Annotators are known to the job by a number. Which member it stands for is told to nobody, the lead included.
@@ -12,6 +12,7 @@ mod answer;
 mod choose;
 mod close;
 mod export;
+mod figures;
 mod import;
 mod list;
 mod pools;
@@ -37,11 +38,12 @@ pub use answer::{annotate, take_back};
 pub use choose::{Choice, choose};
 pub use close::{Answers, answers};
 pub use export::{Export, export};
+pub use figures::asking;
 #[cfg(test)]
 pub(crate) use import::MOST as MOST_IMPORTED;
 pub use import::import;
 pub(crate) use list::standing;
-pub use list::{Wanted, asking, list};
+pub use list::{Wanted, list};
 #[cfg(test)]
 pub(crate) use pools::LONGEST_WAIT;
 pub use pools::{Header, Incoming, Pool, Pools, asked, begin};

@@ -1,11 +1,15 @@
 //! Receipts: what a site says it has paid. Believed only as links of one signed, unbroken chain, for a release that the
 //! manifest foresees; then each is charged to the consortium's ledger, once, in the caller's transaction.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
-    PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, ExprTrait as _, IntoActiveModel as _, PaginatorTrait as _,
+    QueryFilter as _, QueryOrder as _,
 };
-use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::id::WorkerId;
 use undertone_api::job::{Charge, Spec};
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Countersignature, Receipt, Signed};
@@ -16,11 +20,82 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{countersignature, job, participant, receipt};
 use crate::service::job::series::Planned;
+use crate::service::lease::Held;
 use crate::service::ledger::{self, Release};
 use crate::service::{question, site_key};
 
 /// SHA-256 of nothing, hex: what the first receipt of a chain names as the one before it.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// A worker's receipts, oldest first, as they were looked at. A signature and what manifests foresee stay as they are for ever; which
+/// keys the site has may change, so it is told after how many changes they were judged.
+pub(crate) struct Proven {
+    changes: usize,
+    receipts: Vec<Looked>,
+}
+
+/// A receipt that was signed by the key that has to have signed it.
+struct Looked {
+    document: Receipt,
+    digest: String,
+    foreseen: Result<Foreseen, &'static str>,
+}
+
+/// A release that a manifest foresees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Foreseen {
+    /// One of those that the participant's charge is made of.
+    Charged,
+    /// An exact one beside them, of which the ledger has its own count.
+    Beside,
+}
+
+impl Proven {
+    /// Whether one of them pays for a vector of a lease's dataset in a round.
+    pub(crate) fn pay_for(&self, held: &Held, series: &str, round: u32) -> bool {
+        let paid = (held.job, held.dataset, series, round);
+        let pays = |receipt: &Receipt| (receipt.job, receipt.dataset, &*receipt.series, receipt.round) == paid;
+        self.receipts.iter().any(|looked| pays(&looked.document))
+    }
+}
+
+/// Looks at a worker's receipts, which needs nobody's turn: signatures, and what manifests foresee. Not whether they follow what is
+/// known.
+///
+/// # Errors
+/// `bad_signature` when one was not signed by the key that has to have signed it.
+pub(crate) async fn prove(
+    connection: &impl ConnectionTrait,
+    worker: WorkerId,
+    receipts: &[Signed],
+) -> Result<Proven, Error> {
+    let mut proven = Proven { changes: 0, receipts: Vec::with_capacity(receipts.len()) };
+    if receipts.is_empty() {
+        return Ok(proven);
+    }
+    let keys = site_key::of(connection, worker).await?;
+    proven.changes = keys.changes();
+    let mut parts = BTreeMap::new();
+    for signed in receipts {
+        // Which key has to have signed it depends on its number alone.
+        let claimed: Receipt = serde_json::from_str(&signed.payload).map_err(|error| bad(error.to_string()))?;
+        let document: Receipt = signed.open(keys.at(claimed.sequence)).map_err(|error| bad(error.to_string()))?;
+        let part = match parts.entry((document.job, document.dataset)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let job = job::Entity::find_by_id(document.job.0).one(connection).await?;
+                let key = (document.job.0, document.dataset.0);
+                place.insert((job, participant::Entity::find_by_id(key).one(connection).await?))
+            }
+        };
+        let foreseen = match part {
+            (Some(job), Some(part)) => foreseen(job, part, worker, &document)?,
+            _ => Err("the receipt names a job and a dataset that do not belong together"),
+        };
+        proven.receipts.push(Looked { document, digest: signed.digest(), foreseen });
+    }
+    Ok(proven)
+}
 
 /// Takes a worker's receipts, oldest first; those that are known already count once. Gives a countersignature for each, in
 /// the same order.
@@ -29,26 +104,48 @@ const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7
 /// `bad_signature` when a signature, the chain or the manifest does not bear a receipt out; what [`ledger::commit`] says
 /// when the reservation does not hold it. Nothing of any of them is kept then.
 pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Signed]) -> Result<Vec<Signed>, Error> {
+    accept_proven(ctx, tx, worker, receipts, None).await
+}
+
+/// As [`accept`], of receipts that were looked at before the transaction began; without that, or when the site has another key since, they
+/// are looked at in it.
+///
+/// # Errors
+/// As [`accept`].
+pub(crate) async fn accept_proven(
+    ctx: &Ctx,
+    tx: &Tx,
+    worker: WorkerId,
+    receipts: &[Signed],
+    proven: Option<&Proven>,
+) -> Result<Vec<Signed>, Error> {
     let mut countersigned = Vec::new();
     if receipts.is_empty() {
         return Ok(countersigned);
     }
-    let keys = site_key::of(tx, worker).await?;
+    let holds = match proven {
+        Some(proven) => site_key::changed(tx, worker).await? == proven.changes as u64,
+        None => false,
+    };
+    let again;
+    let proven = match proven {
+        Some(proven) if holds => proven,
+        _ => {
+            again = prove(tx, worker, receipts).await?;
+            &again
+        }
+    };
     let last = receipt::Entity::find()
         .filter(receipt::Column::WorkerId.eq(worker.0))
         .order_by_desc(receipt::Column::Sequence)
         .one(tx)
         .await?;
     let (mut sequence, mut head) = last.map_or((0, NOTHING.to_owned()), |row| (row.sequence, row.digest));
-    for signed in receipts {
-        // Which key has to have signed it depends on its number alone.
-        let claimed: Receipt = serde_json::from_str(&signed.payload).map_err(|error| bad(error.to_string()))?;
-        let document: Receipt = signed.open(keys.at(claimed.sequence)).map_err(|error| bad(error.to_string()))?;
-        let digest = signed.digest();
+    for (signed, Looked { document, digest, foreseen }) in receipts.iter().zip(&proven.receipts) {
         let number = i64::try_from(document.sequence).map_err(|_| bad("a receipt's number is out of range"))?;
         if number <= sequence {
             let known = receipt::Entity::find_by_id((worker.0, number)).one(tx).await?;
-            if known.is_some_and(|known| known.digest == digest) {
+            if known.is_some_and(|known| known.digest == *digest) {
                 countersigned.extend(countersignature_of(tx, worker, number).await?);
                 continue;
             }
@@ -59,7 +156,7 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
                 "receipt {number} does not follow receipt {sequence}: send every receipt since, oldest first"
             )));
         }
-        is_foreseen(tx, worker, &document).await?;
+        let foreseen = (*foreseen).map_err(bad)?;
         let row = receipt::Model {
             worker_id: worker.0,
             sequence: number,
@@ -73,7 +170,7 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
             attempt: i32::try_from(document.attempt).map_err(|_| bad("a receipt's attempt is out of range"))?,
             received_at: ctx.now(),
         };
-        row.into_active_model().insert(tx).await?;
+        receipt::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
         let release = Release {
             job: document.job.0,
             dataset: document.dataset.0,
@@ -81,12 +178,14 @@ pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Sig
             round: document.round,
             attempt: document.attempt,
             event: &document.event,
-            receipt: &digest,
+            receipt: digest,
         };
         let position = ledger::commit(ctx, tx, &release).await?;
-        countersigned.push(countersign(ctx, tx, (worker, document.sequence), &digest, position).await?);
-        count(tx, &document).await?;
-        (sequence, head) = (number, digest);
+        countersigned.push(countersign(ctx, tx, (worker, document.sequence), digest, position).await?);
+        if foreseen == Foreseen::Charged {
+            count(tx, document).await?;
+        }
+        (sequence, head) = (number, digest.clone());
     }
     Ok(countersigned)
 }
@@ -116,7 +215,7 @@ pub(crate) async fn countersign(
         payload: signed.payload.clone(),
         signature: signed.signature.clone(),
     };
-    row.into_active_model().insert(tx).await?;
+    countersignature::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
     Ok(signed)
 }
 
@@ -129,43 +228,45 @@ async fn countersignature_of(
     Ok(row.map(|row| Signed { payload: row.payload, signature: row.signature }))
 }
 
-/// Whether some receipt pays for a dataset's vector in a round.
+/// Whether some receipt pays for a vector of a lease's dataset in a round. Who has the lease has signed it: its receipts are looked
+/// through, and nobody else's.
 pub(crate) async fn pays_for(
     connection: &impl ConnectionTrait,
-    job: JobId,
-    dataset: DatasetId,
+    held: &Held,
     series: &str,
     round: u32,
 ) -> Result<bool, Error> {
     let receipts = receipt::Entity::find()
-        .filter(receipt::Column::JobId.eq(job.0))
-        .filter(receipt::Column::DatasetId.eq(dataset.0))
+        .filter(receipt::Column::WorkerId.eq(held.worker.0))
+        .filter(receipt::Column::JobId.eq(held.job.0))
+        .filter(receipt::Column::DatasetId.eq(held.dataset.0))
         .filter(receipt::Column::Series.eq(series))
         .filter(receipt::Column::Round.eq(round as i32));
     Ok(receipts.count(connection).await? > 0)
 }
 
-/// Compares a receipt with the manifest it claims to act under.
-async fn is_foreseen(tx: &Tx, worker: WorkerId, receipt: &Receipt) -> Result<(), Error> {
+/// Compares a receipt with the manifest it claims to act under. What is looked at of both rows is written once, when the job is
+/// proposed.
+fn foreseen(
+    job: &job::Model,
+    part: &participant::Model,
+    worker: WorkerId,
+    receipt: &Receipt,
+) -> Result<Result<Foreseen, &'static str>, Error> {
     if receipt.worker != worker {
-        return Err(bad("the receipt is another worker's"));
+        return Ok(Err("the receipt is another worker's"));
     }
-    let job = job::Entity::find_by_id(receipt.job.0).one(tx).await?;
-    let part = participant::Entity::find_by_id((receipt.job.0, receipt.dataset.0)).one(tx).await?;
-    let (Some(job), Some(part)) = (job, part) else {
-        return Err(bad("the receipt names a job and a dataset that do not belong together"));
-    };
     if job.digest != receipt.manifest {
-        return Err(bad("the receipt was made under another manifest"));
+        return Ok(Err("the receipt was made under another manifest"));
     }
     if part.worker_id != worker.0 || part.lineage_id != receipt.lineage.0 {
-        return Err(bad("the receipt names a dataset that the manifest gives to another worker or lineage"));
+        return Ok(Err("the receipt names a dataset that the manifest gives to another worker or lineage"));
     }
     let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else {
-        return Err(bad("the manifest charges nothing for this dataset"));
+        return Ok(Err("the manifest charges nothing for this dataset"));
     };
     if (charge.unit, charge.adjacency) != (receipt.unit, receipt.adjacency) {
-        return Err(bad("the receipt is for another privacy unit than the manifest"));
+        return Ok(Err("the receipt is for another privacy unit than the manifest"));
     }
     let planned: Vec<Planned> = from_json(&job.series)?;
     let foreseen = planned.iter().find(|planned| planned.series.name == receipt.series).is_some_and(|planned| {
@@ -175,7 +276,7 @@ async fn is_foreseen(tx: &Tx, worker: WorkerId, receipt: &Receipt) -> Result<(),
     });
     // A pool of questions is all that the participant's charge is for, once.
     let foreseen = foreseen
-        || question::of(&job)?.is_some_and(|questions| {
+        || question::of(job)?.is_some_and(|questions| {
             questions.series == receipt.series
                 && questions.asking.contains(&receipt.dataset)
                 && charge.event == receipt.event
@@ -191,19 +292,20 @@ async fn is_foreseen(tx: &Tx, worker: WorkerId, receipt: &Receipt) -> Result<(),
                 && receipt.round == 1
                 && receipt.attempt >= 1
         });
-    if foreseen { Ok(()) } else { Err(bad("the receipt's release is not the one that the manifest foresees")) }
+    if !foreseen {
+        return Ok(Err("the receipt's release is not the one that the manifest foresees"));
+    }
+    Ok(Ok(if charge.event == receipt.event { Foreseen::Charged } else { Foreseen::Beside }))
 }
 
-/// Counts the releases that the participant's charge is made of; exact ones beside them have the ledger's own count.
+/// Counts a release that the participant's charge is made of.
 async fn count(tx: &Tx, receipt: &Receipt) -> Result<(), Error> {
-    let Some(part) = participant::Entity::find_by_id((receipt.job.0, receipt.dataset.0)).one(tx).await? else {
-        return Ok(());
-    };
-    let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
-    if charge.is_some_and(|charge| charge.event == receipt.event) {
-        let releases = part.releases + 1;
-        participant::Model { releases, ..part }.into_active_model().reset_all().update(tx).await?;
-    }
+    participant::Entity::update_many()
+        .col_expr(participant::Column::Releases, Expr::col(participant::Column::Releases).add(1_i64))
+        .filter(participant::Column::JobId.eq(receipt.job.0))
+        .filter(participant::Column::DatasetId.eq(receipt.dataset.0))
+        .exec(tx)
+        .await?;
     Ok(())
 }
 

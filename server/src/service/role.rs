@@ -67,11 +67,8 @@ pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<
         .order_by_asc(member::Column::Id)
         .all(ctx.db.read())
         .await?;
-    let mut all = Vec::with_capacity(rows.len());
-    for row in rows {
-        all.push(there(members::with_grants(ctx.db.read(), row).await?, scope));
-    }
-    Ok(all)
+    let all = members::all_with_grants(ctx.db.read(), rows).await?;
+    Ok(all.into_iter().map(|member| there(member, scope)).collect())
 }
 
 /// Gives somebody who stands in a consortium a role over it, by their e-mail.

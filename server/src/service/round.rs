@@ -11,6 +11,7 @@ mod mean;
 mod tests;
 
 use object_store::path::Path;
+use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use time::Duration;
 use undertone_api::id::WorkerId;
@@ -63,6 +64,9 @@ pub struct Incoming {
     header: Header,
     worker: WorkerId,
     held: Held,
+    /// As it was when the vector began to come; nothing is read of it that changes.
+    row: job::Model,
+    planned: Planned,
     form: Form,
     object: Path,
     place: Place,
@@ -111,17 +115,20 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
         }
         Some(_) => {}
     }
-    let form = planned.as_ref().map(|planned| form_of(planned, header.length)).transpose()?;
-    let Some(form) = form.filter(|_| violations.is_empty()) else { return Err(Error::validation(violations)) };
+    let formed = planned.map(|planned| Ok::<_, Error>((form_of(&planned, header.length)?, planned))).transpose()?;
+    let Some((form, planned)) = formed.filter(|_| violations.is_empty()) else {
+        return Err(Error::validation(violations));
+    };
     if header.size > form.bytes() {
         let most = form.bytes();
         return Err(Error::problem(Code::TooLarge, format!("a vector of this series has at most {most} bytes")));
     }
     lease::extend(ctx, &held, &header.lease).await?;
     let name = header.digest.to_ascii_lowercase();
-    let round = format!("{}/{}/{}/{}", held.job, header.series, header.round, held.dataset);
-    let object = Path::from(format!("submissions/{round}-{name}"));
-    let place = Place::new(Path::from(format!("uploads/{round}")), &name);
+    let round = format!("{}/{}/{}", held.job, header.series, header.round);
+    // In no folder of the round's own: a new folder would have to be synced, and those above it.
+    let object = Path::from(format!("submissions/{round}-{}-{name}", held.dataset));
+    let place = Place::new(Path::from(format!("uploads/{round}/{}", held.dataset)), &name);
     let upload = Upload::go_on(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
     let mut upload = upload.map_err(object_error)?;
     if upload.is_none() && stands(ctx, &row, &held, &header.series, header.round, &name).await? {
@@ -134,7 +141,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
             "the server has less of this vector than that: ask again how much it received",
         )
     })?;
-    Ok(Incoming { header, worker, held, form, object, place, upload })
+    Ok(Incoming { header, worker, held, row, planned, form, object, place, upload })
 }
 
 /// The form of a vector of `length` numbers in a series.
@@ -196,11 +203,16 @@ impl Incoming {
         self.upload.write(data).await.map_err(object_error)
     }
 
-    /// The attempt has broken off: keeps what has come for the next one.
+    /// When what has come is to be kept, whatever comes next.
+    pub fn due(&self) -> Option<tokio::time::Instant> {
+        self.upload.due()
+    }
+
+    /// Keeps what has come, for the next attempt if this one breaks off.
     ///
     /// # Errors
     /// When the object store fails; then the next attempt begins a little earlier.
-    pub async fn pause(mut self) -> Result<(), Error> {
+    pub async fn keep(&mut self) -> Result<(), Error> {
         self.upload.keep().await.map_err(object_error)
     }
 
@@ -208,19 +220,25 @@ impl Incoming {
     ///
     /// # Errors
     /// `round_closed` when it comes too late (its receipts are counted all the same), `already_exists` when another vector
-    /// was accepted for this round, `bad_signature` when no receipt pays for it.
+    /// was accepted for this round, `bad_signature` when no receipt pays for it, `unavailable` when another attempt to submit it has
+    /// come to its end and what this one goes on from is gone.
     pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
-        let Self { header, worker, held, form, object, place, upload } = self;
+        let Self { header, worker, held, row, planned, form, object, place, upload } = self;
         if !upload.is_over() {
             upload.finish(form, &object).await.map_err(object_error)?;
         }
+        // Signatures and manifests are looked at before its turn comes; what does not hold now is looked at again then, and refused.
+        let proven = receipt::prove(ctx.db.read(), worker, &header.receipts).await.ok();
         let (accepted, countersignatures) = ctx
             .db
             .write("accept submission", async |tx| {
                 // The receipts are taken even when the vector is not: what was paid is counted. So from here on a refusal
                 // is a value.
-                let countersignatures = receipt::accept(ctx, tx, worker, &header.receipts).await?;
-                Ok((accept(ctx, tx, worker, &header, &object).await?, countersignatures))
+                let (header, proven) = (&header, proven.as_ref());
+                let countersignatures = receipt::accept_proven(ctx, tx, worker, &header.receipts, proven).await?;
+                lease::still_at_work(tx, &held, &header.lease).await?;
+                let paid = proven.is_some_and(|proven| proven.pay_for(&held, &header.series, header.round));
+                Ok((accept(ctx, tx, (&row, &planned), &held, header, &object, paid).await?, countersignatures))
             })
             .await?;
         if !matches!(accepted, Accepted::New | Accepted::Repeated) {
@@ -231,8 +249,9 @@ impl Incoming {
         }
         match accepted {
             Accepted::New => {
+                // Who waits for the round hears of its end, and not of every vector.
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
-                ctx.wake().ring_in(held.job);
+                ctx.wake().ring_watched();
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => {
@@ -273,43 +292,76 @@ impl Incoming {
     }
 }
 
-async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, header: &Header, object: &Path) -> Result<Accepted, Error> {
-    let (held, row) = lease::at_work(tx, worker, &header.lease).await?;
-    let Some(planned) = contributes(&row, &held, &header.series)? else { return Ok(Accepted::Unpaid) };
+/// Accepts a vector, or says why not; `paid` when one of the receipts that came with it pays for it.
+async fn accept(
+    ctx: &Ctx,
+    tx: &Tx,
+    (row, planned): (&job::Model, &Planned),
+    held: &Held,
+    header: &Header,
+    object: &Path,
+    paid: bool,
+) -> Result<Accepted, Error> {
     let digest = header.digest.to_ascii_lowercase();
+    let refused = refusal(ctx, tx, (row, planned), held, header, paid).await?;
+    if refused.is_none() {
+        let row = submission::Model {
+            job_id: row.id,
+            series: header.series.clone(),
+            round: header.round as i32,
+            dataset_id: held.dataset.0,
+            digest: digest.clone(),
+            object: object.to_string(),
+            length: header.length as i64,
+            counted: false,
+            accepted_at: ctx.now(),
+        };
+        use submission::Column;
+        let once = OnConflict::columns([Column::JobId, Column::Series, Column::Round, Column::DatasetId])
+            .do_nothing()
+            .to_owned();
+        let new = submission::Entity::insert(row.into_active_model()).on_conflict(once);
+        if new.exec_without_returning(tx).await? == 1 {
+            return Ok(Accepted::New);
+        }
+    }
+    // Whatever speaks against it now, what was accepted before stands.
     let key = (row.id, header.series.clone(), header.round as i32, held.dataset.0);
-    if let Some(before) = submission::Entity::find_by_id(key).one(tx).await? {
-        return Ok(if before.digest == digest { Accepted::Repeated } else { Accepted::Other });
+    match (submission::Entity::find_by_id(key).one(tx).await?, refused) {
+        (Some(before), _) if before.digest == digest => Ok(Accepted::Repeated),
+        (Some(_), _) => Ok(Accepted::Other),
+        (None, Some(refused)) => Ok(refused),
+        (None, None) => Err(Error::internal("accepting a vector", "it is there and is not")),
     }
-    let pays = receipt::pays_for(tx, held.job, held.dataset, &header.series, header.round).await?;
-    if planned.release_of(held.dataset).is_some() && !pays {
-        return Ok(Accepted::Unpaid);
+}
+
+/// Why a vector that was not accepted before is not accepted now. Opens round 1.
+async fn refusal(
+    ctx: &Ctx,
+    tx: &Tx,
+    (row, planned): (&job::Model, &Planned),
+    held: &Held,
+    header: &Header,
+    paid: bool,
+) -> Result<Option<Accepted>, Error> {
+    let charged = planned.release_of(held.dataset).is_some();
+    let paid = paid || !charged || receipt::pays_for(tx, held, &header.series, header.round).await?;
+    if !paid {
+        return Ok(Some(Accepted::Unpaid));
     }
-    let Some(open) = opened(ctx, tx, &row, &planned, header.round).await? else { return Ok(Accepted::NotYet) };
+    let Some(open) = opened(ctx, tx, row, planned, header.round).await? else { return Ok(Some(Accepted::NotYet)) };
     if open.closed_at.is_some() {
-        return Ok(Accepted::Closed);
+        return Ok(Some(Accepted::Closed));
     }
     match open.length {
-        Some(length) if length != header.length as i64 => return Ok(Accepted::Length(length)),
-        Some(_) => {}
+        Some(length) if length != header.length as i64 => Ok(Some(Accepted::Length(length))),
+        Some(_) => Ok(None),
         None => {
             let open = round::Model { length: Some(header.length as i64), ..open };
             open.into_active_model().reset_all().update(tx).await?;
+            Ok(None)
         }
     }
-    let row = submission::Model {
-        job_id: row.id,
-        series: header.series.clone(),
-        round: header.round as i32,
-        dataset_id: held.dataset.0,
-        digest,
-        object: object.to_string(),
-        length: header.length as i64,
-        counted: false,
-        accepted_at: ctx.now(),
-    };
-    row.into_active_model().insert(tx).await?;
-    Ok(Accepted::New)
 }
 
 /// The round's row; round 1 opens by being asked for, once every series before its own is over.
@@ -374,6 +426,8 @@ fn contributes(row: &job::Model, held: &Held, series: &str) -> Result<Option<Pla
 pub(crate) fn object_error(error: ObjectError) -> Error {
     match error {
         ObjectError::Size { .. } | ObjectError::Digest => Error::problem(Code::BadSignature, error.to_string()),
+        // The sender asks and goes on; nothing is wrong with what it sent.
+        ObjectError::Lost => Error::problem(Code::Unavailable, error.to_string()),
         ObjectError::Vector(VectorError::TooLong { .. } | VectorError::Length(_))
         | ObjectError::Questions(QuestionError::TooMany | QuestionError::TooLong(_) | QuestionError::Unpacked) => {
             Error::problem(Code::TooLarge, error.to_string())

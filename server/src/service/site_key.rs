@@ -7,8 +7,8 @@ mod tests;
 use std::collections::HashMap;
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
 };
 use serde_json::json;
 use undertone_api::id::{OrganizationId, WorkerId};
@@ -106,6 +106,15 @@ pub(crate) async fn of(connection: &impl ConnectionTrait, worker: WorkerId) -> R
     let current = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     SiteKeys::leading_to(current, &rotations(connection, worker.0).await?)
         .map_err(|error| Error::internal("reading the changes of a site's key", error))
+}
+
+/// How many changes there were of a worker's key. They are never undone: as many are the same ones.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn changed(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<u64, Error> {
+    let rows = worker_key::Entity::find().filter(worker_key::Column::WorkerId.eq(worker.0));
+    Ok(rows.count(connection).await?)
 }
 
 /// The changes of a worker's key, oldest first.

@@ -7,12 +7,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::diagnosis::{Cause, Diagnosis};
 use undertone_api::job::log::{Fault, Phase, SiteEvent};
 use undertone_api::job::{Hold, Holder, Purpose, State};
+use uuid::Uuid;
 
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -40,9 +43,9 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
             found.extend(parts.iter().filter(|part| part.approval == "pending").map(|part| awaited(row, part)));
         }
         State::Queued | State::Running => {
-            let open = open_rounds(ctx, row).await?;
+            let (open, known) = (open_rounds(ctx, row).await?, Known::of(ctx, row, &parts).await?);
             for part in parts.iter().filter(|part| word(&Purpose::Participate).is_ok_and(|word| part.purpose == word)) {
-                found.extend(self::part(ctx, row, part, &open).await?);
+                found.extend(self::part(ctx, row, part, &open, &known)?);
             }
             for open in &open {
                 found.extend(rounds(ctx, &parts, open));
@@ -120,6 +123,30 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
     Ok(open)
 }
 
+/// What there is about the participants of a job at work: all of it at once, however many they are.
+struct Known {
+    workers: HashMap<Uuid, worker::Model>,
+    /// By dataset.
+    leases: HashMap<Uuid, lease::Model>,
+    /// By dataset.
+    said: HashMap<Uuid, Last>,
+}
+
+impl Known {
+    async fn of(ctx: &Ctx, row: &job::Model, parts: &[participant::Model]) -> Result<Self, Error> {
+        let workers = worker::Entity::find()
+            .filter(worker::Column::Id.is_in(parts.iter().map(|part| part.worker_id)))
+            .all(ctx.db.read())
+            .await?;
+        let leases = lease::Entity::find().filter(lease::Column::JobId.eq(row.id)).all(ctx.db.read()).await?;
+        Ok(Self {
+            workers: workers.into_iter().map(|worker| (worker.id, worker)).collect(),
+            leases: leases.into_iter().map(|lease| (lease.dataset_id, lease)).collect(),
+            said: job_log::last(ctx.db.read(), row.id).await?,
+        })
+    }
+}
+
 /// A proposal that waits for an owner.
 fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
     Diagnosis {
@@ -133,8 +160,14 @@ fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
 }
 
 /// What is wrong with one participant of a job at work: the first of these that holds.
-async fn part(ctx: &Ctx, row: &job::Model, part: &participant::Model, open: &[Open]) -> Result<Vec<Diagnosis>, Error> {
-    let said = job_log::last(ctx.db.read(), row.id, part.dataset_id).await?;
+fn part(
+    ctx: &Ctx,
+    row: &job::Model,
+    part: &participant::Model,
+    open: &[Open],
+    known: &Known,
+) -> Result<Vec<Diagnosis>, Error> {
+    let said = known.said.get(&part.dataset_id).copied();
     let about = |cause, since, reason: String, remedy: String| Diagnosis {
         dataset: Some(part.dataset_id.into()),
         party: named(part),
@@ -150,8 +183,8 @@ async fn part(ctx: &Ctx, row: &job::Model, part: &participant::Model, open: &[Op
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    let worker = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await?;
-    if let Some(worker) = &worker {
+    let worker = known.workers.get(&part.worker_id);
+    if let Some(worker) = worker {
         let kinds: Vec<String> = from_json(&worker.kinds)?;
         if worker.last_seen_at.is_some() && !kinds.contains(&row.kind) {
             found.push(about(
@@ -162,7 +195,7 @@ async fn part(ctx: &Ctx, row: &job::Model, part: &participant::Model, open: &[Op
             ));
         }
     }
-    let gone = worker.as_ref().and_then(|worker| disconnected(ctx, Some(part), &named(part), worker));
+    let gone = worker.and_then(|worker| disconnected(ctx, Some(part), &named(part), worker));
     if let Some(gone) = gone {
         found.push(gone);
         return Ok(found);
@@ -171,7 +204,7 @@ async fn part(ctx: &Ctx, row: &job::Model, part: &participant::Model, open: &[Op
         found.extend(from_log(&about, part, said));
     }
     if found.is_empty() && part.state == "running" {
-        let lease = lease::Entity::find_by_id((row.id, part.dataset_id)).one(ctx.db.read()).await?;
+        let lease = known.leases.get(&part.dataset_id);
         let late = open.iter().find(|open| open.is_late(ctx) && lacks(open, part));
         match (lease, late) {
             (Some(lease), _) if lease.expires_at <= ctx.now() => found.push(about(

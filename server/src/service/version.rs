@@ -14,6 +14,16 @@ pub fn of_bytes(shown: &[u8]) -> String {
     hex::encode(&Sha256::digest(shown)[..16])
 }
 
+/// The version of something that is shown as JSON.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn of<T: Serialize + ?Sized>(shown: &T) -> Result<String, Error> {
+    serde_json::to_vec(shown)
+        .map(|bytes| of_bytes(&bytes))
+        .map_err(|error| Error::internal("comparing versions", error))
+}
+
 /// What the caller believes to be the present state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Expected {
@@ -31,8 +41,7 @@ impl Expected {
     /// `precondition_failed` when it is not.
     pub fn check<T: Serialize + ?Sized>(&self, now: &T) -> Result<(), Error> {
         let Self::OneOf(versions) = self else { return Ok(()) };
-        let shown = serde_json::to_vec(now).map_err(|error| Error::internal("comparing versions", error))?;
-        if versions.contains(&of_bytes(&shown)) {
+        if versions.contains(&of(now)?) {
             return Ok(());
         }
         Err(Error::problem(

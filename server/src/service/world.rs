@@ -99,7 +99,7 @@ impl World {
         dp_sgd::Spec {
             unit: PrivacyUnit::Record,
             // Of vectors that travel in more than one message.
-            model: Model::lstm(256, None),
+            model: Model::lstm(384, None),
             participants: self.sites.iter().enumerate().map(party).collect(),
             tests: vec![TestSet { name: "common".to_owned(), dataset: self.test }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },

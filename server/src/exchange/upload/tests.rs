@@ -7,11 +7,16 @@ use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use time::{Duration, OffsetDateTime};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use undertone_api::job::dp_sgd::Precision;
 use undertone_proto::vector::{Form, VectorError, write};
 
-use super::{EXPIRY, Place, SEGMENT, SPARE_SEGMENTS, Upload};
+use super::{EXPIRY, LONGEST_HELD, MOST_HELD, Place, SEGMENT, SPARE_SEGMENTS, Upload};
 use crate::exchange::object::{ObjectError, Store, digest};
+
+/// No room in memory: what these tests tell of is what is stored.
+static NONE: Semaphore = Semaphore::const_new(0);
 
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
@@ -33,8 +38,18 @@ fn vector() -> (Vec<f32>, Vec<u8>, Form) {
 }
 
 async fn attempt(store: &Store, bytes: &[u8], offset: u64, now: OffsetDateTime) -> Option<Upload> {
+    attempt_in(&NONE, store, bytes, offset, now).await
+}
+
+async fn attempt_in(
+    left: &'static Semaphore,
+    store: &Store,
+    bytes: &[u8],
+    offset: u64,
+    now: OffsetDateTime,
+) -> Option<Upload> {
     let place = Place::new(folder(), &digest(bytes));
-    Upload::go_on(store, place, bytes.len() as u64, offset, now).await.unwrap()
+    Upload::go_on_in(left, store, place, bytes.len() as u64, offset, now).await.unwrap()
 }
 
 async fn received(store: &Store, bytes: &[u8], now: OffsetDateTime) -> u64 {
@@ -78,6 +93,63 @@ async fn an_upload_goes_on_where_it_broke_off_and_comes_out_whole() {
 }
 
 #[tokio::test]
+async fn what_comes_in_one_attempt_is_stored_once_where_there_is_room() {
+    static SOME: Semaphore = Semaphore::const_new(1 << 10);
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let mut upload = attempt_in(&SOME, &store, &bytes, 0, NOW).await.unwrap();
+    assert_eq!(SOME.available_permits(), (1 << 10) - bytes.len().div_ceil(1 << 10), "KiB, and no more than it needs");
+    upload.write(&bytes).await.unwrap();
+    assert_eq!(objects(&store).await, 0);
+
+    // Nothing is left for as much again.
+    let mut other = attempt_in(&SOME, &store, &bytes, 0, NOW).await.unwrap();
+    other.write(&bytes[..SEGMENT]).await.unwrap();
+    assert_eq!(objects(&store).await, 1, "a segment");
+    drop(other);
+    Place::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
+
+    upload.finish(form, &Path::from("to")).await.unwrap();
+    assert_eq!((objects(&store).await, SOME.available_permits()), (1, 1 << 10), "the vector");
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn no_more_of_a_vector_than_its_share_is_in_memory() {
+    static MUCH: Semaphore = Semaphore::const_new(1 << 20);
+    let (store, bytes) = (store(), vec![7; MOST_HELD + 9]);
+    let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
+    assert_eq!(MUCH.available_permits(), (1 << 20) - (MOST_HELD >> 10));
+    upload.write(&bytes[..MOST_HELD - 1]).await.unwrap();
+    assert_eq!(received(&store, &bytes, NOW).await, 0);
+    upload.write(&bytes[MOST_HELD - 1..]).await.unwrap();
+    assert_eq!(received(&store, &bytes, NOW).await, MOST_HELD as u64);
+}
+
+#[tokio::test]
+async fn what_broke_off_in_memory_is_gone_on_from_to_the_byte() {
+    static MUCH: Semaphore = Semaphore::const_new(1 << 20);
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let before = Instant::now();
+    let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
+    assert_eq!(upload.due(), None, "nothing is there");
+    upload.write(&bytes[..SEGMENT + 5]).await.unwrap();
+    let due = upload.due().unwrap();
+    assert!(due >= before + LONGEST_HELD && due <= Instant::now() + LONGEST_HELD);
+    upload.keep().await.unwrap();
+    assert_eq!((upload.due(), received(&store, &bytes, NOW).await), (None, SEGMENT as u64 + 5));
+    drop(upload);
+
+    // What is stored and what is in memory, and of a part both.
+    let mut last = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
+    last.write(&bytes[SEGMENT + 5..]).await.unwrap();
+    let mut beside = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
+    beside.write(&bytes[SEGMENT + 5..][..100]).await.unwrap();
+    beside.keep().await.unwrap();
+    last.finish(form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
 async fn attempts_may_overlap_in_any_way() {
     let (store, (expected, bytes, form)) = (store(), vector());
     for (from, upto) in [(0, SEGMENT + 9), (0, 77), (77, SEGMENT), (9, 10)] {
@@ -91,6 +163,80 @@ async fn attempts_may_overlap_in_any_way() {
     let mut last = attempt(&store, &bytes, at as u64, NOW).await.unwrap();
     last.write(&bytes[at..]).await.unwrap();
     last.finish(form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn pieces_of_unequal_lengths_that_two_attempts_made_of_one_stretch_come_out_whole() {
+    static MUCH: Semaphore = Semaphore::const_new(1 << 20);
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let [begun, short, long, upto] = [1000, 50_000, 150_000, 300_000];
+    let mut first = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
+    first.write(&bytes[..begun]).await.unwrap();
+    first.keep().await.unwrap();
+    // What it has in memory when the other asks is stored after the other has gone on.
+    first.write(&bytes[begun..begun + long]).await.unwrap();
+    let mut last = attempt_in(&MUCH, &store, &bytes, begun as u64, NOW + Duration::SECOND).await.unwrap();
+    for piece in [begun..begun + short, begun + short..upto] {
+        last.write(&bytes[piece]).await.unwrap();
+        last.keep().await.unwrap();
+    }
+    first.keep().await.unwrap();
+    assert_eq!((objects(&store).await, received(&store, &bytes, NOW).await), (4, upto as u64));
+    last.write(&bytes[upto..]).await.unwrap();
+    last.finish(form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn what_went_with_another_attempt_is_to_be_asked_for_again() {
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let mut first = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    first.write(&bytes[..SEGMENT]).await.unwrap();
+    let mut last = attempt(&store, &bytes, SEGMENT as u64, NOW).await.unwrap();
+    Place::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
+    last.write(&bytes[SEGMENT..]).await.unwrap();
+    assert!(matches!(last.finish(form, &Path::from("to")).await, Err(ObjectError::Lost)));
+    assert!(store.head(&Path::from("to")).await.is_err());
+
+    assert_eq!(received(&store, &bytes, NOW).await, 0);
+    let mut again = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    again.write(&bytes).await.unwrap();
+    again.finish(form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn a_slow_sender_makes_no_smaller_pieces_than_a_fast_one() {
+    static MUCH: Semaphore = Semaphore::const_new(1 << 20);
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
+    // So slow that whatever may become due is due before more comes.
+    for piece in bytes.chunks(1009) {
+        upload.write(piece).await.unwrap();
+        if upload.due().is_some() {
+            upload.keep().await.unwrap();
+        }
+    }
+    let pieces = objects(&store).await;
+    assert!((1..=bytes.len() / SEGMENT).contains(&pieces), "{pieces} of {} bytes", bytes.len());
+    upload.finish(form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vector_is_unpacked_when_its_turn_comes() {
+    static TURNS: Semaphore = Semaphore::const_new(0);
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    upload.write(&bytes).await.unwrap();
+    let to = Path::from("to");
+    let mut finishing = std::pin::pin!(upload.finish_in(&TURNS, form, &to));
+    // This clock goes on only while nothing else is done.
+    assert!(tokio::time::timeout(LONGEST_HELD, finishing.as_mut()).await.is_err(), "all turns are taken");
+    TURNS.add_permits(1);
+    finishing.await.unwrap();
+    assert_eq!(TURNS.available_permits(), 1, "the next one's");
     assert!(numbers(&store).await == expected);
 }
 

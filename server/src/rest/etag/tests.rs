@@ -1,7 +1,9 @@
 use axum::http::{HeaderName, Method, StatusCode, header};
 use axum_test::{TestResponse, TestServer};
 use serde_json::{Value, json};
+use undertone_api::job::{NewApprovalLimit, State};
 use undertone_api::problem::{Code, Problem};
+use undertone_privacy::Epsilon;
 
 use crate::rest::member_of;
 use crate::service::world::World;
@@ -112,5 +114,30 @@ on_both! {
         assert_eq!(accounts[0]["epsilon"], 4.0);
         let balances: Value = caller.ask(Method::GET, &path.replace("budgets", "balances"), None, None).await.json();
         assert_eq!((&balances[0]["unit"], balances[0]["balance"].is_object()), (&json!("record"), true));
+    }
+
+    async fn a_job_that_passes_between_reading_and_setting_a_limit_refuses_nobody(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        let steward = member_of(app, &world, 1).await;
+        let caller = Caller { server: &app.server, bearer: steward.bearer() };
+        let path = format!("/datasets/{}/approval-limits", world.sites[1].dataset);
+        let limit = |epsilon: f64| {
+            let (epsilon, kinds) = (Epsilon::new(epsilon).expect("an ε"), vec!["dp_sgd".to_owned()]);
+            let until = app.ctx.now() + time::Duration::days(30);
+            json!(NewApprovalLimit { epsilon, total_epsilon: None, kinds, until })
+        };
+        let set = async |tag: &str, epsilon| caller.ask(Method::POST, &path, Some((header::IF_MATCH, tag)), Some(&limit(epsilon))).await;
+        let none = caller.tag(&path).await;
+        set(&none, 50.0).await.assert_status(StatusCode::CREATED);
+        is_stale(&set(&none, 40.0).await);
+        let read = caller.tag(&path).await;
+        assert_eq!(world.propose(world.spec(2)).await.expect("a job").summary.state, State::Queued, "it passes");
+        let again = caller.ask(Method::GET, &path, Some((header::IF_NONE_MATCH, &read)), None).await;
+        again.assert_status_ok();
+        assert_eq!(again.json::<Value>()[0]["approved"][0]["jobs"], 1, "who reads again is sent what has passed");
+        let spared = caller.ask(Method::GET, &path, Some((header::IF_NONE_MATCH, &caller.tag(&path).await)), None).await;
+        spared.assert_status(StatusCode::NOT_MODIFIED);
+        set(&read, 40.0).await.assert_status(StatusCode::CREATED);
+        is_stale(&set(&read, 30.0).await);
     }
 }

@@ -1,18 +1,23 @@
 //! Limits within which a job passes without being asked about: a steward's standing word for one dataset, kept by the
-//! server. It answers in that steward's name, and only as long as they are one. The site's own policy and ledger judge the
-//! job all the same.
+//! server. It answers in that steward's name, and only as long as they are one; what passes by it together, `total` counts.
+//! A job that it does not let pass is left to a steward, who is told why. The site's own policy and ledger judge the job all
+//! the same.
+//!
+//! Jobs are proposed in the one writing transaction, one after the other: what one of them passed by counts for the next.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _,
 };
 use serde_json::json;
+use undertone_api::dataset::Dataset;
 use undertone_api::id::{ApprovalLimitId, DatasetId, JobId, OrganizationId};
 use undertone_api::job::{ApprovalLimit, Charge, NewApprovalLimit};
 use undertone_api::member::Role;
-use undertone_privacy::{Delta, Epsilon, Event};
+use undertone_privacy::{Epsilon, Event};
 
 use super::record as decide;
+use super::total::Passed;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -22,7 +27,7 @@ use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{approval_limit, job, participant, role};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
-use crate::service::version::Expected;
+use crate::service::version::{self, Expected};
 use crate::service::{budget, dataset, ledger};
 
 /// The limits of a dataset, the newest first: at most one is in force.
@@ -32,10 +37,20 @@ use crate::service::{budget, dataset, ledger};
 pub async fn limits(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<ApprovalLimit>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::ReadApprovalLimit, Place::Organization(dataset.organization))?;
-    all(ctx, ctx.db.read(), id).await
+    all(ctx, ctx.db.read(), &dataset).await
 }
 
-/// Sets the limit of a dataset; it stands in the place of the one before.
+/// The version of limits as they were read. What has passed by them is not in it: a job that passes changes nothing of what a
+/// steward decides.
+///
+/// # Errors
+/// When they cannot be written as JSON.
+pub fn limits_version(limits: &[ApprovalLimit]) -> Result<String, Error> {
+    let bare = limits.iter().map(|limit| ApprovalLimit { approved: Vec::new(), ..limit.clone() });
+    version::of(&bare.collect::<Vec<_>>())
+}
+
+/// Sets the limit of a dataset; it stands in the place of the one before, and nothing has passed by it yet.
 ///
 /// # Errors
 /// 404 and 403 as usual, `validation_failed` with every violation, `precondition_failed` when the limits are not what the
@@ -58,6 +73,7 @@ pub async fn limit_set(
         id: ctx.id::<ApprovalLimitId>().0,
         dataset_id: id.0,
         epsilon: new.epsilon.get(),
+        total_epsilon: new.total_epsilon.map(Epsilon::get),
         kinds: to_json(&new.kinds)?,
         until: new.until,
         member_id: actor.id().0,
@@ -69,10 +85,17 @@ pub async fn limit_set(
     let row = ctx
         .db
         .write("set approval limit", async |tx| {
-            expected.check(&all(ctx, tx, id).await?)?;
+            if *expected != Expected::Anything {
+                expected.check(&bare(ctx, tx, id).await?)?;
+            }
             withdraw(ctx, tx, id, &actor.member.name).await?;
             let row = row.clone().into_active_model().insert(tx).await?;
-            let detail = json!({ "epsilon": row.epsilon, "kinds": new.kinds, "until": row.until.unix_timestamp() });
+            let detail = json!({
+                "epsilon": row.epsilon,
+                "total_epsilon": row.total_epsilon,
+                "kinds": new.kinds,
+                "until": row.until.unix_timestamp(),
+            });
             let subject = Some(("dataset", id.to_string()));
             record(ctx, tx, Act { by: actor.into(), what: What::AutoApprovalSet, place, subject, detail }).await?;
             Ok(row)
@@ -98,10 +121,10 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
             record(ctx, tx, Act { by: actor.into(), what, place, subject, detail: serde_json::Value::Null }).await
         })
         .await?;
-    all(ctx, ctx.db.read(), id).await
+    all(ctx, ctx.db.read(), &dataset).await
 }
 
-/// Answers for every dataset of a job that was just proposed whose limit lets it pass.
+/// Answers for every dataset of a job that was just proposed whose limit lets it pass; of the others notes why a steward is asked.
 pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
     let series: Vec<Planned> = from_json(&row.series)?;
     for part in state::participants(tx, JobId(row.id)).await? {
@@ -109,9 +132,14 @@ pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             continue;
         }
         let Some(limit) = in_force(ctx, tx, DatasetId(part.dataset_id)).await? else { continue };
-        if !passes(tx, &limit, row, &part, &series).await? || !is_steward(tx, &limit, &part).await? {
-            continue;
-        }
+        let together = match judge(tx, &limit, row, &part, &series).await? {
+            Ok(together) => together,
+            Err(beyond) => {
+                let part = participant::Model { approval_reason: Some(beyond.said().to_owned()), ..part };
+                part.into_active_model().reset_all().update(tx).await?;
+                continue;
+            }
+        };
         let by = format!("the limit that {} set", limit.set_by);
         decide(ctx, tx, &part, "limit", &by, None, None).await?;
         let act = Act {
@@ -119,13 +147,19 @@ pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             what: What::JobApproved,
             place: Place::Organization(OrganizationId(part.organization_id)),
             subject: Some(("job", row.id.to_string())),
-            detail: json!({ "dataset": part.dataset_id, "manifest": row.digest, "limit": limit.id }),
+            detail: json!({
+                "dataset": part.dataset_id,
+                "manifest": row.digest,
+                "limit": limit.id,
+                "together_epsilon": together,
+            }),
         };
         record(ctx, tx, act).await?;
         let part = participant::Model {
             approval: "approved".to_owned(),
             approval_by: Some(by),
             steward_approved: true,
+            limit_id: Some(limit.id),
             ..part
         };
         part.into_active_model().reset_all().update(tx).await?;
@@ -133,30 +167,73 @@ pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
     Ok(())
 }
 
-/// Whether a job stays within a limit. What leaves in the clear is within none.
-async fn passes(
+/// Why a job does not pass by a limit that is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    /// Nobody answers for it any more.
+    Steward,
+    /// It is for other kinds.
+    Kind,
+    /// No ε covers all that leaves.
+    Clear,
+    /// Nothing is charged, or nothing that has a price at the account's δ.
+    Price,
+    /// The job by itself costs too much.
+    Job,
+    /// All that passed and this job together cost too much.
+    Total,
+}
+
+impl Beyond {
+    /// In words. Everybody who sees the job reads them, so no figure of the limit is in them.
+    const fn said(self) -> &'static str {
+        match self {
+            Self::Steward => "whoever set the limit within which jobs pass is no steward of the owner any more",
+            Self::Kind => "the limit within which jobs pass does not name this kind of job",
+            Self::Clear => "something of it leaves in the clear, and no limit lets that pass",
+            Self::Price => "it charges nothing that a limit could bound",
+            Self::Job => "it costs more than the limit lets a job cost by itself",
+            Self::Total => "with what has passed by the limit before, it would come to more than the limit's total",
+        }
+    }
+}
+
+/// Whether a job stays within a limit: ε of all that has then passed by it, this job's worst case among it, or why it does
+/// not pass.
+async fn judge(
     connection: &impl ConnectionTrait,
     limit: &approval_limit::Model,
     row: &job::Model,
     part: &participant::Model,
     series: &[Planned],
-) -> Result<bool, Error> {
-    let kinds: Vec<String> = from_json(&limit.kinds)?;
+) -> Result<Result<Option<f64>, Beyond>, Error> {
+    if !is_steward(connection, limit, part).await? {
+        return Ok(Err(Beyond::Steward));
+    }
+    if !from_json::<Vec<String>>(&limit.kinds)?.contains(&row.kind) {
+        return Ok(Err(Beyond::Kind));
+    }
     let exact = |planned: &Planned| planned.release_of(DatasetId(part.dataset_id)) == Some(&Event::NonPrivate);
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
-    let Some(charge) = charge.filter(|charge| charge.event != Event::NonPrivate) else { return Ok(false) };
-    if !kinds.contains(&row.kind) || series.iter().any(exact) {
-        return Ok(false);
+    let Some(charge) = charge else { return Ok(Err(Beyond::Price)) };
+    if charge.event == Event::NonPrivate || series.iter().any(exact) {
+        return Ok(Err(Beyond::Clear));
     }
     let (lineage, owner) = (part.lineage_id.into(), OrganizationId(part.organization_id));
     let accounts = budget::of_lineages(connection, vec![lineage]).await?.remove(&(owner, lineage)).unwrap_or_default();
     let delta = accounts
         .iter()
         .find(|account| account.unit == charge.unit && account.adjacency == charge.adjacency)
-        .map(|account| account.delta)
-        .filter(|delta: &Delta| delta.get() > 0.0);
-    let epsilon = delta.and_then(|delta| ledger::epsilon_alone(&charge, charge.releases, delta.get()));
-    Ok(epsilon.is_some_and(|epsilon| epsilon <= limit.epsilon))
+        .map(|account| account.delta.get())
+        .filter(|delta| *delta > 0.0);
+    let alone = delta.and_then(|delta| ledger::epsilon_alone(&charge, charge.releases, delta));
+    let Some((delta, alone)) = delta.zip(alone) else { return Ok(Err(Beyond::Price)) };
+    if alone > limit.epsilon {
+        return Ok(Err(Beyond::Job));
+    }
+    let together = Passed::by(connection, limit.id).await?.with(&charge, delta);
+    let within = |total: f64| together.is_some_and(|together| together <= total);
+    Ok(if limit.total_epsilon.is_none_or(within) { Ok(together) } else { Err(Beyond::Total) })
 }
 
 /// Whether who set the limit still answers for the dataset.
@@ -190,7 +267,18 @@ async fn withdraw(ctx: &Ctx, tx: &Tx, id: DatasetId, by: &str) -> Result<bool, E
     Ok(true)
 }
 
-async fn all(ctx: &Ctx, connection: &impl ConnectionTrait, id: DatasetId) -> Result<Vec<ApprovalLimit>, Error> {
+/// The limits of a dataset, with what has passed by each.
+async fn all(ctx: &Ctx, connection: &impl ConnectionTrait, dataset: &Dataset) -> Result<Vec<ApprovalLimit>, Error> {
+    let mut all = bare(ctx, connection, dataset.id).await?;
+    let passed = Passed::by_each(connection, dataset.id).await?;
+    for limit in &mut all {
+        limit.approved = passed.get(&limit.id.0).map(|passed| passed.shown(&dataset.accounts)).unwrap_or_default();
+    }
+    Ok(all)
+}
+
+/// The limits of a dataset, without what has passed by them.
+async fn bare(ctx: &Ctx, connection: &impl ConnectionTrait, id: DatasetId) -> Result<Vec<ApprovalLimit>, Error> {
     let rows = approval_limit::Entity::find()
         .filter(approval_limit::Column::DatasetId.eq(id.0))
         .order_by_desc(approval_limit::Column::SetAt)
@@ -200,15 +288,22 @@ async fn all(ctx: &Ctx, connection: &impl ConnectionTrait, id: DatasetId) -> Res
     rows.into_iter().map(|row| shown(ctx, row)).collect()
 }
 
+/// A limit by which nothing has passed.
 fn shown(ctx: &Ctx, row: approval_limit::Model) -> Result<ApprovalLimit, Error> {
-    let epsilon = Epsilon::new(row.epsilon).map_err(|error| Error::internal("reading an approval limit", error))?;
+    let epsilon = |value: f64| Epsilon::new(value).map_err(|error| Error::internal("reading an approval limit", error));
     Ok(ApprovalLimit {
         id: row.id.into(),
         dataset: row.dataset_id.into(),
-        content: NewApprovalLimit { epsilon, kinds: from_json(&row.kinds)?, until: row.until },
+        content: NewApprovalLimit {
+            epsilon: epsilon(row.epsilon)?,
+            total_epsilon: row.total_epsilon.map(epsilon).transpose()?,
+            kinds: from_json(&row.kinds)?,
+            until: row.until,
+        },
         set_by: row.set_by,
         set_at: row.set_at,
         in_force: row.withdrawn_at.is_none() && row.until > ctx.now(),
         withdrawn_by: row.withdrawn_by,
+        approved: Vec::new(),
     })
 }

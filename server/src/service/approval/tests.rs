@@ -1,17 +1,20 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod total;
+
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use time::Duration;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::{Content, Registration, SizeClass, Visibility, usual_units};
-use undertone_api::job::{Approval, Disclosed, Job, NewApprovalLimit, NewJob, Observer, Spec, State};
+use undertone_api::job::{Approval, Disclosed, Job, NewApprovalLimit, NewJob, Observer, Refuse, Spec, State};
+use undertone_api::member::{Grant, Role, Scope};
 use undertone_api::page::PageQuery;
 use undertone_api::plan::NewPlan;
 use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, public_key};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::{approve, approve_exactly, limit_set, limit_withdraw, limits, review};
+use super::{approve, approve_exactly, limit_set, limit_withdraw, limits, refuse, review};
 use crate::service::dataset::register;
 use crate::service::entity::{member, role};
 use crate::service::job::propose;
@@ -23,7 +26,12 @@ use crate::testing::{TestApp, on_both};
 
 fn limit(app: &TestApp, epsilon: f64, days: i64) -> NewApprovalLimit {
     let kinds = vec!["dp_sgd".to_owned()];
-    NewApprovalLimit { epsilon: Epsilon::new(epsilon).unwrap(), kinds, until: app.ctx.now() + Duration::days(days) }
+    NewApprovalLimit {
+        epsilon: Epsilon::new(epsilon).unwrap(),
+        total_epsilon: None,
+        kinds,
+        until: app.ctx.now() + Duration::days(days),
+    }
 }
 
 /// Makes the steward of a site one in the tables as well, where limits look.
@@ -80,21 +88,71 @@ on_both! {
         };
         set(5.0, 30).await.unwrap();
         let pending = |job: &Job| job.participants[1].approval == Approval::Pending;
-        assert!(pending(&world.propose(spec()).await.unwrap()), "who set it is no steward in the tables");
+        let because = async |job: &Job| {
+            let read = jobs::get(&app.ctx, &site.steward, job.summary.id).await.unwrap();
+            read.participants[1].asked_because.clone()
+        };
+        let left = world.propose(spec()).await.unwrap();
+        assert!(pending(&left), "who set it is no steward in the tables");
+        assert!(because(&left).await.is_some_and(|said| said.contains("no steward")));
         appointed(app, site).await;
         set(0.000_1, 30).await.unwrap();
-        assert!(pending(&world.propose(spec()).await.unwrap()), "it costs more");
+        let left = world.propose(spec()).await.unwrap();
+        assert!(pending(&left), "it costs more");
+        assert!(because(&left).await.is_some_and(|said| said.contains("by itself")));
         set(5.0, 1).await.unwrap();
         assert!(!pending(&world.propose(spec()).await.unwrap()));
         app.clock.advance(Duration::days(1));
         assert!(pending(&world.propose(spec()).await.unwrap()), "its day is over");
         set(5.0, 30).await.unwrap();
         limit_withdraw(&app.ctx, &site.steward, site.dataset).await.unwrap();
-        assert!(pending(&world.propose(spec()).await.unwrap()), "it is withdrawn");
+        let left = world.propose(spec()).await.unwrap();
+        assert!(pending(&left), "it is withdrawn");
+        assert_eq!(because(&left).await, None, "no limit is in force that could say why");
         let twice = limit_withdraw(&app.ctx, &site.steward, site.dataset).await.unwrap_err();
         assert_eq!(twice.code(), Code::WrongState);
         let kept = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
         assert_eq!((kept.len(), kept.iter().filter(|limit| limit.in_force).count()), (4, 0), "all are kept");
+    }
+
+    async fn why_a_steward_is_asked_is_told_to_those_who_may_read_the_limit_and_a_refusal_to_everybody(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        let (own, other, lead) = (&world.sites[1], &world.sites[2], &world.sites[0]);
+        appointed(app, own).await;
+        limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 0.000_1, 30), &Expected::Anything).await.unwrap();
+        let proposed = world.propose(world.spec(2)).await.unwrap();
+        let id = proposed.summary.id;
+        assert_eq!(proposed.participants[1].approval, Approval::Pending);
+        assert_eq!(proposed.participants[1].asked_because, None, "to its proposer");
+        let with = |scope, role| {
+            let mut actor = own.steward.clone();
+            actor.member.grants = vec![Grant { scope, role }];
+            actor
+        };
+        let at = Scope::Organization(own.steward.organizations()[0]);
+        let told = [Role::DataSteward, Role::OrganizationAdmin, Role::Auditor].map(|role| with(at, role));
+        let over = with(Scope::Consortium(world.consortium), Role::ConsortiumAdmin);
+        let untold = [with(at, Role::Researcher), over, other.steward.clone(), lead.steward.clone()];
+        for (actor, told) in told.iter().map(|actor| (actor, true)).chain(untold.iter().map(|actor| (actor, false))) {
+            let job = jobs::get(&app.ctx, actor, id).await.unwrap();
+            let progress = jobs::progress(&app.ctx, actor, id).await.unwrap();
+            for parts in [job.participants, progress.participants] {
+                let said = parts[1].asked_because.as_ref();
+                assert_eq!(said.is_some_and(|said| said.contains("by itself")), told, "{:?}", actor.member.grants);
+                assert_eq!(said.is_some(), told, "{:?}", actor.member.grants);
+            }
+        }
+        // One event is for all who watch.
+        let row = jobs::readable(&app.ctx, &own.steward, id).await.unwrap();
+        assert!(jobs::standing(&app.ctx, row).await.unwrap().participants.iter().all(|part| part.asked_because.is_none()));
+
+        let refusal = Refuse { reason: "too much".to_owned() };
+        refuse(&app.ctx, &own.steward, id, own.dataset, &refusal).await.unwrap();
+        for actor in &untold {
+            let job = jobs::get(&app.ctx, actor, id).await.unwrap();
+            let Approval::Refused { reason, .. } = &job.participants[1].approval else { panic!("it was refused") };
+            assert_eq!(reason, "too much");
+        }
     }
 
     async fn limits_are_set_and_seen_by_those_who_answer_for_the_dataset(app: &TestApp) {

@@ -36,6 +36,7 @@ pub(crate) async fn voided(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: L
             approval_by: by,
             approval_reason: Some(reason.to_owned()),
             steward_approved: false,
+            limit_id: None,
             ..part
         };
         part.into_active_model().reset_all().update(tx).await?;

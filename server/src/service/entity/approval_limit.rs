@@ -10,6 +10,7 @@ pub struct Model {
     pub id: Uuid,
     pub dataset_id: Uuid,
     pub epsilon: f64,
+    pub total_epsilon: Option<f64>,
     pub kinds: String,
     pub until: TimeDateTimeWithTimeZone,
     pub member_id: Uuid,

@@ -25,6 +25,7 @@ pub struct Model {
     #[sea_orm(column_type = "Text", nullable)]
     pub approval_reason: Option<String>,
     pub steward_approved: bool,
+    pub limit_id: Option<Uuid>,
     pub site_answered: bool,
     pub state: String,
     pub releases: i64,

@@ -46,7 +46,7 @@ pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &Pause) -> Result
     let row = readable(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
     let grip = Grip { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
-    hold(ctx, id, &grip, pause).await
+    hold(ctx, actor, id, &grip, pause).await
 }
 
 /// Lets a job go on that was paused as a whole; it stays paused while stewards or sites hold it.
@@ -57,7 +57,7 @@ pub async fn resume(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
     let grip = Grip { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
-    release(ctx, id, &grip).await
+    release(ctx, actor, id, &grip).await
 }
 
 /// Holds a job for a dataset: its owner's stewards may. Nobody goes on meanwhile, for a round without a party is another one
@@ -76,7 +76,7 @@ pub async fn hold_dataset(
     let part = part(ctx.db.read(), id, dataset).await?;
     policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
     let grip = Grip { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
-    hold(ctx, id, &grip, pause).await
+    hold(ctx, actor, id, &grip, pause).await
 }
 
 /// Lets a job go on, as far as a dataset's stewards are concerned.
@@ -88,7 +88,7 @@ pub async fn release_dataset(ctx: &Ctx, actor: &Actor, id: JobId, dataset: Datas
     let part = part(ctx.db.read(), id, dataset).await?;
     policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
     let grip = Grip { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
-    release(ctx, id, &grip).await
+    release(ctx, actor, id, &grip).await
 }
 
 /// Takes a site's signed word that a job stops at its dataset, or may go on. The same word again changes nothing.
@@ -181,7 +181,7 @@ pub(super) fn may_steer(actor: &Actor, operation: Operation, row: &job::Model) -
     Err(Error::forbidden("only who proposed a job, or an admin of the consortium, pauses or ends it"))
 }
 
-async fn hold(ctx: &Ctx, id: JobId, grip: &Grip<'_>, pause: &Pause) -> Result<Job, Error> {
+async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &Pause) -> Result<Job, Error> {
     let violations = pause.check();
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -199,10 +199,10 @@ async fn hold(ctx: &Ctx, id: JobId, grip: &Grip<'_>, pause: &Pause) -> Result<Jo
         })
         .await?;
     ctx.wake().ring();
-    shown(ctx, row).await
+    shown(ctx, actor, row).await
 }
 
-async fn release(ctx: &Ctx, id: JobId, grip: &Grip<'_>) -> Result<Job, Error> {
+async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result<Job, Error> {
     let row = ctx
         .db
         .write("release job", async |tx| {
@@ -219,7 +219,7 @@ async fn release(ctx: &Ctx, id: JobId, grip: &Grip<'_>) -> Result<Job, Error> {
         .await?;
     moved(ctx, id).await;
     let row = state::row(ctx.db.read(), JobId(row.id)).await?;
-    shown(ctx, row).await
+    shown(ctx, actor, row).await
 }
 
 /// What a change of a job by others than its workers entails outside the transaction.

@@ -100,7 +100,7 @@ pub(super) async fn submit(
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
     ctx.wake().ring();
-    view::job(ctx, row).await
+    view::job(ctx, actor, row).await
 }
 
 /// Everything wrong with a proposal.
@@ -213,6 +213,7 @@ fn participant_row(
         approval_by: None,
         approval_reason: None,
         steward_approved: false,
+        limit_id: None,
         site_answered: false,
         state: "waiting".to_owned(),
         releases: 0,

@@ -11,6 +11,7 @@ use undertone_privacy::ledger::Balance;
 use uuid::Uuid;
 
 use super::{hold, state};
+use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{from_json, from_word, word};
@@ -35,15 +36,15 @@ pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
     })
 }
 
-/// A job in full.
-pub(super) async fn job(ctx: &Ctx, row: job::Model) -> Result<Job, Error> {
+/// A job in full, as `reader` may see it.
+pub(super) async fn job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Result<Job, Error> {
     let holds = hold::of(ctx.db.read(), &row).await?;
     let diagnoses = stuck::diagnose(ctx, &row).await?;
     Ok(Job {
         diagnoses,
         summary: summary(&row)?,
         spec: from_json(&row.spec)?,
-        participants: participants(ctx, &row).await?,
+        participants: participants(ctx, Some(reader), &row).await?,
         refusals: from_json(&row.refusals)?,
         report: row.report.as_deref().map(from_json).transpose()?,
         manifest: row.digest,
@@ -55,8 +56,13 @@ pub(super) async fn job(ctx: &Ctx, row: job::Model) -> Result<Job, Error> {
     })
 }
 
-/// The datasets of a job and how each stands.
-async fn participants(ctx: &Ctx, row: &job::Model) -> Result<Vec<Participant>, Error> {
+/// The datasets of a job and how each stands. Why a steward is asked tells the inside of a limit, so it is for those who may read
+/// the limits of the dataset's owner; what many read together, without a `reader`, does not hold it.
+async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Result<Vec<Participant>, Error> {
+    let reads_limits = |owner: Uuid| {
+        let place = Place::Organization(owner.into());
+        reader.is_some_and(|reader| policy::allows(reader, Operation::ReadApprovalLimit, place))
+    };
     let connection = ctx.db.read();
     let parts = state::participants(connection, JobId(row.id)).await?;
     let leases: HashMap<Uuid, lease::Model> = lease::Entity::find()
@@ -82,6 +88,10 @@ async fn participants(ctx: &Ctx, row: &job::Model) -> Result<Vec<Participant>, E
             visibility: from_word(&part.visibility)?,
             purpose,
             approval: approval(&part)?,
+            asked_because: part
+                .approval_reason
+                .clone()
+                .filter(|_| part.approval == "pending" && reads_limits(part.organization_id)),
             state: standing(ctx, worker, leases.get(&worker.dataset_id)),
             releases: part.releases as u64,
             epsilon_spent: epsilon(part.releases as u64),

@@ -70,6 +70,47 @@ on_both! {
         assert_eq!((of(world.sites[1].dataset), of(other)), (MOST_LINES as usize, 1));
     }
 
+    async fn what_is_written_at_once_at_two_replicas_is_numbered_in_one_row_and_stands_once(app: &TestApp) {
+        let (world, job, lease) = at_work(app).await;
+        let leases = [(1, lease), (2, world.lease(2).await)];
+        let (id, now, other) = (job.summary.id, app.ctx.now().unix_timestamp(), app.restarted().await);
+        let replicas = [app.ctx.clone(), other.ctx.clone()];
+        let noted = replicas.clone().map(|ctx| tokio::spawn(async move {
+            for times in 1..=10 {
+                ctx.db.write("test", async |tx| note(&ctx, tx, id.0, None, LogEvent::Leased { times }).await).await.unwrap();
+            }
+        }));
+        for sequence in 1..=10 {
+            // The network repeats, and whoever repeats may come to another replica.
+            let mut saying = Vec::new();
+            for (site, lease) in &leases {
+                for ctx in replicas.clone() {
+                    let (worker, lease) = (world.sites[*site].worker, lease.clone());
+                    let events = [said(sequence, now, BEGUN)];
+                    saying.push(tokio::spawn(async move { append(&ctx, worker, &lease, now, &events).await }));
+                }
+            }
+            for one in saying {
+                one.await.unwrap().unwrap();
+            }
+        }
+        for one in noted {
+            one.await.unwrap();
+        }
+        let whole = export(&app.ctx, &world.sites[0].steward, id).await.unwrap();
+        let lines: Vec<serde_json::Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let numbers: Vec<_> = lines.iter().map(|line| line["number"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, (1..=lines.len() as u64).collect::<Vec<_>>());
+        for (site, _) in &leases {
+            let dataset = world.sites[*site].dataset.to_string();
+            let own = lines.iter().filter(|line| line["dataset"] == *dataset && line["text"] == "began its part").count();
+            assert_eq!(own, 10, "{whole}");
+        }
+        assert_eq!(lines.iter().filter(|line| line["dataset"].is_null() && line["text"].as_str().unwrap().contains("10")).count(), 2);
+        other.ctx.shutdown.cancel();
+        other.ctx.db.clone().close().await.unwrap();
+    }
+
     async fn lines_are_found_by_how_much_they_matter_and_page_by_page(app: &TestApp) {
         let (world, job, lease) = at_work(app).await;
         let now = app.ctx.now().unix_timestamp();
@@ -86,7 +127,7 @@ on_both! {
         assert!(first.items[0].number > second.items[0].number);
         let strange = LogQuery { cursor: Some("x".to_owned()), ..LogQuery::default() };
         assert_eq!(list(&app.ctx, reader, job.summary.id, &strange).await.unwrap_err().code(), Code::ValidationFailed);
-        let known = last(app.ctx.db.read(), job.summary.id.0, world.sites[1].dataset.0).await.unwrap().unwrap();
+        let known = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
         assert_eq!((known.event, known.skew_seconds), (fault, 0));
         let stranger = World::new(&app.ctx, 1, 1.0).await.sites.remove(1).steward;
         assert_eq!(list(&app.ctx, &stranger, job.summary.id, &LogQuery::default()).await.unwrap_err().code(), Code::NotFound);
@@ -100,7 +141,7 @@ on_both! {
         let page = list(&app.ctx, &world.sites[1].steward, job.summary.id, &LogQuery::default()).await.unwrap();
         let moments: Vec<_> = page.items.iter().take(2).map(|line| line.at).collect();
         assert_eq!(moments, [app.ctx.now(), job.summary.created_at]);
-        let known = last(app.ctx.db.read(), job.summary.id.0, world.sites[1].dataset.0).await.unwrap().unwrap();
+        let known = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
         assert_eq!(known.skew_seconds, 3600);
     }
 }

@@ -1,8 +1,10 @@
 //! An account's row and its rows of evidence: found and written; never decided about. The rules are `privacy`'s.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, JoinType,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _,
 };
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
@@ -18,7 +20,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json, word};
-use crate::service::entity::{account, ledger_entry};
+use crate::service::entity::{account, ledger_entry, reservation};
 use crate::service::log::leaf;
 
 /// Who sees each party's own messages: the class of observers that all accounts are kept against.
@@ -112,7 +114,7 @@ impl Held {
         self.row.entries = row.sequence;
         self.row.head.clone_from(&row.hash);
         let leaf = Leaf::Entry(leaf::of_entry(&row));
-        row.into_active_model().insert(tx).await?;
+        ledger_entry::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
         Ok(leaf)
     }
 
@@ -127,6 +129,28 @@ impl Held {
 /// The account of this key, when there is one.
 pub(crate) async fn find(connection: &impl ConnectionTrait, key: Key) -> Result<Option<account::Model>, Error> {
     Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
+}
+
+/// The balances of those of these accounts that there are, all at once.
+pub(crate) async fn balances(
+    connection: &impl ConnectionTrait,
+    keys: &BTreeSet<Key>,
+) -> Result<BTreeMap<Key, Balance>, Error> {
+    let rows = of_lineages(connection, keys.iter().map(|key| key.lineage.0).collect()).await?;
+    let mut found = BTreeMap::new();
+    for key in keys {
+        let (unit, adjacency) = (word(&key.unit)?, word(&key.adjacency)?);
+        let is_it = |row: &&account::Model| {
+            (row.organization_id, row.lineage_id) == (key.organization.0, key.lineage.0)
+                && row.unit == unit
+                && row.adjacency == adjacency
+                && row.observer == OBSERVER
+        };
+        if let Some(row) = rows.iter().find(is_it) {
+            found.insert(*key, from_json(&row.balance)?);
+        }
+    }
+    Ok(found)
 }
 
 /// The account of this key; when there is none, one without a budget, of which nothing is written before [`Held::begin`].
@@ -150,10 +174,20 @@ pub(crate) async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key)
     Ok(Held { balance: from_json(&row.balance)?, row, new: true })
 }
 
-/// The account with this id.
-pub(crate) async fn by_id(tx: &Tx, id: Uuid) -> Result<Held, Error> {
-    let row = account::Entity::find_by_id(id).one(tx).await?;
-    Held::of(row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?)
+/// The reservation of a dataset in a job, and the account that it is on.
+pub(crate) async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Option<(reservation::Model, Held)>, Error> {
+    let on =
+        reservation::Entity::belongs_to(account::Entity).from(reservation::Column::AccountId).to(account::Column::Id);
+    let found = reservation::Entity::find()
+        .filter(reservation::Column::JobId.eq(job))
+        .filter(reservation::Column::DatasetId.eq(dataset))
+        .join(JoinType::LeftJoin, on.into())
+        .select_also(account::Entity)
+        .one(tx)
+        .await?;
+    let Some((reserved, row)) = found else { return Ok(None) };
+    let row = row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?;
+    Ok(Some((reserved, Held::of(row)?)))
 }
 
 /// The accounts of lines of versions, in a lasting order.

@@ -283,6 +283,7 @@ impl Client {
             approval_by: None,
             approval_reason: None,
             steward_approved: true,
+            limit_id: None,
             site_answered: true,
             state: "running".to_owned(),
             releases: 0,

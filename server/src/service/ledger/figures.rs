@@ -2,9 +2,9 @@
 
 use undertone_api::budget::Refusal;
 use undertone_api::job::Charge;
-use undertone_privacy::curve::OrderGrid;
+use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{self, Balance, Cost};
-use undertone_privacy::{Delta, convert, mechanism};
+use undertone_privacy::{Adjacency, Delta, Event, convert, mechanism};
 
 use super::Ask;
 use crate::error::Error;
@@ -33,7 +33,19 @@ pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -
 
 /// ε at δ of so many releases of a charge by themselves, on the fine grid of reports; `None` when it is infinite.
 pub(crate) fn epsilon_alone(charge: &Charge, releases: u64, delta: f64) -> Option<f64> {
-    let curve = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting()).ok()?;
-    let epsilon = convert::epsilon(&curve.times(releases), Delta::new(delta).ok()?)?;
-    Some(epsilon.get())
+    epsilon_together([(&charge.event, releases)], charge.adjacency, delta)
+}
+
+/// ε at δ of so many releases of each of several events together, on the fine grid of reports: their losses add at every order,
+/// whoever chose the later ones by the earlier (adaptive composition of Rényi DP). `None` when it is infinite.
+pub(crate) fn epsilon_together<'a>(
+    releases: impl IntoIterator<Item = (&'a Event, u64)>,
+    adjacency: Adjacency,
+    delta: f64,
+) -> Option<f64> {
+    let grid = OrderGrid::reporting();
+    let together = releases.into_iter().try_fold(Curve::zero(&grid), |sum, (event, count)| {
+        sum.add(&mechanism::curve(event, adjacency, &grid).ok()?.times(count)).ok()
+    })?;
+    Some(convert::epsilon(&together, Delta::new(delta).ok()?)?.get())
 }

@@ -4,7 +4,7 @@
 //! Nothing is decided here. A point is what the account would have shown then: the events as they are stored, the formulas as
 //! they are now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use time::OffsetDateTime;
@@ -26,9 +26,9 @@ use crate::service::dataset;
 use crate::service::entity::{account as account_row, budget, ledger_entry, log_leaf};
 
 /// Most rows of an account that are priced for its history.
-const MOST_ROWS: i64 = 50_000;
+pub(super) const MOST_ROWS: i64 = 50_000;
 /// About how many points of a history are told.
-const POINTS: usize = 400;
+pub(super) const POINTS: usize = 400;
 
 /// The histories of a dataset's accounts.
 ///
@@ -49,7 +49,7 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Acco
 }
 
 /// Something that happened to an account.
-enum Step {
+pub(super) enum Step {
     Limit(OffsetDateTime, Budget),
     Entry(Box<ledger_entry::Model>),
 }
@@ -74,9 +74,14 @@ pub(super) async fn of(
         let detail = format!("this account has {} rows, more than the {most} that a history is made of", row.entries);
         return Err(Error::problem(Code::TooLarge, format!("{detail}: read the rows themselves, page by page")));
     }
+    let steps = steps(connection, vec![row.id]).await?.remove(&row.id).unwrap_or_default();
+    told(row, &steps, wanted)
+}
+
+/// The history of an account that these steps made, in about `wanted` points.
+pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> Result<AccountHistory, Error> {
     let adjacency: Adjacency = from_word(&row.adjacency)?;
-    let steps = steps(connection, row.id).await?;
-    let kept = kept(&steps, wanted);
+    let kept = kept(steps, wanted);
     let mut budget: Option<Budget> = None;
     let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();
     let mut points = Vec::new();
@@ -115,28 +120,29 @@ pub(super) async fn of(
     })
 }
 
-/// What happened, in the order of the log.
-async fn steps(connection: &impl ConnectionTrait, id: Uuid) -> Result<Vec<Step>, Error> {
-    let entries = ledger_entry::Entity::find()
-        .filter(ledger_entry::Column::AccountId.eq(id))
-        .order_by_asc(ledger_entry::Column::Sequence)
-        .all(connection)
-        .await?;
-    let limits = budget::Entity::find().filter(budget::Column::AccountId.eq(id)).all(connection).await?;
+/// What happened to accounts, to each in the order of the log.
+pub(super) async fn steps(
+    connection: &impl ConnectionTrait,
+    ids: Vec<Uuid>,
+) -> Result<HashMap<Uuid, Vec<Step>>, Error> {
+    let entries =
+        ledger_entry::Entity::find().filter(ledger_entry::Column::AccountId.is_in(ids.clone())).all(connection).await?;
+    let limits = budget::Entity::find().filter(budget::Column::AccountId.is_in(ids.clone())).all(connection).await?;
     let leaves = log_leaf::Entity::find()
-        .filter(log_leaf::Column::AccountId.eq(id))
+        .filter(log_leaf::Column::AccountId.is_in(ids))
         .order_by_asc(log_leaf::Column::Position)
         .all(connection)
         .await?;
-    let mut entries: BTreeMap<i64, ledger_entry::Model> =
-        entries.into_iter().map(|entry| (entry.sequence, entry)).collect();
+    let mut entries: BTreeMap<(Uuid, i64), ledger_entry::Model> =
+        entries.into_iter().map(|entry| ((entry.account_id, entry.sequence), entry)).collect();
     let mut limits: BTreeMap<Uuid, budget::Model> = limits.into_iter().map(|limit| (limit.id, limit)).collect();
-    let mut steps = Vec::with_capacity(leaves.len());
+    let mut steps: HashMap<Uuid, Vec<Step>> = HashMap::new();
     for leaf in leaves {
-        if let Some(entry) = leaf.sequence.and_then(|sequence| entries.remove(&sequence)) {
-            steps.push(Step::Entry(Box::new(entry)));
+        let account = leaf.account_id;
+        if let Some(entry) = leaf.sequence.and_then(|sequence| entries.remove(&(account, sequence))) {
+            steps.entry(account).or_default().push(Step::Entry(Box::new(entry)));
         } else if let Some(limit) = leaf.budget_id.and_then(|id| limits.remove(&id)) {
-            steps.push(Step::Limit(limit.set_at, from_json(&limit.limits)?));
+            steps.entry(account).or_default().push(Step::Limit(limit.set_at, from_json(&limit.limits)?));
         }
     }
     Ok(steps)

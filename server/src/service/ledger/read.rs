@@ -73,7 +73,7 @@ pub async fn search(
     Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
 }
 
-fn condition(wanted: &Wanted) -> Result<Condition, Error> {
+pub(super) fn condition(wanted: &Wanted) -> Result<Condition, Error> {
     let kind = wanted.kind.map(|kind| word(&kind)).transpose()?;
     Ok(Condition::all()
         .add_option(kind.map(|kind| ledger_entry::Column::Kind.eq(kind)))
@@ -82,7 +82,7 @@ fn condition(wanted: &Wanted) -> Result<Condition, Error> {
         .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
 }
 
-fn shown(row: ledger_entry::Model) -> Result<Entry, Error> {
+pub(super) fn shown(row: ledger_entry::Model) -> Result<Entry, Error> {
     let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
     Ok(Entry {
         sequence: row.sequence as u64,

@@ -146,7 +146,12 @@ fn message(notice: &Notice<'_>) -> Message {
         Notice::JobWaits { job, part } => about(
             NotificationKind::JobWaits,
             format!("job_waits:{}:{}", job.id, part.dataset_id),
-            format!("“{}” waits for your decision about {}.", job.title, part.dataset_name),
+            match &part.approval_reason {
+                Some(because) => {
+                    format!("“{}” waits for your decision about {}: {because}.", job.title, part.dataset_name)
+                }
+                None => format!("“{}” waits for your decision about {}.", job.title, part.dataset_name),
+            },
             job,
             Some(part),
             vec![To::Organization(part.organization_id, Role::DataSteward)],

@@ -12,36 +12,51 @@ use super::close;
 use crate::error::Error;
 use crate::service::entity::annotation;
 
+/// How often a question was given each label.
+type Item = Vec<(String, u64)>;
+
 /// κ of a job's answers so far; nothing where a question is asked of one person only.
 pub(super) async fn of(
     connection: &impl ConnectionTrait,
     job: JobId,
     questions: &Questions,
 ) -> Result<Option<f64>, Error> {
-    if questions.annotators < 2 {
+    if !says(questions) {
         return Ok(None);
     }
-    let counted: Vec<(Uuid, String, i64)> = close::current(job.0)
+    Ok(of_jobs(connection, &[job.0]).await?.remove(&job.0))
+}
+
+/// Whether there can be any: a question is asked of several people.
+pub(super) const fn says(questions: &Questions) -> bool {
+    questions.annotators > 1
+}
+
+/// κ of the answers of several jobs so far; nothing of those without any.
+pub(super) async fn of_jobs(connection: &impl ConnectionTrait, jobs: &[Uuid]) -> Result<HashMap<Uuid, f64>, Error> {
+    let counted: Vec<(Uuid, Uuid, String, i64)> = close::current_of(jobs)
         .filter(annotation::Column::Label.is_not_null())
         .select_only()
+        .column(annotation::Column::JobId)
         .column(annotation::Column::QuestionId)
         .column(annotation::Column::Label)
         .column_as(annotation::Column::Id.count(), "answers")
+        .group_by(annotation::Column::JobId)
         .group_by(annotation::Column::QuestionId)
         .group_by(annotation::Column::Label)
         .into_tuple()
         .all(connection)
         .await?;
-    let mut items: HashMap<Uuid, Vec<(String, u64)>> = HashMap::new();
-    for (question, label, count) in counted {
-        items.entry(question).or_default().push((label, count as u64));
+    let mut items: HashMap<Uuid, HashMap<Uuid, Item>> = HashMap::new();
+    for (job, question, label, count) in counted {
+        items.entry(job).or_default().entry(question).or_default().push((label, count as u64));
     }
-    Ok(kappa(items.into_values()))
+    Ok(items.into_iter().filter_map(|(job, items)| Some((job, kappa(items.into_values())?))).collect())
 }
 
 /// κ of items, each with how often every label was given; items with fewer than two labels say nothing. Nothing where chance alone
 /// would agree as well.
-fn kappa(items: impl Iterator<Item = Vec<(String, u64)>>) -> Option<f64> {
+fn kappa(items: impl Iterator<Item = Item>) -> Option<f64> {
     let (mut observed, mut count, mut all) = (0.0, 0_u64, 0_u64);
     let mut shares: HashMap<String, u64> = HashMap::new();
     for item in items {

@@ -117,19 +117,29 @@ pub(super) async fn open(connection: &impl ConnectionTrait, job: Uuid) -> Result
 
 /// The answers of a job that were not taken back, skips among them.
 pub(super) fn current(job: Uuid) -> Select<annotation::Entity> {
+    current_of(&[job])
+}
+
+/// As [`current`], of several jobs.
+pub(super) fn current_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
     let undone = Query::select()
         .column(undo::Column::AnnotationId)
         .from(undo::Entity)
-        .and_where(undo::Column::JobId.eq(job))
+        .and_where(undo::Column::JobId.is_in(jobs.iter().copied()))
         .to_owned();
     annotation::Entity::find()
-        .filter(annotation::Column::JobId.eq(job))
+        .filter(annotation::Column::JobId.is_in(jobs.iter().copied()))
         .filter(annotation::Column::Id.not_in_subquery(undone))
 }
 
 /// As [`current`], without skips.
 pub(super) fn counting(job: Uuid) -> Select<annotation::Entity> {
-    current(job).filter(annotation::Column::Answer.ne("skip"))
+    counting_of(&[job])
+}
+
+/// As [`counting`], of several jobs.
+pub(super) fn counting_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
+    current_of(jobs).filter(annotation::Column::Answer.ne("skip"))
 }
 
 /// How many questions of a round have as many answers as the job asks for.

@@ -1,32 +1,28 @@
-//! Showing questions: those that were asked, and those of the pools that were not; and how far each job is with them.
+//! Showing questions: those that were asked, and those of the pools that were not; and what a job that asks is at.
 
 use std::collections::{HashMap, HashSet};
 
 use sea_orm::sea_query::Query;
 use sea_orm::{
-    ColumnTrait as _, Condition, ConnectionTrait, EntityTrait as _, PaginatorTrait as _, QueryFilter as _,
-    QueryOrder as _, QuerySelect as _, Select,
+    ColumnTrait as _, Condition, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _, Select,
 };
-use undertone_api::id::{ConsortiumId, DatasetId, JobId, QuestionId};
+use undertone_api::id::{DatasetId, JobId, QuestionId};
 use undertone_api::job::Participant;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
-use undertone_api::question::{Asking, AskingJob, Question, QuestionState, Questions};
+use undertone_api::question::{Question, QuestionState, Questions};
 use uuid::Uuid;
 
 use super::pools::{awaited, deadline, is_closed};
-use super::{POOLS, agreement, askable, close, of, pools, stored};
-use crate::auth::{Actor, Operation, Place, policy};
+use super::{POOLS, askable, close, of, pools, stored};
+use crate::auth::{Actor, Operation};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::annotate::{self, Found};
-use crate::service::entity::{annotator, asking, job, question, tally};
-use crate::service::job as jobs;
+use crate::service::entity::{asking, job, question, tally};
 use crate::service::job::state;
 use crate::service::round::object_error;
-
-/// Most jobs in a list.
-const JOBS: u64 = 100;
 
 /// Which questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,50 +33,6 @@ pub struct Wanted {
     pub round: Option<u32>,
     /// Of this dataset's pool only.
     pub dataset: Option<DatasetId>,
-}
-
-/// The jobs of a consortium that ask people, newest first, with how far each is.
-///
-/// # Errors
-/// 404 when the caller may not know the consortium.
-pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<AskingJob>, Error> {
-    policy::check(actor, Operation::FollowQuestions, Place::Consortium(consortium))?;
-    let rows = job::Entity::find()
-        .filter(job::Column::ConsortiumId.eq(consortium.0))
-        .filter(job::Column::Asks.eq(true))
-        .order_by_desc(job::Column::Id)
-        .limit(JOBS)
-        .all(ctx.db.read())
-        .await?;
-    let mut found = Vec::with_capacity(rows.len());
-    for row in rows {
-        if let Some(asking) = figures(ctx, &row).await? {
-            found.push(AskingJob { summary: jobs::summary(&row)?, asking });
-        }
-    }
-    Ok(found)
-}
-
-/// How far a job is with its questions; nothing for one that asks nothing.
-async fn figures(ctx: &Ctx, row: &job::Model) -> Result<Option<Asking>, Error> {
-    let Some(questions) = of(row)? else { return Ok(None) };
-    let (connection, id) = (ctx.db.read(), JobId(row.id));
-    let here = pools(connection, id, &questions).await?;
-    let tallies = || tally::Entity::find().filter(tally::Column::JobId.eq(row.id));
-    let full = tallies().filter(tally::Column::Answers.gte(questions.annotators as i32));
-    Ok(Some(Asking {
-        rounds_done: row.rounds_done as u32,
-        rounds: questions.rounds,
-        pools: here.len() as u32,
-        pools_awaited: questions.asking.len() as u32,
-        questions: here.iter().map(|pool| pool.questions as u64).sum(),
-        asked: tallies().count(connection).await?,
-        answered: full.count(connection).await?,
-        annotations: close::counting(row.id).count(connection).await?,
-        annotators: annotator::Entity::find().filter(annotator::Column::JobId.eq(row.id)).count(connection).await?
-            as u32,
-        agreement: agreement::of(connection, id, &questions).await?,
-    }))
 }
 
 /// A sentence of what a running job that asks does, or waits for.

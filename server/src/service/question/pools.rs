@@ -202,7 +202,7 @@ async fn accept(
     }
     let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
     let public = part.map(|part| part.visibility) == Some(word(&Visibility::Public)?);
-    let paid = receipt::pays_for(tx, held.job, held.dataset, &header.series, header.round).await?;
+    let paid = receipt::pays_for(tx, &held, &header.series, header.round).await?;
     if !(public || paid) {
         return Ok(Accepted::Unpaid);
     }

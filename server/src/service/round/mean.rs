@@ -57,10 +57,13 @@ pub async fn average(
                 Error::validation(vec![Violation::new("round", "this dataset takes part in no such round")])
             })?;
         let name = &planned.series.name;
-        if find(ctx.db.read(), &row, name, number).await?.is_some_and(|open| open.closed_at.is_none()) {
-            close::if_due(ctx, held.job, name, number).await?;
+        let mut round = find(ctx.db.read(), &row, name, number).await?;
+        if round.as_ref().is_some_and(|open| open.closed_at.is_none())
+            && close::if_due(ctx, held.job, name, number).await?
+        {
+            round = find(ctx.db.read(), &row, name, number).await?;
         }
-        if let Some(closed) = find(ctx.db.read(), &row, name, number).await?
+        if let Some(closed) = round
             && let (Some(digest), Some(object), Some(length)) = (closed.digest, closed.object, closed.length)
         {
             let object = Path::from(object);

@@ -6,6 +6,10 @@ use time::Duration;
 use undertone_api::job::State;
 use undertone_api::problem::Code;
 
+use super::close::AT_WORK;
+use super::{Header, begin, received};
+use crate::db::PATIENCE;
+use crate::exchange::object::digest;
 use crate::service::finish::{Outcome, finish};
 use crate::service::job;
 use crate::service::lease;
@@ -98,6 +102,48 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.participants[1].releases, 1);
     }
 
+    /// While these are written nobody else writes.
+    async fn a_vector_and_the_close_of_a_round_are_written_in_as_many_statements_however_many_take_part(app: &TestApp) {
+        let timings = app.ctx.db.timings();
+        let mut written = Vec::new();
+        for private in [2, 6] {
+            let mut world = World::new(&app.ctx, private, 50.0).await;
+            let job = world.queued(2).await;
+            let mut leases = Vec::new();
+            for site in 0..=private {
+                leases.push(world.lease(site).await);
+            }
+            let (mut vectors, closes) = (Vec::new(), timings.statements("close round"));
+            for (site, lease) in leases.iter().enumerate() {
+                let before = timings.statements("accept submission");
+                world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
+                vectors.push(timings.statements("accept submission") - before);
+            }
+            assert_eq!(world.job(job.summary.id).await.summary.rounds_done, 1);
+            let (paid, close) = (vectors[2], timings.statements("close round") - closes);
+            assert!(vectors[2..].iter().all(|statements| *statements == paid), "{vectors:?}");
+            assert!((1..=20).contains(&paid) && (1..=20).contains(&close), "{paid}, {close}");
+            written.push((paid, close));
+        }
+        assert_eq!(written[0], written[1]);
+    }
+
+    async fn who_does_not_send_the_last_vector_waits_for_no_mean_of_others(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        let others = AT_WORK.lock().await;
+        for (site, lease) in leases[..2].iter().enumerate() {
+            let sent = tokio::time::timeout(PATIENCE, world.submit(&job, site, lease, 1, &[4.0])).await;
+            assert!(!sent.expect("it does not wait").unwrap());
+            let asked = tokio::time::timeout(PATIENCE, world.average(site, lease, 1)).await;
+            assert_eq!(asked.expect("nor does who asks for the mean"), None);
+        }
+        drop(others);
+        world.submit(&job, 2, &leases[2], 1, &[1.0]).await.unwrap();
+        assert_eq!(world.average(0, &leases[0], 1).await, Some(vec![3.0]));
+    }
+
     async fn a_round_whose_deadline_passed_closes_with_its_quorum_and_not_without(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
@@ -177,6 +223,37 @@ on_both! {
         let fork = world.sites[1].receipt(&job, 2, 1);
         let refused = world.submit_with(1, &lease, 1, &[1.0], vec![fork]).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadSignature);
+    }
+
+    async fn an_attempt_whose_vector_another_attempt_has_brought_in_is_told_to_ask_again(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let lease = world.lease(1).await;
+        let receipt = world.sites[1].receipt(&job, 1, 1);
+        let (worker, data) = (world.sites[1].worker, 1.0_f32.to_le_bytes());
+        let header = |offset, receipts| Header {
+            lease: lease.clone(),
+            series: "private".to_owned(),
+            round: 1,
+            receipts,
+            length: 1,
+            digest: digest(&data),
+            size: 4,
+            offset,
+        };
+        // The connection breaks, the worker returns, and what came by the first connection goes on to its end.
+        let mut first = begin(&app.ctx, worker, header(0, vec![receipt])).await.unwrap();
+        first.write(&data[..3]).await.unwrap();
+        first.keep().await.unwrap();
+        let mut second = begin(&app.ctx, worker, header(3, vec![])).await.unwrap();
+        first.write(&data[3..]).await.unwrap();
+        assert!(!first.accept(&app.ctx).await.unwrap().repeated);
+        second.write(&data[3..]).await.unwrap();
+        // A worker takes this for an answer that may be another later.
+        assert_eq!(second.accept(&app.ctx).await.expect_err("it is gone").code(), Code::Unavailable);
+        assert_eq!(received(&app.ctx, worker, &lease, "private", 1, &digest(&data)).await.unwrap(), u64::MAX);
+        let third = begin(&app.ctx, worker, header(4, vec![])).await.unwrap();
+        assert!(third.accept(&app.ctx).await.unwrap().repeated);
     }
 
     async fn a_new_lease_ends_the_one_before_it(app: &TestApp) {

@@ -8,6 +8,7 @@ use undertone_api::job::{
 };
 
 use super::state;
+use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::from_json;
@@ -19,11 +20,11 @@ use crate::service::question;
 /// Rounds shown at most.
 const ROUNDS: u64 = 20;
 
-/// How a job stands at this moment.
-pub(crate) async fn progress(ctx: &Ctx, row: job::Model) -> Result<Progress, Error> {
+/// How a job stands at this moment, as `reader` may see it; without one, as everybody may who sees the job.
+pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model) -> Result<Progress, Error> {
     let connection = ctx.db.read();
     let planned: Vec<Planned> = from_json(&row.series)?;
-    let participants = super::participants(ctx, &row).await?;
+    let participants = super::participants(ctx, reader, &row).await?;
     let mut series = Vec::new();
     for planned in &planned {
         let closed = round::Entity::find()
@@ -79,14 +80,16 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
         .limit(ROUNDS)
         .all(connection)
         .await?;
+    // Of each round in every series: the ones that are not shown are few.
+    let sent = submission::Entity::find()
+        .filter(submission::Column::JobId.eq(row.id))
+        .filter(submission::Column::Round.is_in(rows.iter().map(|open| open.round)))
+        .all(connection)
+        .await?;
     let mut shown = Vec::new();
     for open in rows {
-        let accepted = submission::Entity::find()
-            .filter(submission::Column::JobId.eq(row.id))
-            .filter(submission::Column::Series.eq(&open.series))
-            .filter(submission::Column::Round.eq(open.round))
-            .all(connection)
-            .await?;
+        let of_it = |one: &&submission::Model| (&one.series, one.round) == (&open.series, open.round);
+        let accepted: Vec<_> = sent.iter().filter(of_it).collect();
         let weights = planned.iter().find(|planned| planned.series.name == open.series);
         let ended = open.closed_at.unwrap_or_else(|| ctx.now());
         let submissions = weights
@@ -169,9 +172,14 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[Participant], rounds: &[Round
 
 /// The owners of participants whose worker has not been heard of for a minute.
 async fn offline(ctx: &Ctx, row: &job::Model) -> Result<Vec<String>, Error> {
+    let parts = participants_of(ctx, row).await?;
+    let workers = worker::Entity::find()
+        .filter(worker::Column::Id.is_in(parts.iter().map(|part| part.worker_id)))
+        .all(ctx.db.read())
+        .await?;
     let mut missing = Vec::new();
-    for part in participants_of(ctx, row).await? {
-        let worker = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await?;
+    for part in parts {
+        let worker = workers.iter().find(|worker| worker.id == part.worker_id);
         let seen = worker.and_then(|worker| worker.last_seen_at);
         if seen.is_none_or(|at| ctx.now() - at > Duration::MINUTE) && !missing.contains(&part.organization_name) {
             missing.push(part.organization_name);

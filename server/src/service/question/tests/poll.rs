@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use undertone_api::dataset::{Content, Registration, SizeClass, Visibility};
-use undertone_api::id::{MemberId, QuestionId};
+use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
+use undertone_api::id::{DatasetId, MemberId, QuestionId};
 use undertone_api::job::active_learning::Report as LearningReport;
 use undertone_api::job::{Charge, Job, NewJob, Report, Spec};
 use undertone_api::member::{Grant, Role, Scope};
@@ -21,7 +21,7 @@ use crate::exchange::object::digest;
 use crate::service::finish::{Outcome, finish};
 use crate::service::question::{self, Choice, Header};
 use crate::service::round::Taken;
-use crate::service::world::World;
+use crate::service::world::{Site, World};
 use crate::service::{dataset, job as jobs};
 
 pub(crate) struct Poll {
@@ -45,27 +45,13 @@ impl Poll {
     async fn within(ctx: &Ctx, annotators: u32, seconds: u32) -> Self {
         let mut world = World::new(ctx, 2, 50.0).await;
         for number in 0..world.sites.len() {
-            let registration = Registration {
-                name: "queries".to_owned(),
-                lineage: ctx.id(),
-                visibility: if number == 0 { Visibility::Public } else { Visibility::Private },
-                content: Content::Queries,
-                inputs: 0,
-                classes: if number == 0 { 3 } else { 0 },
-                records: SizeClass(10_000),
-                speakers: SizeClass(1),
-                test_records: if number == 0 { 500 } else { 0 },
-                seconds: None,
-                users: None,
-                units: vec![PrivacyUnit::Record],
-            };
-            let dataset = dataset::register(ctx, world.sites[number].worker, &registration).await.unwrap();
+            let dataset = queries(ctx, &world.sites[number], number).await;
             (world.sites[number].dataset, world.sites[number].lineage) = (dataset.id, dataset.lineage);
             if number > 0 {
                 world.set_budget(&world.sites[number], 50.0).await.unwrap();
             }
         }
-        let spec = spec(&world, annotators, seconds);
+        let spec = spec([0, 1, 2].map(|site| world.sites[site].dataset), annotators, seconds);
         let new = NewJob { title: "what people ask".to_owned(), spec };
         let job = jobs::propose(ctx, &world.sites[0].steward, world.consortium, new).await.unwrap();
         let job = world.approved(job).await;
@@ -218,6 +204,25 @@ impl Poll {
     }
 }
 
+/// Queries at a site: those of the first one are public, and have labels.
+pub(crate) async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
+    let registration = Registration {
+        name: "queries".to_owned(),
+        lineage: ctx.id(),
+        visibility: if number == 0 { Visibility::Public } else { Visibility::Private },
+        content: Content::Queries,
+        inputs: 0,
+        classes: if number == 0 { 3 } else { 0 },
+        records: SizeClass(10_000),
+        speakers: SizeClass(1),
+        test_records: if number == 0 { 500 } else { 0 },
+        seconds: None,
+        users: None,
+        units: vec![PrivacyUnit::Record],
+    };
+    dataset::register(ctx, site.worker, &registration).await.unwrap()
+}
+
 pub(crate) fn pool(texts: &[&str]) -> Vec<u8> {
     write(texts.iter().map(|text| Posed { text: (*text).to_owned(), count: None }).collect()).unwrap()
 }
@@ -227,9 +232,9 @@ pub(crate) fn said(answered: &Answered) -> (u32, &str) {
     (answered.annotator, answered.answer.label().unwrap_or("none"))
 }
 
-fn spec(world: &World, annotators: u32, seconds: u32) -> Spec {
+/// Three rounds of at most three questions, over the public queries of the lead and the private ones of two sites.
+pub(crate) fn spec([lead, north, south]: [DatasetId; 3], annotators: u32, seconds: u32) -> Spec {
     let gate = json!({ "sampling_rate": 0.05, "threshold": 20, "epsilon": 0.25, "shown": "set" });
-    let [lead, north, south] = [0, 1, 2].map(|site| world.sites[site].dataset);
     serde_json::from_value(json!({ "kind": "active_learning", "spec": {
         "unit": "record",
         "participants": [{ "dataset": lead }, { "dataset": north, "gate": gate }, { "dataset": south, "gate": gate }],

@@ -1,0 +1,210 @@
+//! What a page asks of the database does not grow with what there is to show.
+
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use axum::http::header;
+use undertone_api::budget::NewBudget;
+use undertone_api::id::{JobId, MemberId};
+use undertone_api::job::dp_sgd::Report as DpSgdReport;
+use undertone_api::job::{Approval, NewApprovalLimit, NewJob, Report, State};
+use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::session::Tokens;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use crate::ctx::Ctx;
+use crate::rest::cookie;
+use crate::service::finish::{Outcome, finish};
+use crate::service::job::{cancel, propose, state};
+use crate::service::question::tests::poll;
+use crate::service::version::Expected;
+use crate::service::world::{World, people};
+use crate::service::{approval, budget, freeze, session};
+use crate::testing::{TestApp, on_both};
+
+/// How often a page is asked for: whatever else the server does at the same time only adds to the statements of one of them.
+const TIMES: usize = 3;
+
+/// A consortium, and somebody in it with every role there is.
+struct Ground {
+    world: World,
+    running: JobId,
+    proposed: JobId,
+    cookies: String,
+}
+
+impl Ground {
+    /// With this many private datasets, each at an organization of its own: one job at work on all of them, one that waits for
+    /// all of their owners, one dataset that is frozen, and as many auditors. As many jobs have left a model, as many asked
+    /// questions, and as many limits were set for one dataset, each of which let a job pass.
+    async fn of(app: &TestApp, private: usize) -> Self {
+        let ctx = &app.ctx;
+        let mut world = World::new(ctx, private, 50.0).await;
+        leave_models(ctx, &world, private).await;
+        ask_questions(ctx, &world, private).await;
+        let named = format!("steward of {private}");
+        let scope = Scope::Organization(world.sites[1].steward.organizations()[0]);
+        let steward = people::somebody(ctx, &named, false, &[Grant { scope, role: Role::DataSteward }]).await;
+        set_limits(ctx, &world, steward, private).await;
+        let running = world.queued(2).await;
+        let mut leases = Vec::new();
+        for site in 0..=private {
+            leases.push(world.lease(site).await);
+        }
+        world.submit(&running, 1, &leases[1], 1, &[1.0]).await.unwrap();
+        let proposed = world.propose(world.spec(1)).await.unwrap().summary.id;
+        let parts = state::participants(ctx.db.read(), proposed).await.unwrap();
+        let part = parts.iter().find(|part| part.dataset_id == world.sites[1].dataset.0).unwrap();
+        ctx.db.write("test", async |tx| freeze::freeze(ctx, tx, part, "the claim does not hold").await).await.unwrap();
+
+        let over = Scope::Consortium(world.consortium);
+        let mut grants = vec![Grant { scope: over, role: Role::ConsortiumAdmin }];
+        for organization in world.sites.iter().flat_map(|site| site.steward.organizations()) {
+            let scope = Scope::Organization(organization);
+            let roles = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
+            grants.extend(roles.map(|role| Grant { scope, role }));
+        }
+        // Of the organization whose page is looked at as well.
+        for number in 0..private {
+            let grant = Grant { scope: over, role: Role::Auditor };
+            people::somebody(ctx, &format!("auditor {number} of {private}"), false, &[grant, grants[5]]).await;
+        }
+        let viewer = people::somebody(ctx, &format!("viewer of {private}"), false, &grants).await;
+        let tokens = Tokens {
+            access_token: people::token(ctx, viewer).await,
+            access_expires_at: ctx.now() + time::Duration::minutes(5),
+            refresh_token: String::new(),
+        };
+        let set = cookie::set(ctx, &tokens);
+        let cookies: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
+        Self { running: running.summary.id, proposed, cookies: cookies.join("; "), world }
+    }
+
+    /// Every page that shows something of all datasets, jobs, organizations, workers or people.
+    fn pages(&self) -> Vec<(&'static str, String)> {
+        let home = format!("/c/{}", self.world.consortium);
+        let site = &self.world.sites[1];
+        let organization = site.steward.organizations()[0];
+        vec![
+            ("overview", home.clone()),
+            ("jobs", format!("{home}/jobs")),
+            ("plan", format!("{home}/plan")),
+            ("datasets", format!("{home}/datasets")),
+            ("dataset", format!("{home}/datasets/{}", site.dataset)),
+            ("organizations", format!("{home}/organizations")),
+            ("organization", format!("{home}/organizations/{organization}")),
+            ("models", format!("{home}/models")),
+            ("questions", format!("{home}/questions")),
+            ("ledger", format!("{home}/ledger")),
+            ("rows that were paid", format!("{home}/ledger?kind=commit")),
+            ("audit log", format!("{home}/audit-log")),
+            ("job at work", format!("{home}/jobs/{}", self.running)),
+            ("job that waits", format!("{home}/jobs/{}", self.proposed)),
+            ("log of a job", format!("{home}/jobs/{}/log", self.running)),
+            ("notifications", "/notifications".to_owned()),
+            ("settings", "/settings".to_owned()),
+            ("founding", "/found".to_owned()),
+        ]
+    }
+
+    async fn page(&self, app: &TestApp, address: &str) -> String {
+        let page = app.server.get(address).add_header(header::COOKIE, self.cookies.as_str()).await;
+        assert_eq!(page.status_code(), 200, "{address}: {}", page.text());
+        page.text()
+    }
+
+    /// Statements by which a page is read.
+    async fn statements(&self, app: &TestApp, address: &str) -> usize {
+        let mut least = usize::MAX;
+        for _ in 0..TIMES {
+            let before = app.ctx.db.statements();
+            self.page(app, address).await;
+            least = least.min(app.ctx.db.statements() - before);
+        }
+        least
+    }
+}
+
+/// Jobs on public data that are finished, each with a file.
+async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
+    for _ in 0..count {
+        let mut spec = world.spec(1);
+        spec.private = None;
+        spec.participants.truncate(1);
+        let job = world.propose(spec).await.unwrap().summary.id;
+        let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
+        let report = Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() });
+        finish(ctx, worker, &lease, &Outcome::Done(Some(report)), &[]).await.unwrap();
+        assert_eq!(world.job(job).await.summary.state, State::Finished);
+        people::file(ctx, job).await;
+    }
+}
+
+/// Jobs that would have asked people, had they not been cancelled.
+async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
+    let mut datasets = Vec::new();
+    for (number, site) in world.sites[..3].iter().enumerate() {
+        let dataset = poll::queries(ctx, site, number).await.id;
+        datasets.push(dataset);
+        if number > 0 {
+            let (epsilon, delta) = (Epsilon::new(50.0).unwrap(), Delta::new(1e-5).unwrap());
+            let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta };
+            budget::set(ctx, &site.steward, dataset, new).await.unwrap();
+        }
+    }
+    let (lead, spec) = (&world.sites[0].steward, poll::spec([datasets[0], datasets[1], datasets[2]], 1, 60));
+    for _ in 0..count {
+        let new = NewJob { title: "what people ask".to_owned(), spec: spec.clone() };
+        let job = propose(ctx, lead, world.consortium, new).await.unwrap().summary.id;
+        cancel(ctx, lead, job).await.unwrap();
+    }
+}
+
+/// Limits for the first private dataset, one in the place of the other, each with a job that passed by it; the last is withdrawn.
+async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
+    let steward = session::authenticate(ctx, &people::token(ctx, steward).await).await.unwrap();
+    let dataset = world.sites[1].dataset;
+    for _ in 0..count {
+        let new = NewApprovalLimit {
+            epsilon: Epsilon::new(50.0).unwrap(),
+            total_epsilon: None,
+            kinds: vec!["dp_sgd".to_owned()],
+            until: ctx.now() + time::Duration::days(30),
+        };
+        approval::limit_set(ctx, &steward, dataset, &new, &Expected::Anything).await.unwrap();
+        let job = world.propose(world.spec(1)).await.unwrap();
+        assert!(matches!(job.participants[1].approval, Approval::Approved { .. }), "it passes");
+        cancel(ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
+    }
+    let kept = approval::limit_withdraw(ctx, &steward, dataset).await.unwrap();
+    assert_eq!(kept.iter().filter(|limit| limit.approved[0].jobs == 1).count(), count);
+}
+
+on_both! {
+    async fn no_page_asks_more_of_a_large_consortium_than_of_a_small_one(app: &TestApp) {
+        let (small, large) = (Ground::of(app, 3).await, Ground::of(app, 12).await);
+        let mut wrong = Vec::new();
+        for ((name, few), (_, many)) in small.pages().into_iter().zip(large.pages()) {
+            let (few, many) = (small.statements(app, &few).await, large.statements(app, &many).await);
+            println!("{name}: {few} statements");
+            assert!(few > 0, "{name}: nothing was counted");
+            if many > few {
+                wrong.push(format!("{name}: {few} statements of 3 datasets, {many} of 12"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    async fn all_of_a_large_consortium_is_on_its_pages(app: &TestApp) {
+        let ground = Ground::of(app, 12).await;
+        let home = format!("/c/{}", ground.world.consortium);
+        let overview = ground.page(app, &home).await;
+        assert_eq!(overview.matches("Approve or refuse").count(), 12, "one for each dataset that is asked about");
+        assert_eq!(overview.matches("the claim does not hold").count(), 1, "one is frozen");
+        let ledger = ground.page(app, &format!("{home}/ledger")).await;
+        assert_eq!(ledger.matches("◔ reserved").count(), 12, "one reservation in each account");
+        assert_eq!(ledger.matches("● paid").count(), 1);
+        let job = ground.page(app, &format!("{home}/jobs/{}", ground.proposed)).await;
+        assert_eq!(job.matches("<h2>Decide for").count(), 12, "a decision for each dataset");
+        assert_eq!(job.matches("Approve and reserve").count(), 12, "each with what its account would pay");
+    }
+}

@@ -1,0 +1,157 @@
+//! What passes by a limit all in all.
+
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use undertone_api::job::{Approval, ApprovedTotal, Job, NewApprovalLimit, NewJob, Spec, State};
+use undertone_api::problem::Code;
+use undertone_privacy::{Epsilon, PrivacyUnit};
+
+use super::{appointed, limit};
+use crate::service::approval::{approve, limit_set, limits};
+use crate::service::entity::notification;
+use crate::service::job as jobs;
+use crate::service::version::Expected;
+use crate::service::world::World;
+use crate::testing::{TestApp, on_both};
+
+/// One private site whose steward may set limits.
+async fn world(app: &TestApp) -> World {
+    let world = World::new(&app.ctx, 1, 50.0).await;
+    appointed(app, &world.sites[1]).await;
+    world
+}
+
+/// Sets a limit of ε `epsilon` for one job and, where there is one, `total` for all.
+async fn set(app: &TestApp, world: &World, epsilon: f64, total: Option<f64>) {
+    let total_epsilon = total.map(|total| Epsilon::new(total).unwrap());
+    let new = NewApprovalLimit { total_epsilon, ..limit(app, epsilon, 30) };
+    let site = &world.sites[1];
+    limit_set(&app.ctx, &site.steward, site.dataset, &new, &Expected::Anything).await.unwrap();
+}
+
+/// What passed by the limit in force.
+async fn passed(app: &TestApp, world: &World) -> Vec<ApprovedTotal> {
+    let site = &world.sites[1];
+    let all = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
+    all.into_iter().find(|limit| limit.in_force).unwrap().approved
+}
+
+async fn proposed(world: &World) -> Job {
+    world.propose(world.spec(2)).await.unwrap()
+}
+
+fn has_passed(job: &Job) -> bool {
+    matches!(job.participants[1].approval, Approval::Approved { .. })
+}
+
+/// Why the owner's steward is asked.
+async fn because(app: &TestApp, world: &World, job: &Job) -> Option<String> {
+    let read = jobs::get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+    read.participants[1].asked_because.clone()
+}
+
+/// What one job costs by itself.
+fn own(job: &Job) -> f64 {
+    job.participants[1].epsilon_reserved.unwrap()
+}
+
+on_both! {
+    async fn jobs_pass_up_to_exactly_the_total_and_one_more_is_left_to_the_steward_who_is_told_why(app: &TestApp) {
+        let world = world(app).await;
+        set(app, &world, 50.0, None).await;
+        assert_eq!(passed(app, &world).await, []);
+        let (first, second) = (proposed(&world).await, proposed(&world).await);
+        assert!(has_passed(&first) && has_passed(&second));
+        let both = passed(app, &world).await.remove(0);
+        assert_eq!((both.unit, both.jobs, both.spent), (PrivacyUnit::Record, 2, Some(0.0)));
+        let together = both.committed.unwrap();
+        assert!(own(&first) < together && together <= 2.0 * own(&first), "{together} of twice {}", own(&first));
+
+        set(app, &world, own(&first), Some(together)).await;
+        assert!(has_passed(&proposed(&world).await) && has_passed(&proposed(&world).await), "it is exactly the total");
+        let third = proposed(&world).await;
+        let part = &third.participants[1];
+        assert_eq!((part.approval.clone(), third.summary.state), (Approval::Pending, State::Proposed));
+        let because = because(app, &world, &third).await.unwrap();
+        assert!(because.contains("more than the limit's total"), "{because}");
+        let rows = notification::Entity::find().filter(notification::Column::JobId.eq(third.summary.id.0));
+        let told = rows.all(app.ctx.db.read()).await.unwrap();
+        assert!(told.iter().any(|row| row.text.contains(&because)), "{told:?}");
+
+        let site = &world.sites[1];
+        let third = approve(&app.ctx, &site.steward, third.summary.id, site.dataset).await.unwrap();
+        assert_eq!((third.summary.state, third.participants[1].asked_because.clone()), (State::Queued, None));
+        assert_eq!(passed(app, &world).await[0].jobs, 2, "what a steward approves did not pass by the limit");
+    }
+
+    async fn a_total_just_below_what_jobs_come_to_together_lets_one_less_pass(app: &TestApp) {
+        let world = world(app).await;
+        set(app, &world, 50.0, None).await;
+        let first = proposed(&world).await;
+        proposed(&world).await;
+        let together = passed(app, &world).await[0].committed.unwrap();
+        set(app, &world, own(&first), Some(together.next_down())).await;
+        assert!(has_passed(&proposed(&world).await));
+        assert!(!has_passed(&proposed(&world).await));
+    }
+
+    async fn a_limit_with_a_larger_total_lets_jobs_pass_again_and_counts_from_nothing(app: &TestApp) {
+        let world = world(app).await;
+        set(app, &world, 50.0, None).await;
+        let own = own(&proposed(&world).await);
+        set(app, &world, own, Some(own)).await;
+        assert!(has_passed(&proposed(&world).await) && !has_passed(&proposed(&world).await));
+        set(app, &world, own, Some(2.0 * own)).await;
+        assert_eq!(passed(app, &world).await, []);
+        assert!(has_passed(&proposed(&world).await) && has_passed(&proposed(&world).await));
+    }
+
+    async fn of_jobs_proposed_at_once_no_more_pass_than_the_total_holds(app: &TestApp) {
+        let world = world(app).await;
+        set(app, &world, 50.0, None).await;
+        let own = own(&proposed(&world).await);
+        set(app, &world, own, Some(own)).await;
+        let tries = (0..6).map(|_| {
+            let (ctx, lead, consortium) = (app.ctx.clone(), world.sites[0].steward.clone(), world.consortium);
+            let new = NewJob { title: "at once".to_owned(), spec: Spec::DpSgd(world.spec(2)) };
+            tokio::spawn(async move { jobs::propose(&ctx, &lead, consortium, new).await.unwrap() })
+        });
+        let made = futures::future::join_all(tries).await;
+        assert_eq!(made.into_iter().filter(|job| has_passed(job.as_ref().unwrap())).count(), 1);
+    }
+
+    async fn a_job_that_is_over_counts_what_it_released_and_not_its_worst_case(app: &TestApp) {
+        let world = world(app).await;
+        set(app, &world, 50.0, None).await;
+        let own = own(&proposed(&world).await);
+        set(app, &world, own, Some(own)).await;
+        let first = proposed(&world).await;
+        assert!(has_passed(&first) && !has_passed(&proposed(&world).await));
+        jobs::cancel(&app.ctx, &world.sites[0].steward, first.summary.id).await.unwrap();
+        let sum = passed(app, &world).await.remove(0);
+        assert_eq!((sum.jobs, sum.spent, sum.committed), (1, Some(0.0), Some(0.0)), "nothing of it ever left");
+        assert!(has_passed(&proposed(&world).await));
+    }
+
+    async fn a_job_whose_answer_was_taken_back_did_not_pass(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        appointed(app, &world.sites[1]).await;
+        set(app, &world, 50.0, None).await;
+        let job = proposed(&world).await;
+        assert!(has_passed(&job) && job.summary.state == State::Proposed, "the other owner is still asked");
+        assert_eq!(passed(app, &world).await[0].jobs, 1);
+        world.set_budget(&world.sites[1], 60.0).await.unwrap();
+        assert_eq!(passed(app, &world).await, []);
+        let again = because(app, &world, &job).await.unwrap();
+        assert!(again.contains("budget was changed"), "{again}");
+    }
+
+    async fn a_total_below_what_one_job_may_cost_is_refused_by_name(app: &TestApp) {
+        let world = world(app).await;
+        let total_epsilon = Some(Epsilon::new(0.4).unwrap());
+        let new = NewApprovalLimit { total_epsilon, ..limit(app, 0.5, 30) };
+        let site = &world.sites[1];
+        let refused = limit_set(&app.ctx, &site.steward, site.dataset, &new, &Expected::Anything).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ValidationFailed);
+        assert!(refused.into_problem().violations.iter().any(|violation| violation.field == "total_epsilon"));
+    }
+}

@@ -1,0 +1,186 @@
+//! What passed by a limit all in all, which its total bounds.
+//!
+//! The figures are composed and not added up: the losses of all its jobs together, on the orders of reports, turned into ε
+//! once. So one job by itself comes to exactly what it is said to cost, and all together to a promise at the account's δ, which
+//! a sum of ε, each at the whole of δ, is not. They decide who is asked and nothing else: what may be spent is the ledger's to
+//! say. What protects different units, or against different changes, is never one sum.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QuerySelect};
+use undertone_api::budget::Account;
+use undertone_api::id::DatasetId;
+use undertone_api::job::{ApprovedTotal, Charge, State};
+use undertone_privacy::{Adjacency, Event, PrivacyUnit};
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::service::code::{from_json, from_word};
+use crate::service::entity::{approval_limit, job, participant, reservation};
+use crate::service::ledger::epsilon_together;
+
+/// Everything that passed by one limit.
+#[derive(Debug, Default)]
+pub(super) struct Passed(BTreeMap<(PrivacyUnit, Adjacency), Sum>);
+
+/// What passed for one unit and adjacency.
+#[derive(Debug, Default)]
+struct Sum {
+    jobs: u64,
+    events: Vec<Counted>,
+}
+
+/// Releases of one event.
+#[derive(Debug)]
+struct Counted {
+    event: Event,
+    /// Those that were made.
+    spent: u64,
+    /// Those that were made or still may be.
+    committed: u64,
+}
+
+impl Passed {
+    /// What passed by a limit, as the ledger has it: a job that is settled counts what it released, one that was over before it
+    /// could reserve counts nothing, every other one its worst case.
+    pub(super) async fn by(connection: &impl ConnectionTrait, limit: Uuid) -> Result<Self, Error> {
+        let mut passed = each(connection, participant::Column::LimitId.eq(limit)).await?;
+        Ok(passed.remove(&limit).unwrap_or_default())
+    }
+
+    /// The same for each limit that a dataset ever had, by the limit's id; one by which nothing passed is not there. However many
+    /// they are, the database is asked as often.
+    pub(super) async fn by_each(
+        connection: &impl ConnectionTrait,
+        dataset: DatasetId,
+    ) -> Result<HashMap<Uuid, Self>, Error> {
+        let limits = Query::select()
+            .column(approval_limit::Column::Id)
+            .from(approval_limit::Entity)
+            .and_where(approval_limit::Column::DatasetId.eq(dataset.0))
+            .take();
+        each(connection, participant::Column::LimitId.in_subquery(limits)).await
+    }
+
+    fn count(&mut self, charge: Charge, spent: u64, committed: u64) {
+        let sum = self.0.entry((charge.unit, charge.adjacency)).or_default();
+        sum.jobs += 1;
+        // Jobs repeat: few events, each priced once.
+        match sum.events.iter_mut().find(|known| known.event == charge.event) {
+            Some(known) => {
+                known.spent = known.spent.saturating_add(spent);
+                known.committed = known.committed.saturating_add(committed);
+            }
+            None => sum.events.push(Counted { event: charge.event, spent, committed }),
+        }
+    }
+
+    /// ε at δ of all that passed for the charge's unit and adjacency, and of the charge's worst case on top; `None` when no
+    /// finite ε covers them.
+    pub(super) fn with(&self, charge: &Charge, delta: f64) -> Option<f64> {
+        let before = self.0.get(&(charge.unit, charge.adjacency)).map_or(&[][..], |sum| &sum.events[..]);
+        let before = before.iter().map(|known| (&known.event, known.committed));
+        epsilon_together(before.chain([(&charge.event, charge.releases)]), charge.adjacency, delta)
+    }
+
+    /// The figures as they are shown, each at δ of the dataset's account for it.
+    pub(super) fn shown(&self, accounts: &[Account]) -> Vec<ApprovedTotal> {
+        let of = |(&(unit, adjacency), sum): (&(PrivacyUnit, Adjacency), &Sum)| {
+            // Nothing passes without an account, and none is ever closed.
+            let account = accounts.iter().find(|known| known.unit == unit && known.adjacency == adjacency)?;
+            let delta = account.delta.get();
+            let epsilon = |count: fn(&Counted) -> u64| {
+                epsilon_together(sum.events.iter().map(|known| (&known.event, count(known))), adjacency, delta)
+            };
+            let (spent, committed) = (epsilon(|known| known.spent), epsilon(|known| known.committed));
+            Some(ApprovedTotal { unit, adjacency, delta, jobs: sum.jobs, spent, committed })
+        };
+        self.0.iter().filter_map(of).collect()
+    }
+}
+
+/// What passed by each of the limits that `chosen` says of participants.
+async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap<Uuid, Passed>, Error> {
+    let mut passed: HashMap<Uuid, Passed> = HashMap::new();
+    let parts = participant::Entity::find().filter(chosen.clone()).all(connection).await?;
+    if parts.is_empty() {
+        return Ok(passed);
+    }
+    let mut jobs = participant::Entity::find().select_only().column(participant::Column::JobId).filter(chosen);
+    let jobs = QuerySelect::query(&mut jobs).to_owned();
+    let reserved: HashMap<(Uuid, Uuid), reservation::Model> = reservation::Entity::find()
+        .filter(reservation::Column::JobId.in_subquery(jobs.clone()))
+        .all(connection)
+        .await?
+        .into_iter()
+        .map(|row| ((row.job_id, row.dataset_id), row))
+        .collect();
+    let states: Vec<(Uuid, String)> = job::Entity::find()
+        .select_only()
+        .column(job::Column::Id)
+        .column(job::Column::State)
+        .filter(job::Column::Id.in_subquery(jobs))
+        .into_tuple()
+        .all(connection)
+        .await?;
+    let mut over = HashSet::new();
+    for (id, state) in states {
+        if from_word::<State>(&state)?.is_over() {
+            over.insert(id);
+        }
+    }
+    for part in parts {
+        let Some(limit) = part.limit_id else { continue };
+        let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { continue };
+        let (spent, committed) = match reserved.get(&(part.job_id, part.dataset_id)) {
+            Some(row) if row.settled => (row.committed as u64, row.committed as u64),
+            Some(row) => (row.committed as u64, row.releases as u64),
+            None if over.contains(&part.job_id) => (0, 0),
+            None => (0, charge.releases),
+        };
+        passed.entry(limit).or_default().count(charge, spent, committed);
+    }
+    Ok(passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::job::Charge;
+    use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit};
+
+    use super::Passed;
+
+    const DELTA: f64 = 1e-5;
+
+    fn charge(unit: PrivacyUnit, noise: f64, releases: u64) -> Charge {
+        let noise_multiplier = NoiseMultiplier::new(noise).expect("greater than 0");
+        Charge { unit, adjacency: Adjacency::AddRemove, event: Event::Gaussian { noise_multiplier }, releases }
+    }
+
+    #[test]
+    fn what_protects_different_units_is_never_one_sum() {
+        let speaker = charge(PrivacyUnit::Speaker, 4.0, 2);
+        let alone = Passed::default().with(&speaker, DELTA);
+        let mut passed = Passed::default();
+        passed.count(charge(PrivacyUnit::Record, 1.0, 9), 9, 9);
+        assert_eq!(passed.with(&speaker, DELTA), alone);
+        passed.count(charge(PrivacyUnit::Speaker, 4.0, 2), 0, 2);
+        assert!(passed.with(&speaker, DELTA) > alone);
+    }
+
+    #[test]
+    fn jobs_of_different_events_come_to_what_their_losses_add_up_to_in_either_order() {
+        let (one, other) = (charge(PrivacyUnit::Record, 4.0, 3), charge(PrivacyUnit::Record, 8.0, 5));
+        let with = |before: &Charge, now: &Charge| {
+            let mut passed = Passed::default();
+            passed.count(before.clone(), 0, before.releases);
+            passed.with(now, DELTA).expect("noise has a finite price")
+        };
+        let together = with(&one, &other);
+        assert!((together - with(&other, &one)).abs() < f64::EPSILON);
+        // 3/16 + 5/64 is the loss of seventeen releases at 8.
+        let same = Passed::default().with(&charge(PrivacyUnit::Record, 8.0, 17), DELTA).expect("finite");
+        assert!((together - same).abs() < 1e-9, "{together} {same}");
+    }
+}

@@ -1,0 +1,229 @@
+//! The newest rows of a whole consortium, as far as one may read them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _, Select,
+};
+use undertone_api::budget::Entry;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{ConsortiumId, DatasetId};
+use uuid::Uuid;
+
+use super::read::{Wanted, condition, shown};
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::code::word;
+use crate::service::dataset;
+use crate::service::entity::{account, dataset as dataset_row, ledger_entry};
+
+/// Up to so many rows are sorted; of more, the last are found by their time.
+const FEW: i64 = 20_000;
+/// Up to so many accounts are named in a statement. SQLite takes 32,766 values in one.
+const NAMED: usize = 5000;
+
+/// The newest rows of a consortium.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Newest {
+    /// The rows, each with the dataset that was charged.
+    pub rows: Vec<(DatasetId, Entry)>,
+    /// How many datasets that are not public have rows that the caller may not read.
+    pub closed: usize,
+}
+
+/// The newest `most` of the wanted rows of all of a consortium's datasets whose rows the caller may read, the last first: by the
+/// clock, and of one moment by their place in the chain. Which of several rows of the second in which the list ends are left out is
+/// not said.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn newest(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    wanted: &Wanted,
+    most: u64,
+) -> Result<Newest, Error> {
+    policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
+    let datasets = dataset::rows(ctx.db.read(), consortium).await?;
+    let reads = |id: &Uuid| policy::allows(actor, Operation::ReadLedger, Place::Organization((*id).into()));
+    let owners: BTreeSet<Uuid> = datasets.iter().map(|row| row.organization_id).collect();
+    let open: BTreeSet<Uuid> = owners.into_iter().filter(reads).collect();
+    let public = word(&Visibility::Public)?;
+    let closed = |row: &&dataset_row::Model| row.visibility != public && !open.contains(&row.organization_id);
+    let readable = readable(ctx.db.read(), &open, FEW, NAMED).await?;
+    let mut rows = last(readable, wanted, most)?.all(ctx.db.read()).await?;
+    // SQLite compares texts, in which the parts of a second have no fixed length.
+    rows.sort_by_key(|row| Reverse((row.at, row.sequence, row.account_id)));
+    let rows =
+        rows.into_iter().map(|row| Ok((DatasetId(row.dataset_id), shown(row)?))).collect::<Result<_, Error>>()?;
+    Ok(Newest { rows, closed: datasets.iter().filter(closed).count() })
+}
+
+/// Which rows are those of these organizations' accounts. Of no more than `few` rows, in no more than `named` accounts, the
+/// accounts are listed: the database takes these rows and sorts them. Of more it is asked row by row, so that it follows the
+/// time and ends once it has enough; of few it would come to the end of everybody's ledgers first.
+async fn readable(
+    connection: &impl ConnectionTrait,
+    owners: &BTreeSet<Uuid>,
+    few: i64,
+    named: usize,
+) -> Result<Expr, Error> {
+    let of_owners = account::Column::OrganizationId.is_in(owners.iter().copied());
+    let own: Vec<(Uuid, i64)> = account::Entity::find()
+        .select_only()
+        .columns([account::Column::Id, account::Column::Entries])
+        .filter(of_owners.clone())
+        .limit(named as u64 + 1)
+        .into_tuple()
+        .all(connection)
+        .await?;
+    if own.len() <= named && own.iter().map(|(_, rows)| rows).sum::<i64>() <= few {
+        return Ok(ledger_entry::Column::AccountId.is_in(own.into_iter().map(|(id, _)| id)));
+    }
+    let of_row = Expr::col((account::Entity, account::Column::Id))
+        .equals((ledger_entry::Entity, ledger_entry::Column::AccountId));
+    let theirs =
+        Query::select().column(account::Column::Id).from(account::Entity).and_where(of_row).and_where(of_owners).take();
+    Ok(Expr::exists(theirs))
+}
+
+/// The last of the readable rows.
+fn last(readable: Expr, wanted: &Wanted, most: u64) -> Result<Select<ledger_entry::Entity>, Error> {
+    Ok(ledger_entry::Entity::find()
+        .filter(readable)
+        .filter(condition(wanted)?)
+        .order_by_desc(ledger_entry::Column::At)
+        .order_by_desc(ledger_entry::Column::Sequence)
+        .order_by_desc(ledger_entry::Column::AccountId)
+        .limit(most))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+    use std::cmp::Reverse;
+    use std::collections::BTreeSet;
+
+    use sea_orm::{
+        ColumnTrait as _, ConnectionTrait as _, DbBackend, EntityTrait as _, QueryFilter as _, QueryTrait as _,
+        Statement,
+    };
+    use undertone_api::budget::EntryKind;
+    use undertone_api::dataset::Visibility;
+    use undertone_api::member::{Grant, Role, Scope};
+    use undertone_api::page::PageQuery;
+    use undertone_api::problem::Code;
+    use uuid::Uuid;
+
+    use super::{Newest, last, newest, readable};
+    use crate::auth::Actor;
+    use crate::service::dataset;
+    use crate::service::entity::account;
+    use crate::service::ledger::{Wanted, search};
+    use crate::service::world::World;
+    use crate::testing::on_both;
+
+    /// The same, asked of one dataset after the other.
+    async fn one_by_one(world: &World, actor: &Actor, wanted: &Wanted) -> Newest {
+        let mut all = Newest { rows: Vec::new(), closed: 0 };
+        for dataset in dataset::list(&world.ctx, actor, world.consortium).await.unwrap() {
+            match search(&world.ctx, actor, dataset.id, wanted, &PageQuery::default()).await {
+                Ok(page) => all.rows.extend(page.items.into_iter().map(|row| (dataset.id, row))),
+                Err(error) => {
+                    assert_eq!(error.code(), Code::Forbidden);
+                    all.closed += usize::from(dataset.visibility != Visibility::Public);
+                }
+            }
+        }
+        all.rows.sort_by_key(|(_, row)| Reverse((row.at, row.sequence, row.account.0)));
+        all
+    }
+
+    on_both! {
+        async fn the_newest_rows_are_those_that_each_dataset_tells_its_reader(app: &TestApp) {
+            let mut world = World::new(&app.ctx, 3, 50.0).await;
+            let first = world.queued(2).await;
+            app.clock.advance(time::Duration::minutes(1));
+            let between = app.ctx.now();
+            let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await, world.lease(3).await];
+            for site in [1, 2] {
+                app.clock.advance(time::Duration::seconds(1));
+                world.submit(&first, site, &leases[site], 1, &[1.0]).await.unwrap();
+            }
+            app.clock.advance(time::Duration::minutes(1));
+            world.queued(1).await;
+
+            let with = |grants: Vec<Grant>| {
+                let mut actor = world.sites[1].steward.clone();
+                actor.member.grants = grants;
+                actor
+            };
+            let over = Scope::Consortium(world.consortium);
+            let admin = with(vec![Grant { scope: over, role: Role::ConsortiumAdmin }]);
+            let own = Scope::Organization(world.sites[1].steward.organizations()[0]);
+            let researcher = with(vec![Grant { scope: own, role: Role::Researcher }]);
+            let wanted = [
+                Wanted::default(),
+                Wanted { kind: Some(EntryKind::Commit), ..Wanted::default() },
+                Wanted { job: Some(first.summary.id), ..Wanted::default() },
+                Wanted { since: Some(between), ..Wanted::default() },
+                Wanted { until: Some(between), ..Wanted::default() },
+            ];
+            let readers = [(&admin, 8, 0), (&world.sites[1].steward, 3, 2), (&world.sites[3].steward, 2, 2), (&researcher, 0, 3)];
+            for (reader, rows, closed) in readers {
+                for wanted in &wanted {
+                    let told = newest(&app.ctx, reader, world.consortium, wanted, 50).await.unwrap();
+                    assert_eq!(told, one_by_one(&world, reader, wanted).await, "{wanted:?}");
+                }
+                let all = newest(&app.ctx, reader, world.consortium, &Wanted::default(), 50).await.unwrap();
+                assert_eq!((all.rows.len(), all.closed), (rows, closed));
+                let few = newest(&app.ctx, reader, world.consortium, &Wanted::default(), 2).await.unwrap();
+                assert_eq!(few.rows, all.rows[..rows.min(2)]);
+            }
+            let other = World::new(&app.ctx, 1, 8.0).await;
+            let stranger = &other.sites[1].steward;
+            let hidden = newest(&app.ctx, stranger, world.consortium, &Wanted::default(), 50).await.unwrap_err();
+            assert_eq!(hidden.code(), Code::NotFound);
+            let elsewhere = newest(&app.ctx, stranger, other.consortium, &Wanted::default(), 50).await.unwrap();
+            assert!(elsewhere.rows.is_empty(), "the rows of another consortium");
+            let annotator = with(vec![Grant { scope: over, role: Role::Annotator }]);
+            let refused = newest(&app.ctx, &annotator, world.consortium, &Wanted::default(), 50).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Forbidden);
+        }
+
+        /// PostgreSQL decides by how many rows there are, and of the few of a test reads all.
+        async fn few_rows_are_sorted_and_of_many_the_newest_are_found_by_their_time(app: &TestApp) {
+            let connection = app.ctx.db.read();
+            let world = World::new(&app.ctx, 3, 50.0).await;
+            world.queued(1).await;
+            let owners: BTreeSet<Uuid> = world.sites[1..].iter().map(|site| site.steward.organizations()[0].0).collect();
+            let of_owners = account::Entity::find().filter(account::Column::OrganizationId.is_in(owners.iter().copied()));
+            let accounts = of_owners.all(connection).await.unwrap();
+            assert_eq!(accounts.iter().map(|account| account.entries).collect::<Vec<_>>(), [1, 1, 1]);
+            for (few, named, sorts) in [(3, 3, true), (2, 3, false), (3, 2, false)] {
+                for kind in [None, Some(EntryKind::Reserve)] {
+                    let wanted = Wanted { kind, ..Wanted::default() };
+                    let asked = last(readable(connection, &owners, few, named).await.unwrap(), &wanted, 50).unwrap();
+                    let found = asked.clone().all(connection).await.unwrap();
+                    assert_eq!(found.len(), 3, "whichever way");
+                    if connection.get_database_backend() != DbBackend::Sqlite {
+                        continue;
+                    }
+                    let asked = asked.build(DbBackend::Sqlite);
+                    let plan = Statement { sql: format!("EXPLAIN QUERY PLAN {}", asked.sql), ..asked };
+                    let steps = connection.query_all_raw(plan).await.unwrap();
+                    let steps: Vec<String> = steps.iter().map(|step| step.try_get("", "detail").unwrap()).collect();
+                    let says = |text: &str| steps.iter().any(|step| step.contains(text));
+                    assert_eq!((says("(account_id=?"), says("TEMP B-TREE")), (sorts, sorts), "{few} {named}: {steps:?}");
+                    assert_eq!(says("ledger_entry_at"), !sorts, "{few} {named}: {steps:?}");
+                }
+            }
+        }
+    }
+}

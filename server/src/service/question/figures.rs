@@ -1,0 +1,133 @@
+//! How far the jobs of a consortium are with their questions: as many statements for a hundred jobs as for one.
+
+use std::collections::HashMap;
+
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
+};
+use undertone_api::id::ConsortiumId;
+use undertone_api::question::{Asking, AskingJob, Questions};
+use uuid::Uuid;
+
+use super::{agreement, close, of};
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::entity::{annotation, annotator, job, pool, tally};
+use crate::service::job as jobs;
+
+/// Most jobs in a list.
+const JOBS: u64 = 100;
+
+/// The jobs of a consortium that ask people, newest first, with how far each is.
+///
+/// # Errors
+/// 404 when the caller may not know the consortium.
+pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<AskingJob>, Error> {
+    policy::check(actor, Operation::FollowQuestions, Place::Consortium(consortium))?;
+    let rows = job::Entity::find()
+        .filter(job::Column::ConsortiumId.eq(consortium.0))
+        .filter(job::Column::Asks.eq(true))
+        .order_by_desc(job::Column::Id)
+        .limit(JOBS)
+        .all(ctx.db.read())
+        .await?;
+    let mut asking = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(questions) = of(&row)? {
+            asking.push((row, questions));
+        }
+    }
+    let figures = Figures::of(ctx.db.read(), &asking).await?;
+    let told = |(row, questions): &(job::Model, Questions)| {
+        Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.told(row, questions) })
+    };
+    asking.iter().map(told).collect()
+}
+
+/// What was counted, by job.
+struct Figures {
+    /// Pools that came, with the questions in them.
+    pools: HashMap<Uuid, (u32, u64)>,
+    /// Questions that were asked, by how many answers they have.
+    asked: HashMap<Uuid, Vec<(i32, u64)>>,
+    annotations: HashMap<Uuid, u64>,
+    annotators: HashMap<Uuid, u64>,
+    agreement: HashMap<Uuid, f64>,
+}
+
+impl Figures {
+    async fn of(connection: &impl ConnectionTrait, asking: &[(job::Model, Questions)]) -> Result<Self, Error> {
+        let ids: Vec<Uuid> = asking.iter().map(|(row, _)| row.id).collect();
+        let came: Vec<(Uuid, i64)> = pool::Entity::find()
+            .select_only()
+            .columns([pool::Column::JobId, pool::Column::Questions])
+            .filter(pool::Column::JobId.is_in(ids.clone()))
+            .into_tuple()
+            .all(connection)
+            .await?;
+        let mut pools: HashMap<Uuid, (u32, u64)> = HashMap::new();
+        for (job, questions) in came {
+            let here = pools.entry(job).or_default();
+            *here = (here.0 + 1, here.1 + questions as u64);
+        }
+        let tallies: Vec<(Uuid, i32, i64)> = tally::Entity::find()
+            .select_only()
+            .columns([tally::Column::JobId, tally::Column::Answers])
+            .column_as(tally::Column::QuestionId.count(), "questions")
+            .filter(tally::Column::JobId.is_in(ids.clone()))
+            .group_by(tally::Column::JobId)
+            .group_by(tally::Column::Answers)
+            .into_tuple()
+            .all(connection)
+            .await?;
+        let mut asked: HashMap<Uuid, Vec<(i32, u64)>> = HashMap::new();
+        for (job, answers, questions) in tallies {
+            asked.entry(job).or_default().push((answers, questions as u64));
+        }
+        let annotations: Vec<(Uuid, i64)> = close::counting_of(&ids)
+            .select_only()
+            .column(annotation::Column::JobId)
+            .column_as(annotation::Column::Id.count(), "answers")
+            .group_by(annotation::Column::JobId)
+            .into_tuple()
+            .all(connection)
+            .await?;
+        let annotators: Vec<(Uuid, i64)> = annotator::Entity::find()
+            .select_only()
+            .column(annotator::Column::JobId)
+            .column_as(annotator::Column::Number.count(), "people")
+            .filter(annotator::Column::JobId.is_in(ids))
+            .group_by(annotator::Column::JobId)
+            .into_tuple()
+            .all(connection)
+            .await?;
+        let several = asking.iter().filter(|(_, questions)| agreement::says(questions)).map(|(row, _)| row.id);
+        let count = |(job, count): (Uuid, i64)| (job, count as u64);
+        Ok(Self {
+            pools,
+            asked,
+            annotations: annotations.into_iter().map(count).collect(),
+            annotators: annotators.into_iter().map(count).collect(),
+            agreement: agreement::of_jobs(connection, &several.collect::<Vec<_>>()).await?,
+        })
+    }
+
+    fn told(&self, row: &job::Model, questions: &Questions) -> Asking {
+        let (pools, held) = self.pools.get(&row.id).copied().unwrap_or_default();
+        let asked = self.asked.get(&row.id).map_or(&[][..], Vec::as_slice);
+        let needed = questions.annotators as i32;
+        Asking {
+            rounds_done: row.rounds_done as u32,
+            rounds: questions.rounds,
+            pools,
+            pools_awaited: questions.asking.len() as u32,
+            questions: held,
+            asked: asked.iter().map(|(_, questions)| questions).sum(),
+            answered: asked.iter().filter(|(answers, _)| *answers >= needed).map(|(_, questions)| questions).sum(),
+            annotations: self.annotations.get(&row.id).copied().unwrap_or_default(),
+            annotators: self.annotators.get(&row.id).copied().unwrap_or_default() as u32,
+            agreement: self.agreement.get(&row.id).copied(),
+        }
+    }
+}

@@ -4,6 +4,13 @@
 //! word have few), or one in the sound itself, where it falls far below the loudness of the piece. Cutting elsewhere would
 //! cut words in two, and recognizers could not hear them. Pieces that keep more than one word of the vocabulary are named
 //! ([`Splitter::crowded`]): what is proved of one word a piece is proved for them by their number only.
+//!
+//! Where a piece could be cut depends on its sound alone, and where it is cut on the vocabulary. So whoever keeps the places
+//! ([`Splitter::gaps`]) can cut for any vocabulary without the sound ([`Splitter::again`]).
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 use super::quiet::{power, quietest};
 use super::{LimitError, Limits, Spoken};
@@ -11,6 +18,16 @@ use crate::speech::transcribe::piece::{Piece, Word, sample};
 
 /// How far the times of a recognizer may be off, samples: 40 ms.
 const SLACK: u64 = 640;
+
+/// A place between two words in which there is silence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gap {
+    /// The sample, counted from the beginning of the recording.
+    pub at: u64,
+    /// Mean square of the sound around it, full scale = 1.
+    pub power: f64,
+}
 
 /// Numbers the pieces of one recording anew while it cuts them.
 pub struct Splitter {
@@ -39,23 +56,37 @@ impl Splitter {
     pub fn split(&mut self, spoken: Spoken, words: &[Word], listed: impl Fn(&Word) -> bool) -> Vec<Spoken> {
         let inside: Vec<&Word> = words.iter().filter(|word| spoken.piece.holds(word)).collect();
         let marked: Vec<usize> = (0..inside.len()).filter(|at| listed(inside[*at])).collect();
-        let mut cuts = Vec::new();
-        let mut last = spoken.piece.samples.start;
-        for pair in marked.windows(2) {
-            let places = (pair[0]..pair[1]).filter_map(|at| self.place(&spoken, inside[at], inside[at + 1]));
-            let apart = |at: u64| at >= last + self.shortest && at + self.shortest <= spoken.piece.samples.end;
-            let best = places.filter(|(at, _)| apart(*at)).min_by(|(_, a), (_, b)| a.total_cmp(b));
-            if let Some((at, _)) = best {
-                cuts.push(at);
-                last = at;
-            }
-        }
+        let cuts = self.between(&spoken.piece, &marked, |at| self.place(&spoken, inside[at], inside[at + 1]));
         self.cuts += cuts.len() as u32;
         let parts = self.parts(spoken, &cuts);
         let crowded =
             |part: &&Spoken| inside.iter().filter(|word| part.piece.holds(word) && listed(word)).nth(1).is_some();
         self.crowded.extend(parts.iter().filter(crowded).map(|part| part.piece.id));
         parts
+    }
+
+    /// Where a piece could be cut after each of its words but the last, whatever will be listed. `words` as in
+    /// [`Splitter::split`].
+    pub fn gaps(&self, spoken: &Spoken, words: &[Word]) -> Vec<Option<Gap>> {
+        let inside: Vec<&Word> = words.iter().filter(|word| spoken.piece.holds(word)).collect();
+        inside.windows(2).map(|pair| self.place(spoken, pair[0], pair[1])).collect()
+    }
+
+    /// The samples of the parts into which [`Splitter::split`] cuts a piece of which these are the [`Splitter::gaps`]. Counts
+    /// nothing.
+    pub fn again(
+        &self,
+        piece: &Piece,
+        words: &[Word],
+        gaps: &[Option<Gap>],
+        listed: impl Fn(&Word) -> bool,
+    ) -> Vec<Range<u64>> {
+        let inside = words.iter().filter(|word| piece.holds(word));
+        let marked: Vec<usize> = inside.enumerate().filter(|(_, word)| listed(word)).map(|(at, _)| at).collect();
+        let cuts = self.between(piece, &marked, |at| gaps.get(at).copied().flatten());
+        let starts = std::iter::once(piece.samples.start).chain(cuts.iter().copied());
+        let ends = cuts.iter().copied().chain([piece.samples.end]);
+        starts.zip(ends).map(|(start, end)| start..end).collect()
     }
 
     /// Pieces so far.
@@ -73,8 +104,25 @@ impl Splitter {
         &self.crowded
     }
 
+    /// Where a piece is cut so that the `marked` of its words are apart: between each two of them at the quietest of the places
+    /// after the words from the first to the second, as far as no part gets too short.
+    fn between(&self, piece: &Piece, marked: &[usize], place: impl Fn(usize) -> Option<Gap>) -> Vec<u64> {
+        let mut cuts = Vec::new();
+        let mut last = piece.samples.start;
+        for pair in marked.windows(2) {
+            let places = (pair[0]..pair[1]).filter_map(&place);
+            let apart = |at: u64| at >= last + self.shortest && at + self.shortest <= piece.samples.end;
+            let best = places.filter(|gap| apart(gap.at)).min_by(|a, b| a.power.total_cmp(&b.power));
+            if let Some(Gap { at, .. }) = best {
+                cuts.push(at);
+                last = at;
+            }
+        }
+        cuts
+    }
+
     /// Where to cut between two words, and the power there; `None` where there is no silence.
-    fn place(&self, spoken: &Spoken, before: &Word, after: &Word) -> Option<(u64, f64)> {
+    fn place(&self, spoken: &Spoken, before: &Word, after: &Word) -> Option<Gap> {
         let Piece { samples, .. } = &spoken.piece;
         let silence = after.start - before.end;
         let stated = silence >= self.gap;
@@ -89,7 +137,7 @@ impl Splitter {
         let range = (from - samples.start) as usize..(to - samples.start) as usize;
         let (at, least) = quietest(&spoken.audio, range);
         let silent = stated || least <= self.quiet * power(&spoken.audio);
-        silent.then_some((samples.start + at as u64, least))
+        silent.then_some(Gap { at: samples.start + at as u64, power: least })
     }
 
     fn parts(&mut self, spoken: Spoken, cuts: &[u64]) -> Vec<Spoken> {
@@ -200,7 +248,11 @@ mod tests {
             let whole = spoken(range.clone(), &words);
             let mut splitter = Splitter::new(&Limits::default()).unwrap();
             let listed = |word: &Word| word.text == "listed";
+            let gaps = splitter.gaps(&whole, &words);
+            let again = splitter.again(&whole.piece, &words, &gaps, listed);
             let parts = splitter.split(whole.clone(), &words, listed);
+            let samples: Vec<std::ops::Range<u64>> = parts.iter().map(|part| part.piece.samples.clone()).collect();
+            prop_assert_eq!(again, samples, "without the sound as with it");
             let joined: Vec<f32> = parts.iter().flat_map(|part| part.audio.iter().copied()).collect();
             prop_assert_eq!(joined, whole.audio);
             let mut end = range.start;

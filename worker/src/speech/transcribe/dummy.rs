@@ -9,6 +9,9 @@
 //! anyway; one provider alone sees by its dummies, roughly, how long the pieces of the others are. Who minds states lengths
 //! instead ([`Lengths::stated`]).
 //!
+//! Dummies that people recorded say what they say: of those no text is made, and lengths decide which are taken
+//! ([`recorded`](super::recorded)).
+//!
 //! The texts are drawn once, like the plan, and kept with it. They are for providers, yet which text is a dummy is a secret
 //! of the site; no text is printed or logged here.
 
@@ -78,6 +81,16 @@ pub enum DummyError {
     Word(u32),
 }
 
+impl Length {
+    /// That of a piece with these words, of which `stops` are stop words. Without a word it counts as one.
+    pub fn of(words: &[Word], stops: &BTreeSet<String>) -> Self {
+        let words: Vec<String> =
+            words.iter().flat_map(|word| word.text.split_whitespace()).filter_map(normal).collect();
+        let content = words.iter().filter(|word| !stops.contains(*word)).count() as u32;
+        Self { words: (words.len() as u32).clamp(1, MOST_WORDS), content: content.clamp(1, MOST_WORDS) }
+    }
+}
+
 impl Lengths {
     /// Those of pieces that are sent, by their offline words. Pieces without a word count as one word.
     ///
@@ -85,12 +98,7 @@ impl Lengths {
     /// [`DummyError::Lengths`] when there is none.
     pub fn of<'a>(pieces: impl IntoIterator<Item = &'a [Word]>, language: Language) -> Result<Self, DummyError> {
         let stops = language.stop_words();
-        let length = |words: &[Word]| {
-            let words: Vec<String> =
-                words.iter().flat_map(|word| word.text.split_whitespace()).filter_map(normal).collect();
-            let content = words.iter().filter(|word| !stops.contains(*word)).count() as u32;
-            Length { words: (words.len() as u32).clamp(1, MOST_WORDS), content: content.clamp(1, MOST_WORDS) }
-        };
+        let length = |words: &[Word]| Length::of(words, &stops);
         Self::stated(pieces.into_iter().map(length).collect())
     }
 
@@ -103,7 +111,13 @@ impl Lengths {
         if lengths.is_empty() || !lengths.iter().all(fits) { Err(DummyError::Lengths) } else { Ok(Self(lengths)) }
     }
 
-    fn draw(&self, rng: &mut impl Rng) -> Length {
+    /// The most words that are no stop words.
+    pub fn most_content(&self) -> u32 {
+        self.0.iter().map(|length| length.content).max().unwrap_or(1)
+    }
+
+    /// One of them.
+    pub(super) fn draw(&self, rng: &mut impl Rng) -> Length {
         self.0[below(self.0.len() as u32, rng) as usize]
     }
 }

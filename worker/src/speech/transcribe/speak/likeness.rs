@@ -1,6 +1,9 @@
 //! How true pieces sound on the whole, and dummies made to sound so: as long before and after the words, as fast, as loud, of
 //! the same average spectrum and with as much noise behind.
 //!
+//! What people recorded has silences, a room and a pace that are as natural as those of the true pieces, and keeps them
+//! ([`Shaping::recorded`]): made-up silence would be worse.
+//!
 //! Every dummy has a [`Manner`] of its own, put together from true pieces that are sent: its silences and its rate from one each,
 //! loudness and noise from another, and each of them a little other than there. A manner that was a piece's own would be known
 //! again: the pieces of one provider would show among the dummies of another, and whoever counted the different manners
@@ -9,6 +12,7 @@
 //! and kept with the texts, so that the same sound is made again.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
 use rand_chacha::rand_core::Rng;
 use realfft::RealFftPlanner;
@@ -197,14 +201,11 @@ impl Manner {
         let minutes = words.len() as f64 / f64::from(RATE) / 60.0;
         let rate = if count == 0 { USUAL_RATE } else { count as f64 / minutes };
         let silence = |samples: usize| samples.min(LONGEST_SILENCE) as u32;
-        let mut quiet: Vec<f64> = samples.chunks_exact(STEP).map(root_mean_square).collect();
-        quiet.sort_unstable_by(f64::total_cmp);
         Some(Self {
             before: silence(words.start),
             after: silence(samples.len() - words.end),
             loudness: root_mean_square(&samples[words.clone()]),
-            // A tenth of the frames of a piece are as quiet as its room.
-            floor: quiet.get(quiet.len() / 10).copied().unwrap_or(0.0),
+            floor: floor(samples),
             rate: rate.clamp(*RATES.start(), *RATES.end()),
         })
     }
@@ -237,17 +238,22 @@ impl Shaping {
     pub fn shape(&self, said: &[f32], manner: &Manner, rng: &mut impl Rng) -> Vec<f32> {
         let Some(words) = words(said) else { return Vec::new() };
         let filtered = self.filter(&said[words]);
-        let loud = (filtered.iter().map(|sample| sample * sample).sum::<f64>() / filtered.len() as f64).sqrt();
-        let peak = filtered.iter().fold(f64::MIN_POSITIVE, |peak, sample| peak.max(sample.abs()));
-        let gain = (manner.loudness / loud.max(f64::MIN_POSITIVE)).min(PEAK / peak);
+        let gain = gain(&filtered, 0..filtered.len(), manner);
         let silence = |samples: u32| std::iter::repeat_n(0.0, samples as usize);
         let around =
             silence(manner.before).chain(filtered.iter().map(|sample| gain * sample)).chain(silence(manner.after));
-        // Uniform noise of a width w has the root mean square w/√12.
-        let width = manner.floor * 12.0_f64.sqrt();
-        let noise = |rng: &mut dyn FnMut() -> u32| width * (f64::from(rng()) / f64::from(u32::MAX) - 0.5);
-        let mut next = || rng.next_u32();
-        around.map(|sample| (sample + noise(&mut next)).clamp(-1.0, 1.0) as f32).collect()
+        noisy(around, manner.floor, rng)
+    }
+
+    /// What was recorded, and cut as the true pieces are, in the loudness of this manner: its colour becomes theirs, its
+    /// silences and its pace stay its own, and noise fills up what its room is quieter. Empty where nothing was said.
+    pub fn recorded(&self, said: &[f32], manner: &Manner, rng: &mut impl Rng) -> Vec<f32> {
+        let Some(words) = words(said) else { return Vec::new() };
+        let filtered = self.filter(said);
+        let gain = gain(&filtered, words, manner);
+        let room: Vec<f32> = filtered.iter().map(|sample| (gain * sample) as f32).collect();
+        let missing = (manner.floor.powi(2) - floor(&room).powi(2)).max(0.0).sqrt();
+        noisy(room.into_iter().map(f64::from), missing, rng)
     }
 
     /// The same length, without delay.
@@ -263,12 +269,36 @@ impl Shaping {
 }
 
 /// Where the words are: from the first frame of 10 ms that is not silent to the last; `None` where all is silent.
-fn words(samples: &[f32]) -> Option<std::ops::Range<usize>> {
+fn words(samples: &[f32]) -> Option<Range<usize>> {
     let loud: Vec<f64> = samples.chunks(STEP).map(root_mean_square).collect();
     let least = loud.iter().copied().fold(0.0, f64::max) * SILENCE;
     let heard = |frame: &f64| *frame > least;
     let (first, last) = (loud.iter().position(heard)?, loud.iter().rposition(heard)?);
     Some(first * STEP..((last + 1) * STEP).min(samples.len()))
+}
+
+/// The noise behind, root mean square: a tenth of the frames of a piece are as quiet as its room.
+fn floor(samples: &[f32]) -> f64 {
+    let mut quiet: Vec<f64> = samples.chunks_exact(STEP).map(root_mean_square).collect();
+    quiet.sort_unstable_by(f64::total_cmp);
+    quiet.get(quiet.len() / 10).copied().unwrap_or(0.0)
+}
+
+/// By how much a sound is to be louder so that its `words` have the loudness of a manner; less where it would be beyond full
+/// scale.
+fn gain(sound: &[f64], words: Range<usize>, manner: &Manner) -> f64 {
+    let samples = words.len().max(1) as f64;
+    let loud = (sound[words].iter().map(|sample| sample * sample).sum::<f64>() / samples).sqrt();
+    let peak = sound.iter().fold(f64::MIN_POSITIVE, |peak, sample| peak.max(sample.abs()));
+    (manner.loudness / loud.max(f64::MIN_POSITIVE)).min(PEAK / peak)
+}
+
+/// A sound with uniform noise of this root mean square over it.
+fn noisy(sound: impl Iterator<Item = f64>, floor: f64, rng: &mut impl Rng) -> Vec<f32> {
+    // Of a width w it has the root mean square w/√12.
+    let width = floor * 12.0_f64.sqrt();
+    let mut noise = || width * (f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5);
+    sound.map(|sample| (sample + noise()).clamp(-1.0, 1.0) as f32).collect()
 }
 
 fn root_mean_square(samples: &[f32]) -> f64 {
@@ -387,6 +417,31 @@ mod tests {
         heard.hear(&shaped);
         let after = heard.distance(likeness.spectrum());
         assert!(before > 4.0 && after < 0.35 * before, "{before} dB became {after} dB");
+    }
+
+    #[test]
+    fn what_was_recorded_keeps_its_silences_and_gets_colour_loudness_and_noise() {
+        let (mut corpus, mut likeness) = (Spectrum::default(), Likeness::default());
+        let said = sound(0.0, 0.3, 2_400, 3_200);
+        corpus.hear(&said);
+        likeness.hear(&sound(0.9, 0.05, 800, 480), 2);
+        let before = corpus.distance(likeness.spectrum());
+        let manner = Manner { floor: 0.002, ..likeness.manners[0] };
+        let shaping = Shaping::new(&corpus, likeness.spectrum());
+        let shaped = shaping.recorded(&said, &manner, &mut rng());
+        assert_eq!(shaped.len(), said.len());
+        let loud = root_mean_square(&shaped[2_500..10_300]);
+        assert!((loud / 0.05 - 1.0).abs() < 0.05, "{loud}");
+        let mut heard = Spectrum::default();
+        heard.hear(&shaped);
+        let after = heard.distance(likeness.spectrum());
+        assert!(before > 4.0 && after < 0.35 * before, "{before} dB became {after} dB");
+        // Its room is silent, so that all the noise is added; one that is as loud gets none.
+        assert!((root_mean_square(&shaped[..2_200]) / 0.002 - 1.0).abs() < 0.1);
+        let quiet = Manner { floor: 0.0, ..manner };
+        let clean = shaping.recorded(&said, &quiet, &mut rng());
+        assert!(root_mean_square(&clean[..2_200]) < 1e-9);
+        assert!(shaping.recorded(&[0.0; 900], &manner, &mut rng()).is_empty());
     }
 
     #[test]

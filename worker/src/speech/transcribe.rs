@@ -12,6 +12,7 @@
 //! | 5 | [`plan`], [`noise`] | who hears which piece and how many dummies of which word, drawn once and kept |
 //! | 6 | [`dummy`] | what the dummies say |
 //! | 7 | [`speak`] | the dummies' speech, like that of the true pieces |
+//! | 6, 7 | [`recorded`] | both at once, of public recordings: people instead of an engine |
 //! | 8 | [`voice`] | both in one voice |
 //! | 9 | [`outbound`], [`provider`] | what was heard in them; the only rooms from which anything leaves, and only with a charge |
 //! | 10 | [`transcript`] | the transcript without the dummies, and how many of its words are wrong |
@@ -31,10 +32,12 @@ mod fuzz;
 pub mod inside;
 pub mod noise;
 pub mod outbound;
+pub mod parts;
 pub mod piece;
 pub mod plan;
 pub mod provider;
 pub mod recognize;
+pub mod recorded;
 pub mod segment;
 pub mod sensitive;
 pub mod speak;

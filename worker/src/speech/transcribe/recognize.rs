@@ -2,9 +2,10 @@
 //!
 //! It decides the vocabulary and which pieces never leave, and it is the text of those. It hears the recording as it is,
 //! before anything protects it: so a [`pocketsphinx`] runs on this machine, and a [`server`] must be on this machine or in the
-//! site's own network. Cloud recognizers are not asked from here. To add one: a file that implements [`Recognizer`], with a
+//! site's own network; [`ears`] put one to work. Cloud recognizers are not asked from here. To add one: a file that implements [`Recognizer`], with a
 //! test on real speech.
 
+pub mod ears;
 pub mod pocketsphinx;
 pub mod server;
 

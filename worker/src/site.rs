@@ -2,7 +2,7 @@
 //!
 //! [`folder`] is where everything lies, [`policy`] the site's own rules, [`keys`] its signature, [`store`] its database.
 //! [`admission`] compares what a server asks for with what the site knows; [`ledger`] pays, [`books`] reads it back;
-//! [`standing`] counts what the policy lets run by itself; [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`rotation`] makes the next key; [`restore`] keeps and puts back the whole; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
+//! [`standing`] counts what the policy lets run by itself; [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`rotation`] makes the next key; [`restore`] keeps and puts back the whole; [`speech`] says that recorded speech may be heard by anybody; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
 
 pub mod admission;
 pub mod audits;
@@ -21,6 +21,7 @@ pub mod pins;
 pub mod policy;
 pub mod restore;
 pub mod rotation;
+pub mod speech;
 pub mod standing;
 pub mod store;
 pub mod witness;

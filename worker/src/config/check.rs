@@ -37,7 +37,7 @@ pub const KEYS: [(&str, &str, bool, &str); 25] = [
     ("queries", "spill_mib", false, "disk for counting, at least 1 MiB"),
     ("queries", "tasks", false, "parts into which a cluster divides the work; 0 for 16"),
     ("transcription", "recognizer", false, "table: who hears recordings at the site (kind pocketsphinx or server)"),
-    ("transcription", "speech", false, "table: who speaks the dummies (kind espeak, flite, command or http)"),
+    ("transcription", "speech", false, "table: who speaks the dummies (kind espeak, flite, command, http or recorded)"),
     ("transcription", "voice", false, "table: a converter of voices (kind command or url)"),
     ("transcription", "dummies", false, "table: corpus, a text that anybody may have"),
     ("transcription", "vocabulary", false, "table: baseline, document frequencies for vocabularies of public data"),

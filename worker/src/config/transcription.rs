@@ -9,6 +9,11 @@
 //! kind = "espeak"
 //! voice = "en-us"
 //!
+//! # Or, harder to tell from true pieces: recordings that anybody may have (`data index-speech --input FOLDER`).
+//! # [transcription.speech]
+//! # kind = "recorded"
+//! # fill = { kind = "espeak" }          # who speaks where they lack a word; without it such a job is refused
+//!
 //! [transcription.voice]                 # what a job calls "command" or "url"
 //! kind = "command"
 //! command = ["convert-voice", "-"]
@@ -28,112 +33,28 @@
 //!
 //! Nothing here is told to a server. A job names providers by the names that they have here.
 
+mod recognizer;
+mod speech;
+
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use undertone_api::job::transcription::LANGUAGES;
 use url::Url;
 
 use super::{ConfigError, field};
-use crate::speech::transcribe::provider::key::{Key, KeyError};
 use crate::speech::transcribe::provider::settings;
-use crate::speech::transcribe::recognize::pocketsphinx::PocketSphinx;
-use crate::speech::transcribe::recognize::server::{Config as ServerConfig, Protocol};
-use crate::speech::transcribe::speak::{Engine, REFERENCE, SpeakError};
+use crate::speech::transcribe::speak::Engine;
 use crate::speech::transcribe::voice::Voice;
+pub use recognizer::{EarsError, Recognizer};
+#[cfg(test)]
+pub(crate) use speech::SPEAKING;
+pub use speech::{EngineError, Recorded, Speech};
 
 /// Most programs or requests that hear, or speak, at a time.
 pub const MOST_AT_ONCE: usize = 64;
 /// Longest that the recognizer at the site may take for a piece, seconds.
 pub const MOST_SECONDS: u32 = 600;
-
-/// The recognizer at the site, as configured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Recognizer {
-    /// PocketSphinx, as a Python package.
-    Pocketsphinx {
-        /// A Python interpreter that has it.
-        command: PathBuf,
-        /// A folder with an acoustic model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        model: Option<PathBuf>,
-        /// A pronouncing dictionary.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        dictionary: Option<PathBuf>,
-        /// A language model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        language_model: Option<PathBuf>,
-        /// Pieces heard at a time, each by a process, 1 to 64.
-        #[serde(default = "two")]
-        processes: usize,
-        /// Seconds that a piece may take, 1 to 600.
-        #[serde(default = "minute")]
-        seconds: u32,
-    },
-    /// A server on this machine or in a private network.
-    Server {
-        /// Its address; for `vosk` with `ws` or `wss` as well.
-        url: String,
-        /// How it is asked: `open_ai`, `whisper_cpp` or `vosk`.
-        protocol: Protocol,
-        /// The model; `vosk` has its own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        model: Option<String>,
-        /// The file that holds its bearer token, relative to the site's folder, 0600.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        key_file: Option<PathBuf>,
-        /// Requests at a time, 1 to 64.
-        #[serde(default = "two")]
-        requests: usize,
-        /// Seconds that an answer may take, 1 to 600.
-        #[serde(default = "minute")]
-        seconds: u32,
-    },
-}
-
-/// What speaks the dummies, as configured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Speech {
-    /// espeak-ng.
-    Espeak {
-        /// One of its voices.
-        #[serde(default = "american")]
-        voice: String,
-    },
-    /// flite.
-    Flite {
-        /// One of its voices.
-        #[serde(default = "slt")]
-        voice: String,
-    },
-    /// Any program that writes WAV.
-    Command {
-        /// Program and arguments; `{text}`, `{rate}` and `{stretch}` are filled in, and `{reference}` with the path of a WAV file in
-        /// whose voice it speaks.
-        command: Vec<String>,
-    },
-    /// `POST /v1/audio/speech`, by nobody who recognizes.
-    Http {
-        /// Its address.
-        url: String,
-        /// The model.
-        model: String,
-        /// The voice.
-        voice: String,
-        /// The file that holds its key, relative to the site's folder, 0600.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        key_file: Option<PathBuf>,
-    },
-}
-
-impl Default for Speech {
-    fn default() -> Self {
-        Self::Espeak { voice: american() }
-    }
-}
 
 /// Where texts for dummies come from, when a job asks for the site's.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -203,25 +124,6 @@ pub struct Transcription {
     pub providers: Vec<settings::Settings>,
 }
 
-const fn two() -> usize {
-    2
-}
-
-const fn minute() -> u32 {
-    60
-}
-
-fn american() -> String {
-    "en-us".to_owned()
-}
-
-fn slt() -> String {
-    "slt".to_owned()
-}
-
-/// Longest that one text may take to be spoken.
-pub(crate) const SPEAKING: Duration = Duration::from_mins(2);
-
 impl Transcription {
     /// Whether the file says nothing of it.
     pub fn is_default(&self) -> bool {
@@ -246,17 +148,7 @@ impl Transcription {
                 range("transcription.recognizer", *seconds as usize, MOST_SECONDS as usize)?;
             }
         }
-        if let Speech::Command { command } = &self.speech
-            && command.first().is_none_or(String::is_empty)
-        {
-            return Err(field("transcription.speech", "command: name a program that writes WAV on its output"));
-        }
-        if let Speech::Command { command } = &self.speech
-            && command.first().is_some_and(|program| program.contains(REFERENCE))
-        {
-            let reason = "command: `{reference}` is filled in among the arguments, not in the program's name";
-            return Err(field("transcription.speech", reason));
-        }
+        self.speech.check()?;
         if !(0.0..=1.0).contains(&self.sensitive.least_confidence) {
             let reason = format!("least_confidence: 0 to 1, not {}", self.sensitive.least_confidence);
             return Err(field("transcription.sensitive", reason));
@@ -286,8 +178,7 @@ impl Transcription {
 
     /// Whether dummies can be spoken in the voices of the recordings.
     pub fn clones(&self) -> bool {
-        let Speech::Command { command } = &self.speech else { return false };
-        command.iter().skip(1).any(|argument| argument.contains(REFERENCE))
+        self.speech.clones()
     }
 
     /// The servers of the site's own, with their addresses.
@@ -296,8 +187,8 @@ impl Transcription {
             Some(Recognizer::Server { url, .. }) => Some(("recognizer", url.as_str())),
             _ => None,
         };
-        let speech = match &self.speech {
-            Speech::Http { url, .. } => Some(("speech engine", url.as_str())),
+        let speech = match self.speech.engine() {
+            Some(Speech::Http { url, .. }) => Some(("speech engine", url.as_str())),
             _ => None,
         };
         let voice = match &self.voice {
@@ -307,23 +198,13 @@ impl Transcription {
         [recognizer, speech, voice].into_iter().flatten()
     }
 
-    /// The speech engine, ready; `site` is the site's folder. `providers` are those that will hear the dummies.
+    /// The speech engine, ready; nothing where all dummies are recorded. `site` is the site's folder. `providers` are those that will
+    /// hear the dummies.
     ///
     /// # Errors
-    /// [`SpeakError`] for a setting that cannot be, [`KeyError`] when its key cannot be read; both in words.
-    pub fn engine(&self, site: &Path, providers: &[Url]) -> Result<Engine, EngineError> {
-        Ok(match &self.speech {
-            Speech::Espeak { voice } => Engine::espeak(voice, SPEAKING)?,
-            Speech::Flite { voice } => Engine::flite(voice, SPEAKING)?,
-            Speech::Command { command } => {
-                let command: Vec<&str> = command.iter().map(String::as_str).collect();
-                Engine::command(&command, SPEAKING)?
-            }
-            Speech::Http { url, model, voice, key_file } => {
-                let key = key_file.as_ref().map(|file| Key::from_file(&site.join(file))).transpose()?;
-                Engine::http(url, model, voice, key.map(Key::into_secret), providers, SPEAKING)?
-            }
-        })
+    /// [`EngineError`] in words.
+    pub fn engine(&self, site: &Path, providers: &[Url]) -> Result<Option<Engine>, EngineError> {
+        self.speech.start(site, providers)
     }
 }
 
@@ -336,67 +217,14 @@ fn is_same_place(one: &str, other: &str) -> bool {
     place(one).is_some_and(|one| place(other) == Some(one))
 }
 
-/// Why there is no speech engine.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// A setting.
-    #[error("transcription.speech: {0}")]
-    Speak(#[from] SpeakError),
-    /// The key.
-    #[error("transcription.speech: {0}")]
-    Key(#[from] KeyError),
-}
-
-impl Recognizer {
-    /// What is to be started, for PocketSphinx; `None` for a server.
-    pub fn program(&self) -> Option<(PocketSphinx, usize)> {
-        match self {
-            Self::Pocketsphinx { command, model, dictionary, language_model, processes, seconds } => {
-                let program = PocketSphinx {
-                    command: command.clone(),
-                    model: model.clone(),
-                    dictionary: dictionary.clone(),
-                    language_model: language_model.clone(),
-                    seconds: *seconds,
-                };
-                Some((program, *processes))
-            }
-            Self::Server { .. } => None,
-        }
-    }
-
-    /// What is to be asked, for a server that hears `language`; `None` for a program. The key is read from the site's folder.
-    ///
-    /// # Errors
-    /// [`KeyError`] when its key cannot be read.
-    pub fn server(&self, site: &Path, language: &str) -> Result<Option<ServerConfig>, KeyError> {
-        let Self::Server { url, protocol, model, key_file, requests, seconds } = self else { return Ok(None) };
-        let key = key_file.as_ref().map(|file| Key::from_file(&site.join(file))).transpose()?;
-        Ok(Some(ServerConfig {
-            url: url.clone(),
-            protocol: *protocol,
-            model: model.clone(),
-            language: Some(language.to_owned()),
-            key: key.map(Key::into_secret),
-            seconds: *seconds,
-            requests: *requests,
-        }))
-    }
-
-    /// How many pieces it hears at a time.
-    pub const fn at_once(&self) -> usize {
-        match self {
-            Self::Pocketsphinx { processes, .. } => *processes,
-            Self::Server { requests, .. } => *requests,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-    use super::{MOST_AT_ONCE, MOST_SECONDS, Path, Protocol, Recognizer, Speech, Transcription};
+    use std::path::Path;
+
+    use super::{MOST_AT_ONCE, MOST_SECONDS, Recognizer, Speech, Transcription};
+    use crate::speech::transcribe::recognize::server::Protocol;
 
     fn read(text: &str) -> Result<Transcription, String> {
         let read: Transcription = toml::from_str(text).map_err(|error| error.to_string())?;
@@ -457,6 +285,13 @@ mod tests {
             ("[recognizer]\nkind = \"ears\"\n", "variant"),
             ("[speech]\nkind = \"command\"\ncommand = []\n", "transcription.speech"),
             ("[speech]\nkind = \"command\"\ncommand = [\"{reference}\"]\n", "among the arguments"),
+            ("[speech]\nkind = \"recorded\"\nfill = { kind = \"recorded\" }\n", "fill"),
+            ("[speech]\nkind = \"recorded\"\nfill = { kind = \"command\", command = [] }\n", "transcription.speech"),
+            (
+                "[speech]\nkind = \"recorded\"\nfill = { kind = \"command\", command = [\"say\", \"{reference}\"] }\n",
+                "voice of its own",
+            ),
+            ("[speech]\nkind = \"recorded\"\ndataset = \"../ward\"\n", "dataset"),
             ("[sensitive]\nleast_confidence = 2.0\n", "least_confidence"),
             ("[sensitive]\nlanguages = [\"english\"]\n", "languages"),
             ("[voice]\nkind = \"mcadams\"\n", "transcription.voice"),

@@ -7,6 +7,8 @@
 //! pins.json     the server's certificates, in its own hand     key.next, key-change.json   a key that is to follow
 //! lock          held by the running daemon                     ledger.db.before-vN   as it was before an upgrade
 //! transcripts/<job>/   what recordings say, and what came of the job: for nobody but this site
+//! speech/       recordings that anybody may have, of which dummies are made, and what was heard in them
+//! spoken.jsonl  which pieces of them were set aside for jobs: they are never heard again
 //! ```
 
 mod exchange;
@@ -143,6 +145,16 @@ impl Folder {
     /// The folder of a job's transcripts.
     pub fn transcripts(&self, job: JobId) -> PathBuf {
         self.0.join("transcripts").join(job.to_string())
+    }
+
+    /// The folder of recorded speech of which dummies are made.
+    pub fn speech(&self) -> PathBuf {
+        self.0.join("speech")
+    }
+
+    /// `spoken.jsonl`: which pieces of recorded speech were set aside.
+    pub fn spoken(&self) -> PathBuf {
+        self.0.join("spoken.jsonl")
     }
 
     /// Makes the folder, readable by its owner only.

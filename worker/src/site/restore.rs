@@ -26,7 +26,8 @@ use crate::config::{Config, ConfigError};
 use archive::About;
 
 /// What a backup has, besides the ledger and the descriptions of datasets: names in the site's folder.
-const FILES: [&str; 6] = ["config.toml", "policy.toml", "key", "key.next", "key-change.json", "pins.json"];
+const FILES: [&str; 7] =
+    ["config.toml", "policy.toml", "key", "key.next", "key-change.json", "pins.json", "spoken.jsonl"];
 /// The ledger's name in the site's folder.
 const LEDGER: &str = "ledger.db";
 /// How an `age` file begins.

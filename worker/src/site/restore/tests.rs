@@ -42,6 +42,7 @@ fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
     for passphrase in [None, Some("a long passphrase")] {
         let (dir, folder) = site();
         let file = dir.path().join("site.backup");
+        std::fs::write(folder.spoken(), "what was heard\n").expect("the folder is writable");
         let made = backup(&folder, &file, passphrase.map(secret), NOW).expect("the site is whole");
         assert_eq!((made.receipts, made.datasets), (1, 1));
         let bytes = std::fs::read(&file).expect("it is there");
@@ -63,6 +64,7 @@ fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
         let read = |path: std::path::PathBuf| std::fs::read(path).expect("it is there");
         assert_eq!(read(new.key()), read(folder.key()));
         assert_eq!(read(new.policy()), read(folder.policy()));
+        assert_eq!(read(new.spoken()), read(folder.spoken()));
         Config::load(&new).expect("it is the same");
         let store = Store::open(&new.ledger()).expect("it is there");
         assert_eq!(store.read(books::receipts).expect("it is open").len(), 1);

@@ -1,0 +1,142 @@
+//! Where the recorded speech lies of which dummies are made, and that all of it may be heard by anybody.
+//!
+//! What a dummy says leaves the site in the clear, in as many pieces as there are dummies, and no budget pays for it. So
+//! recordings are taken whose owner said that anybody may have them: those that `data index-speech --input` was given, or a
+//! dataset that the policy marks as public. And whatever was said, none of them may be in a dataset that is not public.
+//!
+//! The server is not told which they are: see [`recorded`](crate::speech::transcribe::recorded). A dataset of the site is known to it by
+//! its name and its size; a folder that was indexed is not known to anybody.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use undertone_api::dataset::Visibility;
+
+use super::folder::{Folder, FolderError};
+use super::policy::{Policy, PolicyError};
+use crate::speech::dataset::DatasetError;
+use crate::speech::recordings::{Recordings, read_meta};
+
+/// Why recordings are not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum SpeechError {
+    /// None were given.
+    #[error(
+        "there are no recordings of which dummies could be made: give a folder of them to `undertone-worker data index-speech --input`, \
+         or name a dataset in [transcription.speech]"
+    )]
+    None,
+    /// Not said to be public.
+    #[error(
+        "transcription.speech.dataset: the policy does not say that `{0}` is public, so nothing of it may leave; name recordings that \
+         anybody may have"
+    )]
+    Private(String),
+    /// Some are somebody's.
+    #[error(
+        "{count} of the recordings of which dummies would be made are in the dataset `{dataset}`, which is not public: leave them out"
+    )]
+    Shared {
+        /// That dataset.
+        dataset: String,
+        /// How many.
+        count: usize,
+    },
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The recordings.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+}
+
+/// Where recordings lie that were given to be indexed.
+pub fn given(folder: &Folder) -> PathBuf {
+    folder.speech().join("recordings")
+}
+
+/// Opens the recordings: those of a dataset of the site, or those that were given.
+///
+/// # Errors
+/// [`SpeechError`] unless there are some, and all of them may be heard by anybody.
+pub fn open(folder: &Folder, dataset: Option<&str>) -> Result<Recordings, SpeechError> {
+    let policy = Policy::load(&folder.policy())?;
+    let public = |name: &str| policy.rules(name).visibility == Visibility::Public;
+    let place = match dataset {
+        Some(name) if !public(name) => return Err(SpeechError::Private(name.to_owned())),
+        Some(name) => folder.dataset(name)?,
+        None => given(folder),
+    };
+    if dataset.is_none() && !place.exists() {
+        return Err(SpeechError::None);
+    }
+    let recordings = Recordings::open(&place)?;
+    let digests: HashSet<&str> = recordings.meta().recordings.iter().map(|one| one.digest.as_str()).collect();
+    let names = std::fs::read_dir(folder.datasets()).into_iter().flatten().flatten();
+    let mut names: Vec<String> = names.filter_map(|item| item.file_name().into_string().ok()).collect();
+    names.sort();
+    for name in names.into_iter().filter(|name| !name.starts_with('.') && !public(name)) {
+        // What is no dataset of recordings has none of these.
+        let Ok(meta) = read_meta(&folder.datasets().join(&name)) else { continue };
+        let count = meta.recordings.iter().filter(|one| digests.contains(one.digest.as_str())).count();
+        if count > 0 {
+            return Err(SpeechError::Shared { dataset: name, count });
+        }
+    }
+    Ok(recordings)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::path::Path;
+
+    use super::*;
+    use crate::site::policy::{TEMPLATE, declare};
+    use crate::speech::recordings::{Options, add};
+    use crate::speech::transcribe::wav;
+
+    /// A folder of recordings, each with samples of this loudness.
+    fn recordings(folder: &Path, output: PathBuf, name: &str, loudness: &[f32]) {
+        let input = folder.join(format!("in-{name}"));
+        std::fs::create_dir(&input).unwrap();
+        for (loudness, number) in loudness.iter().zip(0..) {
+            std::fs::write(input.join(format!("{number}.wav")), wav::write(&[*loudness; 800])).unwrap();
+        }
+        add(&Options { input, output, name: name.to_owned(), replace: false, created: String::new() }).unwrap();
+    }
+
+    #[test]
+    fn recordings_are_taken_that_were_given_or_are_public_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path().join("site"));
+        folder.create().unwrap();
+        std::fs::write(folder.policy(), TEMPLATE).unwrap();
+        assert!(matches!(open(&folder, None), Err(SpeechError::None)));
+        recordings(dir.path(), given(&folder), "recordings", &[0.1, 0.2]);
+        assert_eq!(open(&folder, None).unwrap().meta().recordings.len(), 2);
+        recordings(dir.path(), folder.dataset("readings").unwrap(), "readings", &[0.3]);
+        assert!(matches!(open(&folder, Some("readings")), Err(SpeechError::Private(name)) if name == "readings"));
+        declare(&folder.policy(), "readings", Visibility::Public).unwrap();
+        assert_eq!(open(&folder, Some("readings")).unwrap().meta().recordings.len(), 1);
+        assert!(open(&folder, Some("../work")).is_err());
+    }
+
+    #[test]
+    fn recordings_that_are_somebodys_are_refused_whoever_gave_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path().join("site"));
+        folder.create().unwrap();
+        std::fs::write(folder.policy(), TEMPLATE).unwrap();
+        recordings(dir.path(), given(&folder), "recordings", &[0.1, 0.2]);
+        recordings(dir.path(), folder.dataset("ward").unwrap(), "ward", &[0.5, 0.2]);
+        let refused = open(&folder, None).unwrap_err();
+        assert!(matches!(&refused, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{refused}");
+        declare(&folder.policy(), "ward", Visibility::Public).unwrap();
+        assert!(open(&folder, None).is_ok());
+    }
+}

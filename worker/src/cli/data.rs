@@ -16,6 +16,7 @@ use crate::speech::synthesize::SynthesizeError;
 
 mod bar;
 mod forecast;
+mod index_speech;
 mod list;
 mod prepare;
 mod query_log;
@@ -24,6 +25,7 @@ mod synthesize;
 
 use bar::Bar;
 use forecast::Forecast;
+use index_speech::IndexSpeech;
 use list::List;
 use prepare::Prepare;
 use recordings::AddRecordings;
@@ -42,6 +44,8 @@ enum Action {
     Prepare(Box<Prepare>),
     /// Copy a folder of recordings into a dataset of this site, to be transcribed.
     AddRecordings(AddRecordings),
+    /// Take recordings that anybody may have, and have them heard, so that dummies of transcriptions can be made of them.
+    IndexSpeech(IndexSpeech),
     /// Show this site's datasets.
     List(List),
     /// Estimate how many queries of a log gates would let through.
@@ -87,6 +91,24 @@ pub(super) enum DataError {
     /// Recordings that cannot be added.
     #[error(transparent)]
     Recordings(#[from] crate::speech::recordings::AddError),
+    /// The site's configuration.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+    /// Recordings that dummies cannot be made of.
+    #[error(transparent)]
+    Speech(#[from] crate::site::speech::SpeechError),
+    /// The site's recognizer.
+    #[error(transparent)]
+    Ears(#[from] crate::config::transcription::EarsError),
+    /// The index of recorded speech.
+    #[error(transparent)]
+    Index(#[from] crate::speech::transcribe::recorded::RecordedError),
+    /// A list of words.
+    #[error(transparent)]
+    Words(#[from] crate::speech::transcribe::vocabulary::VocabularyError),
+    /// Words that cannot be looked for.
+    #[error(transparent)]
+    Coverage(#[from] crate::run::RunError),
     /// The synthesis.
     #[error(transparent)]
     Synthesize(#[from] SynthesizeError),
@@ -125,6 +147,7 @@ impl DataCommand {
         match &self.action {
             Action::Prepare(prepare) => prepare.run(folder, now, out),
             Action::AddRecordings(add) => add.run(folder, now, out),
+            Action::IndexSpeech(index) => index.run(folder, now, out),
             Action::List(list) => list.run(folder, out),
             Action::Forecast(forecast) => forecast.run(folder, out),
             Action::Synthesize(synthesize) => synthesize.run(out),

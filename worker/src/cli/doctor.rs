@@ -130,7 +130,7 @@ impl Doctor {
         }
         if let Some(config) = &config {
             data::device(config, &mut found);
-            transcription::look(folder, config, self, clock, &mut found);
+            transcription::look(folder, config, store.as_ref(), self, clock, &mut found);
         }
         site::daemon(folder, &mut found);
         if let (Some(config), Some(key), false) = (config, key, self.offline) {

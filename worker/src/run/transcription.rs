@@ -4,7 +4,9 @@
 //! |---|---|---|
 //! | first transcript, by the site's own recognizer | `hear.rs` | `recordings.json`, `heard-N.json` |
 //! | vocabulary; pieces by words; what never leaves | `pieces.rs` | `vocabulary.json`, `pieces-N.json` |
+//! | pieces of recorded speech that dummies may be made of, where the site has some | `recorded.rs` | none: they are in the site's `spoken.jsonl` |
 //! | plan, texts and manners of the dummies | `dummies.rs` | `plan.json`, `texts.json`, `manners.json` |
+//! | which recorded piece is which dummy | `recorded.rs` | `recorded.json` |
 //! | rate and silences with which a dummy is no longer than a piece | `fitting.rs` | none |
 //! | voices to imitate, where the engine clones | `clones.rs` | `voices/`, only while dummies are made |
 //! | sounds in one voice, paid and sealed | `batch.rs` | `out/` |
@@ -27,6 +29,7 @@ mod hear;
 mod histogram;
 mod outcome;
 mod pieces;
+mod recorded;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -35,6 +38,8 @@ mod tools;
 pub(crate) use batch::{AT_ONCE, PASSES, SAMPLE};
 #[cfg(test)]
 pub(crate) use tools::MOST_TEXT;
+
+pub(crate) use recorded::{Coverage, coverage, left};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +51,8 @@ use super::{Exchange, Run, RunError};
 use crate::speech::recordings::{Recordings, collision};
 use crate::speech::transcribe::outbound::Sealed;
 use crate::speech::transcribe::plan::{PlanError, kept};
+use crate::speech::transcribe::recognize::RecognizerError;
+use crate::speech::transcribe::recorded::RecordedError;
 use stages::Stages;
 use tools::Tools;
 
@@ -56,6 +63,20 @@ fn failed(error: impl std::fmt::Display) -> RunError {
 /// What can go wrong with a plan is no refusal: nothing was paid.
 impl From<PlanError> for RunError {
     fn from(error: PlanError) -> Self {
+        failed(error)
+    }
+}
+
+/// Nor is a recognizer that is gone.
+impl From<RecognizerError> for RunError {
+    fn from(error: RecognizerError) -> Self {
+        failed(error)
+    }
+}
+
+/// Nor what is wrong with recorded speech, which is the site's own.
+impl From<RecordedError> for RunError {
+    fn from(error: RecordedError) -> Self {
         failed(error)
     }
 }
@@ -102,9 +123,14 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
     let tools = Tools::new(spec, &site)?;
     let mut stages = Stages::open(work)?;
     same_recordings(&recordings, work)?;
+    let stock = recorded::Asked { spec, recordings: &recordings, tools: &tools, site: &site, work };
+    stock.covers(exchange)?;
     let heard = stages.time("first transcript", || hear::all(&recordings, &tools, work, exchange))?;
     let ground =
         stages.time("vocabulary and pieces", || pieces::ground(spec, &recordings, &heard, &tools, work, exchange))?;
+    if tools.recorded.is_some() {
+        stages.time("recorded speech", || stock.set_aside(&ground.vocabulary, exchange))?;
+    }
     let plan = dummies::plan(spec, &ground, work, exchange)?;
     let before = batch::sealed(work)?;
     let all_left = |sealed: &Arc<Sealed>| (0..plan.providers()).all(|provider| sealed.left(provider).is_empty());

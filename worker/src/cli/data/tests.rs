@@ -194,3 +194,50 @@ fn recordings_are_added_and_listed() {
         data(dir, "add-recordings --input {}/in --name other --visibility open").unwrap_err().contains("--visibility")
     );
 }
+
+/// Needs flite for what is heard; what comes before is refused without.
+#[test]
+fn recordings_that_anybody_may_have_are_heard_once_and_counted_by_word() {
+    use crate::speech::transcribe::provider::loopback::{Cloud, Ear, KEY};
+
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let folder = Folder::new(dir.join("site"));
+    folder.create().unwrap();
+    std::fs::write(folder.policy(), crate::site::policy::TEMPLATE).unwrap();
+    assert!(data(dir, "index-speech").is_err(), "nobody is enrolled here");
+    crate::fixture::config().store(&folder).unwrap();
+    assert!(data(dir, "index-speech").unwrap_err().contains("[transcription.recognizer]"));
+    // A real server, that hears one word in every sound.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let ear: Ear = std::sync::Arc::new(|_: &[u8]| vec![("medicine".to_owned(), 0.1, 0.2)]);
+    let cloud = runtime.block_on(Cloud::start(ear)).unwrap();
+    crate::site::folder::write_durably(&folder.root().join("site.key"), KEY.as_bytes()).unwrap();
+    let mut config = crate::fixture::config();
+    config.transcription = toml::from_str(&format!(
+        "[recognizer]\nkind = \"server\"\nprotocol = \"open_ai\"\nurl = \"{}\"\nkey_file = \"site.key\"\n",
+        cloud.url()
+    ))
+    .unwrap();
+    config.store(&folder).unwrap();
+    assert!(data(dir, "index-speech").unwrap_err().contains("--input"), "there are no recordings yet");
+    let Some(said) = crate::speech::synthesize::spoken("take the letter to the office") else { return };
+    std::fs::create_dir(dir.join("in")).unwrap();
+    let sound = [vec![0.000_1; 8_000], said, vec![0.000_1; 12_000]].concat();
+    std::fs::write(dir.join("in/a.wav"), crate::speech::transcribe::wav::write(&sound)).unwrap();
+    std::fs::write(dir.join("words.txt"), "window\nmedicine\n").unwrap();
+    let told = data(dir, "index-speech --input {}/in --words {}/words.txt").unwrap();
+    assert!(told.contains("Recordings      1") && told.contains("Not used yet"), "{told}");
+    let heard = cloud.received().len();
+    let counted = |word: &str| {
+        let line = told.lines().find(|line| line.ends_with(word)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<usize>().unwrap()
+    };
+    assert_eq!((counted("medicine"), counted("window"), counted("(none of them)")), (heard, 0, 0));
+    assert!(data(dir, "index-speech --input {}/in").unwrap_err().contains("--replace"));
+    let again = data(dir, "index-speech").unwrap();
+    let digest = |told: &str| told.lines().find(|line| line.starts_with("Digest")).map(str::to_owned);
+    assert_eq!((digest(&again), cloud.received().len()), (digest(&told), heard), "nothing is heard twice");
+    let german = data(dir, "index-speech --language de").unwrap_err();
+    assert!(german.contains("other language") && german.contains("--replace"), "{german}");
+}

@@ -1,6 +1,8 @@
 //! What recordings are transcribed with: whether the recognizer, the speech engine, the voice and the files are there, the keys can
 //! be read, and the providers' machines answer. Nothing is sent to a provider: a connection is opened and closed again.
 
+mod recorded;
+
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +18,7 @@ use crate::config::transcription::{Recognizer, Transcription};
 use crate::site::clock::Clock;
 use crate::site::folder::Folder;
 use crate::site::policy::Policy;
+use crate::site::store::Store;
 use crate::speech::transcribe::provider::settings::Settings;
 use crate::speech::transcribe::recognize::server::Server;
 use crate::speech::transcribe::speak::reference::{Reference, References};
@@ -28,7 +31,14 @@ const WORDS: &str = "good morning";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Looks at all of it, where the configuration says anything of it.
-pub(super) fn look(folder: &Folder, config: &Config, asked: &Doctor, clock: &Clock, found: &mut Findings) {
+pub(super) fn look(
+    folder: &Folder,
+    config: &Config,
+    store: Option<&Store>,
+    asked: &Doctor,
+    clock: &Clock,
+    found: &mut Findings,
+) {
     let settings = &config.transcription;
     if settings.is_default() {
         return;
@@ -37,6 +47,7 @@ pub(super) fn look(folder: &Folder, config: &Config, asked: &Doctor, clock: &Clo
     recognizer(folder, settings, found);
     let addresses: Vec<Url> = settings.providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
     speech(folder, settings, &addresses, found);
+    recorded::look(folder, settings, store, clock, found);
     if let Some(voice) = &settings.voice
         && let Err(error) = voice.start()
     {
@@ -147,8 +158,10 @@ fn speech(folder: &Folder, settings: &Transcription, providers: &[Url], found: &
     let remedy = "install it (`apt install espeak-ng`), or choose another in [transcription.speech]";
     match settings.engine(folder.root(), providers) {
         Err(error) => found.fail(CHECK, chain(&error), remedy),
-        Ok(engine) if engine.clones() => imitation(folder, &engine, found),
-        Ok(engine) => match engine.speak(WORDS, USUAL_RATE) {
+        // All dummies are recorded.
+        Ok(None) => {}
+        Ok(Some(engine)) if engine.clones() => imitation(folder, &engine, found),
+        Ok(Some(engine)) => match engine.speak(WORDS, USUAL_RATE) {
             Ok(_) => found.ok(CHECK, format!("speech: {}", engine.name())),
             Err(error) => found.fail(CHECK, chain(&error), remedy),
         },

@@ -11,7 +11,7 @@ use super::dummies::{self, Sounding, sent};
 use super::pieces::Ground;
 use super::stages::Stages;
 use super::tools::Tools;
-use super::{clones, failed, fitting, go_on};
+use super::{clones, failed, fitting, go_on, recorded};
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Exchange, Past, RunError};
 use crate::speech::recordings::Recordings;
@@ -43,7 +43,7 @@ pub(super) struct Making<'a> {
 }
 
 /// Where each piece and each dummy stands: provider and place.
-struct Places {
+pub(super) struct Places {
     pieces: HashMap<u32, (u32, u32)>,
     dummies: HashMap<u32, (u32, u32)>,
 }
@@ -70,18 +70,30 @@ pub(super) fn make(
     if exchange.past(HISTOGRAM, ROUND)? != Past::Untouched {
         return Err(failed("the batch that was paid for is not in the job's folder any more: propose a new job"));
     }
-    let texts = dummies::texts(ground, plan, tools, work, exchange)?;
-    let references = clones::begin(&tools.engine, work)?;
+    let all = plan.dummies().count();
+    let taken = recorded::taken(making, exchange)?;
+    // The numbers of those that are not recorded, and what they say.
+    let spoken: Vec<usize> = (0..all).filter(|number| taken.piece(*number).is_none()).collect();
+    let texts = if spoken.is_empty() { Vec::new() } else { dummies::texts(ground, plan, tools, work, exchange)? };
+    let references = match tools.engine.as_ref().filter(|_| !spoken.is_empty()) {
+        Some(engine) => clones::begin(engine, work)?,
+        None => None,
+    };
     let sound =
         stages.time("likeness", || dummies::likeness(recordings, ground, plan, references.as_ref(), exchange))?;
     let count = recordings.meta().recordings.len() as u32;
-    let manners = dummies::manners(&sound, count, &texts, work, exchange)?;
+    // What each says that is not recorded.
+    let said: Vec<_> = (0..all).map(|number| texts.get(number).filter(|_| taken.piece(number).is_none())).collect();
+    let manners = dummies::manners(&sound, count, &said, work, exchange)?;
     if let Some(references) = &references {
         clones::complete(references, &manners, recordings, ground, exchange)?;
     }
-    let say = |number: usize| {
-        let (text, one) = (&texts[number].text, &manners[number]);
-        fitting::say(&one.manner, |rate| clones::say(&tools.engine, references.as_ref(), text, &one.at(rate)))
+    let say = |number: usize| match (&tools.engine, texts.get(number)) {
+        (Some(engine), Some(text)) => {
+            let one = &manners[number];
+            fitting::say(&one.manner, |rate| clones::say(engine, references.as_ref(), &text.text, &one.at(rate)))
+        }
+        _ => Err(SpeakError::Setting { field: "fill", reason: "recordings have no piece for a dummy: name an engine" }),
     };
     let recipients = (0_u32..).zip(&tools.lines);
     let recipients =
@@ -90,20 +102,27 @@ pub(super) fn make(
     let (places, draft) = (Places::of(plan), Mutex::new(draft));
     let ends = exchange.chance(Purpose::Dummies);
     stages.time("one voice", || true_pieces(making, &places, &draft, &ends, exchange))?;
-    let own = stages.time("sample of the speech", || spectrum(texts.len(), &say))?;
-    let shaping = Shaping::new(&own, dummies::target(&sound.likeness, &own));
     let chance = exchange.chance(Purpose::Dummies);
-    let shape = |number: usize, sound: Vec<f32>, manner: &Manner| {
-        // A stream of its own for each dummy, whoever makes it when.
-        let mut rng = chance.stream(2 + number as u32);
-        let mut shaped = shaping.shape(&sound, &fitting::fitted(*manner, length(&sound)), &mut rng);
-        shaped.truncate(ragged(shaped.len(), &mut rng));
-        shaped
-    };
-    let stopped: &dyn Exchange = exchange;
-    stages.time("dummies", || speak(&say, &manners, making, &places, &draft, &shape, stopped))?;
+    if !spoken.is_empty() {
+        let sample = |place: usize| say(spoken[place]);
+        let own = stages.time("sample of the speech", || spectrum(spoken.len(), &sample))?;
+        let shaping = Shaping::new(&own, dummies::target(&sound.likeness, &own));
+        let shape = |number: usize, sound: Vec<f32>, manner: &Manner| {
+            // A stream of its own for each dummy, whoever makes it when.
+            let mut rng = chance.stream(2 + number as u32);
+            let mut shaped = shaping.shape(&sound, &fitting::fitted(*manner, length(&sound)), &mut rng);
+            shaped.truncate(ragged(shaped.len(), &mut rng));
+            shaped
+        };
+        let stopped: &dyn Exchange = exchange;
+        stages.time("dummies", || speak(&say, &spoken, &manners, making, &places, &draft, &shape, stopped))?;
+    }
     // No voice is on the disk any longer than it is imitated.
     drop(references);
+    if spoken.len() < all {
+        let placing = recorded::Placing { making, places: &places, draft: &draft, manners: &manners, chance: &chance };
+        stages.time("recorded dummies", || placing.put(&taken, &sound.likeness, exchange))?;
+    }
     let draft = draft.into_inner().unwrap_or_else(PoisonError::into_inner);
     go_on(exchange)?;
     let missing = draft.missing();
@@ -161,6 +180,15 @@ fn passes(
 }
 
 impl Places {
+    /// Where the dummy of a number stands.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] for one that the plan does not have.
+    pub(super) fn dummy(&self, number: usize) -> Result<(u32, u32), RunError> {
+        let place = u32::try_from(number).ok().and_then(|number| self.dummies.get(&number));
+        place.copied().ok_or_else(|| failed("a dummy has no place in the plan"))
+    }
+
     fn of(plan: &Plan) -> Self {
         let (mut pieces, mut dummies) = (HashMap::new(), HashMap::new());
         for provider in 0..plan.providers() {
@@ -175,7 +203,11 @@ impl Places {
     }
 }
 
-fn add(draft: &Mutex<Draft>, (provider, place): (u32, u32), file: &[u8]) -> Result<(), RunError> {
+/// Puts a sound in its place.
+///
+/// # Errors
+/// [`RunError::Failed`] when there is no such place, or the disk refuses.
+pub(super) fn add(draft: &Mutex<Draft>, (provider, place): (u32, u32), file: &[u8]) -> Result<(), RunError> {
     draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file).map_err(failed)
 }
 
@@ -217,7 +249,10 @@ fn true_pieces(
 }
 
 /// Reads the sounds of what is `known`, in its order, and does `each` part of it; at most [`AT_ONCE`] sounds are in memory.
-fn by_parts<K, S, E: std::fmt::Display>(
+///
+/// # Errors
+/// [`RunError::Failed`] for a sound that cannot be read, and what `each` says.
+pub(super) fn by_parts<K, S, E: std::fmt::Display>(
     known: &[K],
     sounds: &mut impl Iterator<Item = Result<S, E>>,
     mut each: impl FnMut(&[K], Vec<S>) -> Result<(), RunError>,
@@ -258,9 +293,12 @@ impl From<SpeakError> for Unmade {
     }
 }
 
-/// Has the dummies spoken, makes them like the pieces, brings them to the one voice, and puts them in their places.
+/// Has the dummies of these `numbers` spoken, makes them like the pieces, brings them to the one voice, and puts them in their
+/// places.
+#[expect(clippy::too_many_arguments, reason = "what a dummy is made of, each from another place")]
 fn speak(
     say: &Say<'_>,
+    numbers: &[usize],
     manners: &[Sounding],
     making: &Making<'_>,
     places: &Places,
@@ -279,15 +317,13 @@ fn speak(
             return Err(unmade(&"a dummy is longer than any piece: the speech engine does not keep to the rate"));
         }
         let file = voice.convert(&shaped).map(|audio| wav::write(&audio)).map_err(|error| unmade(&error))?;
-        let place = places.dummies.get(&(number as u32)).ok_or_else(|| unmade(&"a dummy has no place in the plan"))?;
-        add(draft, *place, &file).map_err(Unmade::Run)
+        places.dummy(number).and_then(|place| add(draft, place, &file)).map_err(Unmade::Run)
     };
     // In parts, so that a stop is heard in between.
-    for first in (0..manners.len()).step_by(MOST_AT_ONCE) {
+    for part in numbers.chunks(MOST_AT_ONCE) {
         go_on(exchange)?;
-        let count = (manners.len() - first).min(MOST_AT_ONCE);
-        let (say, heard) = (|place: usize| say(first + place), |place: usize, sound| heard(first + place, sound));
-        speak::each(count, at_once(), &say, &heard).map_err(|error| match error {
+        let (say, heard) = (|place: usize| say(part[place]), |place: usize, sound| heard(part[place], sound));
+        speak::each(part.len(), at_once(), &say, &heard).map_err(|error| match error {
             Unmade::Said(error) => failed(error),
             Unmade::Run(error) => error,
         })?;

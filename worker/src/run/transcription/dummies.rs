@@ -166,7 +166,11 @@ pub(super) fn texts(
     })
 }
 
-fn lengths(ground: &Ground, plan: &Plan, language: Language) -> Result<Lengths, RunError> {
+/// The lengths of the pieces that are sent, in words.
+///
+/// # Errors
+/// [`RunError::Failed`] never: there are usual ones where none is sent.
+pub(super) fn lengths(ground: &Ground, plan: &Plan, language: Language) -> Result<Lengths, RunError> {
     let sent = sent(ground, plan);
     let words: Vec<&[Word]> =
         (0..ground.cuts.len()).flat_map(|recording| sent(recording).into_iter().map(|(.., words)| words)).collect();
@@ -174,14 +178,14 @@ fn lengths(ground: &Ground, plan: &Plan, language: Language) -> Result<Lengths, 
 }
 
 /// How each dummy is made to sound, in the order of their numbers: as a piece that is sent, or plainly after any of `recordings`
-/// where none is, and as fast as its text needs.
+/// where none is, and as fast as its text needs; those without a text are recorded, and have a pace of their own.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.
 pub(super) fn manners(
     sound: &Sound,
     recordings: u32,
-    texts: &[Text],
+    texts: &[Option<&Text>],
     work: &Path,
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<Sounding>, RunError> {
@@ -192,11 +196,12 @@ pub(super) fn manners(
             Some((place, manner)) => Sounding { manner, recording: sound.recordings[place] },
             None => Sounding { manner: PLAIN, recording: below(recordings.max(1), &mut rng) },
         };
-        let sounding = |text: &Text| {
+        let sounding = |text: Option<&Text>| {
             let drawn = draw();
-            Sounding { manner: fitting::hurried(drawn.manner, text.text.split_whitespace().count()), ..drawn }
+            let words = text.map_or(0, |text| text.text.split_whitespace().count());
+            Sounding { manner: fitting::hurried(drawn.manner, words), ..drawn }
         };
-        Ok(texts.iter().map(sounding).collect())
+        Ok(texts.iter().copied().map(sounding).collect())
     })?;
     if manners.len() == texts.len() {
         Ok(manners)

@@ -3,7 +3,8 @@
 //!
 //! Words, rate and silences of a dummy are those of different pieces, so together they may be too long. Then it is spoken faster, and
 //! where that is not enough its silences are shorter. Nothing is cut off: the word that is counted could be in it. What does not fit even
-//! so ends the run before anything is paid.
+//! so ends the run before anything is paid. Recorded dummies are pieces themselves, and nothing is done to make them fit: that they do is
+//! looked at (`recorded.rs`).
 
 use undertone_api::job::transcription::worst::PIECES;
 

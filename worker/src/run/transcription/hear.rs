@@ -11,7 +11,7 @@ use super::tools::Tools;
 use super::{failed, go_on};
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::{Recording, Recordings};
-use crate::speech::transcribe::piece::{Piece, Word};
+use crate::speech::transcribe::piece::{Heard, Piece, Word};
 use crate::speech::transcribe::plan::kept;
 use crate::speech::transcribe::segment::{Limits, segment};
 
@@ -49,6 +49,12 @@ fn one(
 ) -> Result<First, RunError> {
     let stream = recordings.stream(recording).map_err(failed)?;
     let sounds = segment(stream, Limits::default()).map_err(failed)?.map(|sound| sound.map_err(failed));
-    let (pieces, words) = tools.ears.listen(sounds, &|| go_on(exchange))?;
-    Ok(First { pieces, words })
+    let heard: Vec<(Piece, Heard)> =
+        tools.ears.hear(sounds, &|| go_on(exchange), &|sound, heard| (sound.piece, heard))?;
+    let later = |(piece, heard): &(Piece, Heard)| {
+        let start = piece.start();
+        heard.words.iter().map(move |word| word.later(start)).collect::<Vec<Word>>()
+    };
+    let words = heard.iter().flat_map(later).collect();
+    Ok(First { pieces: heard.into_iter().map(|(piece, _)| piece).collect(), words })
 }

@@ -10,13 +10,13 @@ use super::tools::Tools;
 use super::{failed, go_on};
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::{Recording, Recordings};
+use crate::speech::transcribe::parts::parts;
 use crate::speech::transcribe::piece::{Heard, Piece, Word};
 use crate::speech::transcribe::plan::{Candidate, kept};
 use crate::speech::transcribe::segment::Limits;
 use crate::speech::transcribe::segment::cut::cut;
 use crate::speech::transcribe::segment::split::Splitter;
-use crate::speech::transcribe::sensitive;
-use crate::speech::transcribe::transcript::{Part, Why};
+use crate::speech::transcribe::transcript::Part;
 use crate::speech::transcribe::vocabulary::{self, Choice, List, Vocabulary};
 
 /// One recording in its pieces.
@@ -72,7 +72,7 @@ pub(super) fn ground(
         go_on(exchange)?;
         let path = work.join(format!("pieces-{number}.json"));
         let Pieces(pieces) = kept(&path, || split(recordings, recording, heard, &vocabulary, exchange))?;
-        let parts = parts(pieces, &heard.words, tools);
+        let parts = parts(pieces, &heard.words, &tools.finder);
         let next = u32::try_from(parts.len()).ok().and_then(|count| first.checked_add(count));
         let next =
             next.ok_or_else(|| failed("the recordings have more than 4294967295 pieces: make several datasets"))?;
@@ -127,21 +127,4 @@ fn split(
 
 fn held(vocabulary: &Vocabulary, word: &Word) -> bool {
     word.text.split_whitespace().any(|text| vocabulary.number(text).is_some())
-}
-
-/// The pieces with their words, and which of them stay because of what is said in them.
-fn parts(pieces: Vec<Piece>, words: &[Word], tools: &Tools) -> Vec<Part> {
-    let stay = sensitive::kept(&pieces, words, &tools.finder.find(words));
-    let mut offline: Vec<Heard> = vec![Heard::default(); pieces.len()];
-    for word in words {
-        let at = pieces.partition_point(|piece| piece.end() <= word.middle());
-        if pieces.get(at).is_some_and(|piece| piece.holds(word)) {
-            offline[at].words.push(word.clone());
-        }
-    }
-    let part = |(piece, offline): (Piece, Heard)| {
-        let stays = stay.contains_key(&piece.id).then_some(Why::Sensitive);
-        Part { piece, offline, stays }
-    };
-    pieces.into_iter().zip(offline).map(part).collect()
 }

@@ -2,6 +2,7 @@
 
 mod clones;
 mod place;
+mod recorded;
 
 use std::num::NonZeroU32;
 

@@ -1,20 +1,15 @@
 //! Everything a job needs of its site, started before anything else is done: what is missing is said before hours of work.
 
-use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use tokio::runtime::{Builder, Runtime};
 use undertone_api::job::transcription::{Corpus as Which, Recognizer as Asked, Spec, Tariff, Voice as Spoken};
 use url::Url;
 
 use super::failed;
-use crate::config::transcription::{Recognizer as Configured, Transcription};
+use crate::config::transcription::{Recognizer as Configured, Recorded, Transcription};
 use crate::run::{RunError, Transcribing};
 use crate::speech::transcribe::dummy::ngram::{Corpus, MOST_BYTES};
-use crate::speech::transcribe::piece::{Heard, Piece, Word};
 use crate::speech::transcribe::provider::line::Line;
 use crate::speech::transcribe::provider::settings::Settings;
-use crate::speech::transcribe::recognize::server::Server;
-use crate::speech::transcribe::recognize::{Recognizer, RecognizerError};
-use crate::speech::transcribe::segment::Spoken as Sound;
+use crate::speech::transcribe::recognize::ears::Ears;
 use crate::speech::transcribe::sensitive::language::Language as Sensitive;
 use crate::speech::transcribe::sensitive::{Finder, Settings as Sensitivity};
 use crate::speech::transcribe::speak::{Engine, Speaker as _};
@@ -31,18 +26,16 @@ pub(super) struct Tools {
     /// What is usual, for a vocabulary of public data.
     pub(super) baseline: Baseline,
     pub(super) corpus: Corpus,
-    pub(super) engine: Engine,
+    /// Public recordings of which dummies are made, where the site has them.
+    pub(super) recorded: Option<Recorded>,
+    /// What speaks dummies; nothing where all are recorded.
+    pub(super) engine: Option<Engine>,
     pub(super) voice: Box<dyn OneVoice>,
     /// By the spec's order of providers.
     pub(super) lines: Vec<Line>,
+    /// The machines that they are, by name or number.
+    pub(super) hosts: Vec<String>,
     pub(super) tariffs: Vec<Option<Tariff>>,
-}
-
-/// The site's own recognizer.
-pub(super) struct Ears {
-    runtime: Runtime,
-    recognizer: Box<dyn Recognizer>,
-    at_once: usize,
 }
 
 impl Tools {
@@ -70,11 +63,13 @@ impl Tools {
         let addresses: Vec<Url> = providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
         let language = Language::new(&spec.language).map_err(failed)?;
         Ok(Self {
-            ears: Ears::start(spec, site)?,
-            finder: finder(spec, site)?,
+            ears: ears(spec, site)?,
+            finder: finder(&spec.language, site)?,
             language,
             baseline: baseline(language, site)?,
             corpus: corpus(spec.dummies.corpus, site)?,
+            hosts: hosts(&addresses),
+            recorded: settings.speech.recorded(),
             engine: settings.engine(&site.site, &addresses).map_err(failed)?,
             voice: voice(spec, settings)?,
             lines,
@@ -82,72 +77,42 @@ impl Tools {
         })
     }
 
+    /// What the dummies are spoken by.
+    fn speech(&self) -> String {
+        let engine = self.engine.as_ref().map(Engine::name);
+        match (&self.recorded, engine) {
+            (None, engine) => engine.unwrap_or_default(),
+            (Some(_), None) => "public recordings".to_owned(),
+            (Some(_), Some(engine)) => format!("public recordings, and where they lack a word {engine}"),
+        }
+    }
+
     /// What they are, for the site's report.
     pub(super) fn names(&self) -> [(&'static str, String); 3] {
-        [
-            ("recognizer", self.ears.recognizer.name().to_owned()),
-            ("speech", self.engine.name()),
-            ("voice", self.voice.name()),
-        ]
+        [("recognizer", self.ears.name().to_owned()), ("speech", self.speech()), ("voice", self.voice.name())]
     }
 }
 
-impl Ears {
-    fn start(spec: &Spec, site: &Transcribing) -> Result<Self, RunError> {
-        let configured = site.settings.recognizer.as_ref();
-        let configured = configured.ok_or_else(|| refused("the site has no [transcription.recognizer]".to_owned()))?;
-        let fits = match spec.recognizer {
-            Asked::Site => true,
-            Asked::Pocketsphinx => matches!(configured, Configured::Pocketsphinx { .. }),
-            Asked::Server => matches!(configured, Configured::Server { .. }),
-        };
-        if !fits {
-            return Err(refused(format!("the site's recognizer is not the job's (`{}`)", spec.recognizer.word())));
-        }
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let recognizer: Box<dyn Recognizer> = if let Some((program, processes)) = configured.program() {
-            Box::new(program.start(processes).map_err(failed)?)
-        } else {
-            let server = configured.server(&site.site, &spec.language).map_err(failed)?;
-            let server = server.ok_or_else(|| failed("the recognizer is neither program nor server"))?;
-            Box::new(runtime.block_on(Server::find(server)).map_err(failed)?)
-        };
-        Ok(Self { runtime, recognizer, at_once: configured.at_once() })
-    }
+/// The machines of these addresses, each once.
+pub(super) fn hosts(addresses: &[Url]) -> Vec<String> {
+    let mut hosts: Vec<String> = addresses.iter().filter_map(Url::host_str).map(str::to_owned).collect();
+    hosts.sort();
+    hosts.dedup();
+    hosts
+}
 
-    /// What is heard in each of the sounds, several at a time, in their order; words are timed from the beginning of the recording. A
-    /// sound over which the recognizer fails has no words, and stays at the site for that.
-    ///
-    /// # Errors
-    /// What reading a sound or `go_on` says, or [`RunError::Failed`] when the recognizer is gone.
-    pub(super) fn listen(
-        &self,
-        sounds: impl Iterator<Item = Result<Sound, RunError>>,
-        go_on: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<(Vec<Piece>, Vec<Word>), RunError> {
-        let recognizer = self.recognizer.as_ref();
-        let hearing = stream::iter(sounds).map(move |sound| async move {
-            let Sound { piece, audio } = sound?;
-            go_on()?;
-            let heard = match recognizer.hear(&audio).await {
-                Ok(heard) => heard,
-                Err(error @ RecognizerError::Failed(_)) => {
-                    tracing::warn!(error = %error, "nothing was heard in a piece; it stays here");
-                    Heard::default()
-                }
-                Err(error) => return Err(failed(error)),
-            };
-            Ok((piece, heard))
-        });
-        let heard: Vec<(Piece, Heard)> = self.runtime.block_on(hearing.buffered(self.at_once).try_collect())?;
-        let mut words: Vec<Word> = Vec::new();
-        let mut pieces = Vec::with_capacity(heard.len());
-        for (piece, heard) in heard {
-            words.extend(heard.words.iter().map(|word| word.later(piece.start())));
-            pieces.push(piece);
-        }
-        Ok((pieces, words))
+fn ears(spec: &Spec, site: &Transcribing) -> Result<Ears, RunError> {
+    let configured = site.settings.recognizer.as_ref();
+    let configured = configured.ok_or_else(|| refused("the site has no [transcription.recognizer]".to_owned()))?;
+    let fits = match spec.recognizer {
+        Asked::Site => true,
+        Asked::Pocketsphinx => matches!(configured, Configured::Pocketsphinx { .. }),
+        Asked::Server => matches!(configured, Configured::Server { .. }),
+    };
+    if !fits {
+        return Err(refused(format!("the site's recognizer is not the job's (`{}`)", spec.recognizer.word())));
     }
+    configured.ears(&site.site, &spec.language).map_err(failed)
 }
 
 fn refused(reason: String) -> RunError {
@@ -168,7 +133,11 @@ fn text(site: &Transcribing, field: &str, path: &std::path::Path, most: u64) -> 
 /// Largest file of sensitive words or document frequencies, bytes.
 pub(crate) const MOST_TEXT: u64 = 64 << 20;
 
-fn finder(spec: &Spec, site: &Transcribing) -> Result<Finder, RunError> {
+/// What finds what is sensitive in `asked`, a language by ISO 639-1.
+///
+/// # Errors
+/// [`RunError::Refused`] for a language that recordings of this site are not in, [`RunError::Failed`] for a file that cannot be.
+pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<Finder, RunError> {
     let said = &site.settings.sensitive;
     // A refusal is told to whoever proposed the job: what is wrong in the site's own file is for the site's log.
     let language = match &said.language {
@@ -177,19 +146,15 @@ fn finder(spec: &Spec, site: &Transcribing) -> Result<Finder, RunError> {
             Sensitive::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
         }
         // Who proposes a job says what its language is, and does not thereby choose what is looked for.
-        None if !said.languages.contains(&spec.language) => {
-            let language = &spec.language;
+        None if !said.languages.iter().any(|known| known == asked) => {
             return Err(refused(format!(
-                "transcription.sensitive.languages: this site has no recordings in `{language}`"
+                "transcription.sensitive.languages: this site has no recordings in `{asked}`"
             )));
         }
-        None => {
-            Sensitive::known(&spec.language).map_err(|error| refused(format!("transcription.sensitive: {error}")))?
-        }
+        None => Sensitive::known(asked).map_err(|error| refused(format!("transcription.sensitive: {error}")))?,
     };
-    if language.code() != spec.language {
-        let reason =
-            format!("transcription.sensitive.language is of `{}`, the job of `{}`", language.code(), spec.language);
+    if language.code() != asked {
+        let reason = format!("transcription.sensitive.language is of `{}`, the job of `{asked}`", language.code());
         return Err(refused(reason));
     }
     let list = match &said.list {

@@ -27,7 +27,7 @@ use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
 use crate::run::{Average, Exchange, Past, Run as _, RunError, Transcribing};
 use crate::site::clearance::{Clearance, Published, Spent};
 use crate::site::clock;
-use crate::site::folder::write_durably;
+use crate::site::folder::{Folder, write_durably};
 use crate::speech::recordings::{Options, add};
 use crate::speech::synthesize::spoken;
 use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed, deliver};
@@ -73,6 +73,8 @@ pub(super) struct Place {
     aligner: Option<PathBuf>,
     /// The command that speaks, with `{reference}` among its arguments, instead of flite.
     cloner: Option<Vec<String>>,
+    /// What `[transcription.speech]` says instead, where dummies are recorded.
+    recorded: Option<&'static str>,
     state: RefCell<State>,
 }
 
@@ -144,7 +146,17 @@ impl Place {
         let (site, providers) = (start(&first), vec![start(&cloud), start(&cloud)]);
         let mut spec = spec();
         change(&mut spec);
-        Some(Self { folder, runtime, site, providers, spec, aligner: None, cloner: None, state: RefCell::default() })
+        Some(Self {
+            folder,
+            runtime,
+            site,
+            providers,
+            spec,
+            aligner: None,
+            cloner: None,
+            recorded: None,
+            state: RefCell::default(),
+        })
     }
 
     /// With `PocketSphinx` at the site, and espeak-ng for the dummies.
@@ -158,6 +170,23 @@ impl Place {
         let folder = self.cloner().display().to_string();
         let cloner = ["sh", "-c", script, folder.as_str(), "{reference}"].map(str::to_owned).to_vec();
         Self { cloner: Some(cloner), ..self }
+    }
+
+    /// With what `[transcription.speech]` says instead of flite.
+    pub(super) fn speaking(self, says: &'static str) -> Self {
+        Self { recorded: Some(says), ..self }
+    }
+
+    /// With what its recordings are transcribed.
+    pub(super) fn transcribing(&self) -> Transcribing {
+        let manifest = fixture::manifest(AnySpec::Transcription(self.spec()), None);
+        let life = Life { place: self, manifest, work: self.folder.path().join("work") };
+        life.transcribing().unwrap()
+    }
+
+    /// The folder of the site.
+    pub(super) fn site(&self) -> Folder {
+        Folder::new(self.folder.path())
     }
 
     /// The folder of the program that clones.
@@ -369,10 +398,11 @@ impl Exchange for Life<'_> {
                 "[recognizer]\nkind = \"server\"\nprotocol = \"open_ai\"\nurl = \"{}\"\nkey_file = \"site.key\"\n\
                  [speech]\n{}",
                 self.place.site.url(),
-                self.place.cloner.as_ref().map_or_else(
-                    || "kind = \"flite\"\n".to_owned(),
-                    |command| format!("kind = \"command\"\ncommand = {command:?}\n")
-                )
+                match (&self.place.cloner, self.place.recorded) {
+                    (Some(command), _) => format!("kind = \"command\"\ncommand = {command:?}\n"),
+                    (None, Some(recorded)) => recorded.to_owned(),
+                    (None, None) => "kind = \"flite\"\n".to_owned(),
+                }
             ),
         };
         let one = provider("one", "deepgram", &self.place.providers[0]);

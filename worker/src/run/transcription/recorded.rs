@@ -1,0 +1,351 @@
+//! Dummies of people who were recorded: what a job sets aside before its plan is drawn, which dummy each of it becomes, and how it
+//! is made to sound.
+//!
+//! How much is set aside follows from the spec alone, and is a site's for good: see [`recorded`](crate::speech::transcribe::recorded).
+//! A job that the recordings do not cover is refused before anything is drawn, so that its refusal tells nothing of the recordings
+//! that would be transcribed; told to others is how many words lack pieces, never which. Once sounds are sealed nothing here is
+//! needed any more.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rand_chacha::rand_core::Rng;
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
+use undertone_api::job::transcription::{Spec, Vocabulary as Words};
+use url::Url;
+
+use super::batch::{Making, Places, SAMPLE, add, by_parts};
+use super::dummies::{self, Sounding, mechanism};
+use super::tools::{self, Tools};
+use super::{failed, fitting, go_on};
+use crate::config::transcription::Recorded;
+use crate::dp::randomness::{Purpose, Randomness};
+use crate::run::{Exchange, RunError, Transcribing};
+use crate::site::folder::Folder;
+use crate::site::speech;
+use crate::speech::recordings::Recordings;
+use crate::speech::transcribe::outbound::Draft;
+use crate::speech::transcribe::plan::kept;
+use crate::speech::transcribe::recorded::choice::choose;
+use crate::speech::transcribe::recorded::index::{Index, Of};
+use crate::speech::transcribe::recorded::journal::{Journal, SetAside, Used, used};
+use crate::speech::transcribe::recorded::need::most;
+use crate::speech::transcribe::recorded::offer::{Found, Offer, Sieve, find};
+use crate::speech::transcribe::recorded::sounds::{in_order, sounds};
+use crate::speech::transcribe::sensitive::Finder;
+use crate::speech::transcribe::speak::likeness::{Likeness, Shaping, Spectrum, ragged};
+use crate::speech::transcribe::vocabulary::language::Language;
+use crate::speech::transcribe::vocabulary::{self, List, Vocabulary};
+use crate::speech::transcribe::wav;
+
+/// The stream of randomness that pieces are drawn with: far from those that shape dummies, which count from 0.
+const DRAWING: u32 = u32::MAX - 1;
+
+/// What a job asks of recorded speech.
+pub(super) struct Asked<'a> {
+    pub(super) spec: &'a Spec,
+    /// Those that are transcribed: none of them is a dummy.
+    pub(super) recordings: &'a Recordings,
+    pub(super) tools: &'a Tools,
+    pub(super) site: &'a Transcribing,
+    pub(super) work: &'a Path,
+}
+
+impl Asked<'_> {
+    /// Looks whether there is enough, as far as that is known before anything is heard.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when there is not, [`RunError::Failed`] when the recorded speech cannot be used.
+    pub(super) fn covers(&self, exchange: &dyn Exchange) -> Result<(), RunError> {
+        let (Some(of), Words::Public { words }) = (&self.tools.recorded, &self.spec.vocabulary) else { return Ok(()) };
+        if self.is_drawn() {
+            return Ok(());
+        }
+        let aside = Journal::look(&Folder::new(&self.site.site).spoken())?;
+        if aside.iter().any(|one| one.name == name(exchange)) {
+            return Ok(());
+        }
+        let vocabulary = public(words, self.tools.language)?;
+        let used = used(&aside, &self.tools.hosts, of.again);
+        // Nothing is drawn, so any chance will do.
+        let mut rng = Randomness::from_os(Purpose::Dummies).stream(DRAWING);
+        let found = self.find(of, &vocabulary, &used, 0, &mut rng, exchange)?;
+        self.enough(&found, most(&mechanism(self.spec)?, vocabulary.len()))
+    }
+
+    /// Sets aside what any plan of the job may ask for, once.
+    ///
+    /// # Errors
+    /// As [`Asked::covers`]; nothing is set aside then.
+    pub(super) fn set_aside(&self, vocabulary: &Vocabulary, exchange: &mut dyn Exchange) -> Result<(), RunError> {
+        let Some(of) = self.tools.recorded.as_ref().filter(|_| !self.is_drawn()) else { return Ok(()) };
+        // Held until it is noted, so that no other job draws the same.
+        let mut journal = Journal::open(&Folder::new(&self.site.site).spoken())?;
+        if journal.of(&name(exchange)).is_some() {
+            return Ok(());
+        }
+        let needed = most(&mechanism(self.spec)?, vocabulary.len());
+        let used = journal.used(&self.tools.hosts, of.again);
+        let mut rng = exchange.chance(Purpose::Dummies).stream(DRAWING);
+        let found = self.find(of, vocabulary, &used, needed, &mut rng, exchange)?;
+        self.enough(&found, needed)?;
+        let recordings = speech::open(&Folder::new(&self.site.site), of.dataset.as_deref()).map_err(failed)?;
+        let digest = |number: u32| {
+            let recording = recordings.meta().recordings.get(number as usize);
+            recording.map(|recording| recording.digest.as_str())
+        };
+        Ok(journal.set_aside(SetAside::new(name(exchange), self.tools.hosts.clone(), found.drawn, digest))?)
+    }
+
+    fn find(
+        &self,
+        of: &Recorded,
+        vocabulary: &Vocabulary,
+        used: &Used,
+        most: u32,
+        rng: &mut impl Rng,
+        exchange: &dyn Exchange,
+    ) -> Result<Found, RunError> {
+        let stock = Stock::open(of, self.site, self.tools.language, Some(self.tools.ears.name()))?;
+        let own = self.recordings.meta().recordings.iter().map(|recording| recording.digest.clone());
+        let looked = Looked { vocabulary, finder: &self.tools.finder, used, without: &own.collect(), most };
+        stock.find(&looked, rng, &|| go_on(exchange))
+    }
+
+    /// Whether there is enough, or an engine for the rest.
+    fn enough(&self, found: &Found, needed: u32) -> Result<(), RunError> {
+        let short = found.short(needed).len();
+        if short == 0 {
+            return Ok(());
+        }
+        let fewest = found.there.iter().min().copied().unwrap_or(0);
+        tracing::warn!(needed, fewest, short, "recorded speech has too few pieces for some words of a vocabulary");
+        if self.tools.engine.is_some() {
+            return Ok(());
+        }
+        let all = found.there.len();
+        Err(RunError::Refused(format!(
+            "this site's recorded speech does not cover the vocabulary: {short} of {all} kinds of dummies have fewer than the \
+             {needed} pieces that nobody has heard which a job of this noise sets aside; a larger epsilon, a smaller distance, fewer \
+             words or fewer recognizers need fewer"
+        )))
+    }
+
+    fn is_drawn(&self) -> bool {
+        self.work.join("plan.json").exists()
+    }
+}
+
+/// The name under which a job's pieces are set aside.
+fn name(exchange: &dyn Exchange) -> String {
+    exchange.manifest().job.to_string()
+}
+
+fn public(words: &[String], language: Language) -> Result<Vocabulary, RunError> {
+    vocabulary::public(language, &List::of(words).map_err(failed)?).map_err(failed)
+}
+
+/// Recorded speech with its index.
+struct Stock {
+    folder: PathBuf,
+}
+
+/// What is looked for in it.
+struct Looked<'a> {
+    vocabulary: &'a Vocabulary,
+    finder: &'a Finder,
+    used: &'a Used,
+    without: &'a HashSet<String>,
+    most: u32,
+}
+
+impl Stock {
+    /// Opens it; `recognizer` is who must have heard it, if anybody in particular.
+    fn open(
+        of: &Recorded,
+        site: &Transcribing,
+        language: Language,
+        recognizer: Option<&str>,
+    ) -> Result<Self, RunError> {
+        let folder = Folder::new(&site.site);
+        let recordings = speech::open(&folder, of.dataset.as_deref()).map_err(failed)?;
+        let heard = Index::look(&folder.speech())?.map(|index| index.of.recognizer).unwrap_or_default();
+        let of = Of::these(&recordings, language, recognizer.unwrap_or(&heard));
+        Index::open(&folder.speech(), &of)?;
+        Ok(Self { folder: folder.speech() })
+    }
+
+    fn find(
+        &self,
+        looked: &Looked<'_>,
+        rng: &mut impl Rng,
+        go_on: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<Found, RunError> {
+        let sieve = Sieve::new(looked.vocabulary, looked.finder)?;
+        let lines = Index::lines(&self.folder)?.map(|line| {
+            go_on()?;
+            line.map_err(RunError::from)
+        });
+        find(lines, &sieve, looked.used, looked.without, looked.most, rng)
+    }
+}
+
+/// What a job would find of what it needs, for whoever keeps the site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Coverage {
+    /// Pieces of each word that the job sets aside.
+    pub(crate) needed: u32,
+    /// Of how many words, the one that stands for none among them.
+    pub(crate) words: usize,
+    /// Those of which there are fewer, with how many there are.
+    pub(crate) short: Vec<(String, u32)>,
+}
+
+/// How far the recorded speech of a site covers a job with a public vocabulary; nothing for other jobs and sites. Names words: for
+/// the terminal.
+///
+/// # Errors
+/// [`RunError`] when the recorded speech cannot be used.
+pub(crate) fn coverage(spec: &Spec, site: &Transcribing) -> Result<Option<Coverage>, RunError> {
+    let Words::Public { words } = &spec.vocabulary else { return Ok(None) };
+    let language = Language::new(&spec.language).map_err(failed)?;
+    let Some(left) = left(&public(words, language)?, site)? else { return Ok(None) };
+    let needed = most(&mechanism(spec)?, left.len() as u32 - 1);
+    let words = left.len();
+    Ok(Some(Coverage { needed, words, short: left.into_iter().filter(|(_, there)| *there < needed).collect() }))
+}
+
+/// How many pieces that may still be dummies the recorded speech of a site has of each word, and of none of them, which comes last; nothing
+/// where it has no recorded speech. Names words: for the terminal.
+///
+/// # Errors
+/// [`RunError`] when the recorded speech cannot be used.
+pub(crate) fn left(vocabulary: &Vocabulary, site: &Transcribing) -> Result<Option<Vec<(String, u32)>>, RunError> {
+    let Some(of) = site.settings.speech.recorded() else { return Ok(None) };
+    let language = vocabulary.language();
+    let addresses: Vec<Url> = site.settings.providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
+    let aside = Journal::look(&Folder::new(&site.site).spoken())?;
+    let finder = tools::finder(language.code(), site)?;
+    let (used, without) = (used(&aside, &tools::hosts(&addresses), of.again), HashSet::new());
+    let looked = Looked { vocabulary, finder: &finder, used: &used, without: &without, most: 0 };
+    let mut rng = Randomness::from_os(Purpose::Dummies).stream(DRAWING);
+    let found = Stock::open(&of, site, language, None)?.find(&looked, &mut rng, &|| Ok(()))?;
+    let word = |number: u32| vocabulary.forms(number).first().map_or("(none of them)", String::as_str).to_owned();
+    Ok(Some((0_u32..).zip(found.there).map(|(number, there)| (word(number), there)).collect()))
+}
+
+/// Which recorded piece each dummy is.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// Digests of the recordings.
+    recordings: Vec<String>,
+    /// By number of the dummy; nothing for those that an engine speaks.
+    pieces: Vec<Option<Offer>>,
+}
+
+impl Taken {
+    /// The piece that a dummy is.
+    pub(super) fn piece(&self, number: usize) -> Option<&Offer> {
+        self.pieces.get(number).and_then(Option::as_ref)
+    }
+}
+
+/// Which of the pieces that were set aside each dummy is: chosen now, or as it was chosen before.
+///
+/// # Errors
+/// [`RunError::Failed`] when a dummy would have neither a piece nor an engine, or be longer than any piece is, or what is kept is of
+/// another plan.
+pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<Taken, RunError> {
+    let Making { ground, plan, tools, work, .. } = making;
+    if tools.recorded.is_none() {
+        return Ok(Taken::default());
+    }
+    let site = exchange.transcribing()?;
+    let aside = Journal::look(&Folder::new(&site.site).spoken())?;
+    let of = aside.into_iter().find(|one| one.name == name(exchange));
+    let (recordings, offers) = of.map(|of| (of.recordings, of.offers)).unwrap_or_default();
+    let chance = exchange.chance(Purpose::Dummies);
+    let chosen: Vec<Option<u32>> = kept::<_, RunError>(&work.join("recorded.json"), || {
+        Ok(choose(plan, &offers, &dummies::lengths(ground, plan, tools.language)?, &chance))
+    })?;
+    let piece = |chosen: Option<u32>| match chosen {
+        None => Ok(None),
+        Some(place) => offers.get(place as usize).cloned().map(Some).ok_or(place),
+    };
+    let pieces: Result<Vec<Option<Offer>>, u32> = chosen.into_iter().map(piece).collect();
+    match pieces {
+        Ok(pieces) if pieces.len() == plan.dummies().count() => {
+            if tools.engine.is_none() && pieces.iter().any(Option::is_none) {
+                return Err(failed("no recorded speech was set aside for some dummies of the plan: propose a new job"));
+            }
+            // They were cut as the true ones are, and shaping keeps their lengths.
+            if pieces.iter().flatten().any(|piece| piece.end.saturating_sub(piece.start) > fitting::MOST as u64) {
+                return Err(failed(
+                    "a recorded dummy is longer than any piece: have the recorded speech heard anew by `data index-speech --replace`, \
+                     and propose a new job",
+                ));
+            }
+            Ok(Taken { recordings, pieces })
+        }
+        _ => Err(failed("what is kept of the dummies is of another plan")),
+    }
+}
+
+/// Where recorded dummies go, and how they are to sound.
+pub(super) struct Placing<'a> {
+    pub(super) making: &'a Making<'a>,
+    pub(super) places: &'a Places,
+    pub(super) draft: &'a Mutex<Draft>,
+    pub(super) manners: &'a [Sounding],
+    pub(super) chance: &'a Randomness,
+}
+
+impl Placing<'_> {
+    /// Makes the pieces like the true ones, brings them to the one voice, and puts them in their places.
+    ///
+    /// # Errors
+    /// [`RunError`] when a recording is not what it was or cannot be read, the voice fails, the disk refuses, or the exchange says
+    /// stop.
+    pub(super) fn put(&self, taken: &Taken, likeness: &Likeness, exchange: &dyn Exchange) -> Result<(), RunError> {
+        let tools = self.making.tools;
+        let Some(of) = &tools.recorded else { return Ok(()) };
+        let folder = Folder::new(exchange.transcribing()?.site);
+        let recordings = speech::open(&folder, of.dataset.as_deref()).map_err(failed)?;
+        let numbered = taken.pieces.iter().enumerate();
+        let mut pieces: Vec<(usize, Offer)> =
+            numbered.filter_map(|(number, piece)| piece.clone().map(|piece| (number, piece))).collect();
+        in_order(&mut pieces);
+        let mut own = Spectrum::default();
+        let sample: Vec<(usize, Offer)> =
+            pieces.iter().step_by(pieces.len().div_ceil(SAMPLE).max(1)).cloned().collect();
+        for sound in sounds(&recordings, &taken.recordings, &sample)? {
+            go_on(exchange)?;
+            own.hear(&sound?);
+        }
+        let shaping = Shaping::new(&own, dummies::target(likeness, &own));
+        let (chance, manners, voice) = (self.chance, self.manners, &tools.voice);
+        let file = |((number, _), sound): (&(usize, Offer), &Vec<f32>)| -> Result<(usize, Vec<u8>), RunError> {
+            // A stream of its own for each dummy, whoever makes it when.
+            let mut rng = chance.stream(2 + *number as u32);
+            let mut shaped = shaping.recorded(sound, &manners[*number].manner, &mut rng);
+            shaped.truncate(ragged(shaped.len(), &mut rng));
+            if shaped.is_empty() {
+                return Err(failed(
+                    "a piece of the recorded speech is silent: take its recording out and index the rest",
+                ));
+            }
+            Ok((*number, wav::write(&voice.convert(&shaped).map_err(failed)?)))
+        };
+        let mut heard = sounds(&recordings, &taken.recordings, &pieces)?;
+        by_parts(&pieces, &mut heard, |part, some: Vec<Vec<f32>>| {
+            go_on(exchange)?;
+            let files: Vec<(usize, Vec<u8>)> =
+                part.par_iter().zip(&some).map(&file).collect::<Result<_, RunError>>()?;
+            for (number, file) in files {
+                add(self.draft, self.places.dummy(number)?, &file)?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -14,7 +14,7 @@
 //! | `histogram` | what providers would receive in many plans, against the mechanism: chi-square, and its power |
 //! | `words` | word error rate of a cloud alone, offline alone and ours, by voice; dummies change it by nothing, or it fails; what each cloud heard, and how far its topics are from the truth |
 //! | `speaker` | who speaks: closed-set identification and equal error rate, on original and changed voices |
-//! | `dummy` | which sounds are dummies: area, accuracy, with intervals |
+//! | `dummy` | which sounds are dummies, an engine's and recorded ones: area, accuracy, with intervals |
 //! | `memory` | peak memory of two recordings, one ten times as long; fails when it is not flat |
 //!
 //! `words` and `dummy` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and `memory`
@@ -26,6 +26,7 @@ mod document;
 mod dummy;
 mod histogram;
 mod memory;
+mod recorded;
 mod site;
 mod sizes;
 mod speaker;

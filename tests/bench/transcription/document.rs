@@ -64,21 +64,31 @@ pub(super) fn all(sizes: &Sizes) -> Staged<Vec<Document>> {
 /// # Errors
 /// When the data are missing.
 pub(super) fn read(sizes: &Sizes) -> Staged<Vec<Document>> {
-    let mut documents = Vec::new();
-    for reader in folders(&data()?.join("speech/librispeech-test-other"))?.into_iter().take(sizes.readers) {
-        let mut document =
-            Document { name: named(&reader), kind: "read", samples: Vec::new(), reference: String::new() };
-        for utterance in utterances(&reader)? {
-            let samples = audio::read(&utterance.path, LONGEST)?.samples;
-            let more = samples.len() as f64 / f64::from(audio::RATE);
-            if !document.samples.is_empty() && document.seconds() + more > sizes.seconds {
-                break;
-            }
-            document.add(&samples, &utterance.words);
+    let readers = folders(&data()?.join("speech/librispeech-test-other"))?;
+    readers.iter().take(sizes.readers).map(|reader| spoken_by(reader, sizes.seconds)).collect()
+}
+
+/// Speakers of another corpus, as public speech.
+///
+/// # Errors
+/// When the data are missing.
+pub(super) fn corpus(sizes: &Sizes) -> Staged<Vec<Document>> {
+    let speakers = folders(&data()?.join("speech/an4-train"))?;
+    speakers.iter().take(sizes.corpus).map(|speaker| spoken_by(speaker, sizes.seconds)).collect()
+}
+
+/// The utterances of somebody in order, at least one and no more than so many seconds.
+fn spoken_by(speaker: &Path, seconds: f64) -> Staged<Document> {
+    let mut document = Document { name: named(speaker), kind: "read", samples: Vec::new(), reference: String::new() };
+    for utterance in utterances(speaker)? {
+        let samples = audio::read(&utterance.path, LONGEST)?.samples;
+        let more = samples.len() as f64 / f64::from(audio::RATE);
+        if !document.samples.is_empty() && document.seconds() + more > seconds {
+            break;
         }
-        documents.push(document);
+        document.add(&samples, &utterance.words);
     }
-    Ok(documents)
+    Ok(document)
 }
 
 /// The utterances of a speaker's folder, in order.

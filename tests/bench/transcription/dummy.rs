@@ -2,6 +2,8 @@
 //! others that he put through the same product himself. So he learns from all documents but one and is asked about that one;
 //! with one document alone, from four fifths of its sounds.
 //!
+//! Dummies are measured twice: spoken by an engine, and of people who were recorded ([`recorded`]).
+//!
 //! What he measures and how he learns are the product's own: [`undertone_worker::speech::transcribe::attack`].
 
 use rand_chacha::ChaCha20Rng;
@@ -18,18 +20,18 @@ use undertone_worker::speech::transcribe::speak::likeness::ragged;
 use undertone_worker::speech::transcribe::vocabulary::Held;
 use undertone_worker::speech::transcribe::wav;
 
-use super::site::{self, Spoke, Tools};
+use super::site::{self, Prepared, Spoke, Tools};
 use super::sizes::Sizes;
 use super::stages::Stages;
-use super::{CONFIDENCE, SEED, cloud, document, rounded, say};
+use super::{CONFIDENCE, SEED, cloud, document, recorded, rounded, say};
 use crate::report::Report;
 
 /// What leaves of a document, before the voice is changed.
-struct Made {
-    pieces: Vec<Vec<f32>>,
-    dummies: Vec<Vec<f32>>,
+pub(super) struct Made {
+    pub(super) pieces: Vec<Vec<f32>>,
+    pub(super) dummies: Vec<Vec<f32>>,
     /// The same dummies in imitations of the document's voice.
-    imitations: Vec<Vec<f32>>,
+    pub(super) imitations: Vec<Vec<f32>>,
 }
 
 /// # Errors
@@ -39,7 +41,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
     // Dummies of an engine beside an engine's document would be an attack on engines.
     let documents = document::read(sizes)?;
     let each = sizes.sounds.div_ceil(documents.len().max(1));
-    let mut made = Vec::new();
+    let (mut made, mut all) = (Vec::new(), Vec::new());
     for document in &documents {
         let prepared = site::prepare(&tools, document, stages).await?;
         let plan = Plan::draw(
@@ -50,31 +52,56 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
             Crowded::Keep,
             &Chance::from_os(),
         )?;
-        // Ends as they leave, and spread over the words, as they are received.
         let mut ends = ChaCha20Rng::from_seed(entropy()?);
-        let mut end = |mut sound: Vec<f32>| {
-            sound.truncate(ragged(sound.len(), &mut ends));
-            sound
-        };
+        // Spread over the words, as they are received.
         let mut spread = |dummies: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
             let step = (dummies.len() / each.max(1)).max(1);
-            dummies.into_iter().step_by(step).take(each).map(&mut end).collect()
+            dummies.into_iter().step_by(step).take(each).map(|sound| end(sound, &mut ends)).collect()
         };
         let dummies = spread(site::dummies(&tools, &prepared, &plan, usize::MAX, stages)?);
         let imitations = spread(site::imitations(&tools, &prepared, &plan, usize::MAX, stages)?);
-        let leaves = prepared.candidates.iter().filter(|(_, held)| *held != Held::Several);
-        let mut pieces = Vec::new();
-        for (id, _) in leaves.take(each) {
-            pieces.push(end(prepared.piece(*id)?.audio.clone()));
-        }
-        made.push(Made { pieces, dummies, imitations });
+        made.push(Made { pieces: leaving(&prepared, each)?, dummies, imitations });
+        all.push(prepared);
     }
-    for voice in site::voices(sizes)? {
-        let sounds = received(&tools, &made, &voice, stages).await?;
+    tell(report, sizes, &tools, &made, "spoken by an engine", stages).await?;
+    recorded::measure(report, sizes, &tools, &all, stages).await
+}
+
+/// The first pieces of a document that leave, as they do.
+///
+/// # Errors
+/// When one is not there.
+pub(super) fn leaving(prepared: &Prepared, most: usize) -> Staged<Vec<Vec<f32>>> {
+    let mut ends = ChaCha20Rng::from_seed(entropy()?);
+    let leaves = prepared.candidates.iter().filter(|(_, held)| *held != Held::Several);
+    leaves.take(most).map(|(id, _)| Ok(end(prepared.piece(*id)?.audio.clone(), &mut ends))).collect()
+}
+
+/// Its end as it leaves.
+pub(super) fn end(mut sound: Vec<f32>, rng: &mut ChaCha20Rng) -> Vec<f32> {
+    sound.truncate(ragged(sound.len(), rng));
+    sound
+}
+
+/// Attacks what leaves, in every voice, and says how well that went; `source` is who the dummies are.
+///
+/// # Errors
+/// When a room fails.
+pub(super) async fn tell(
+    report: &mut Report,
+    sizes: &Sizes,
+    tools: &Tools,
+    made: &[Made],
+    source: &str,
+    stages: &mut Stages,
+) -> Staged<()> {
+    let imitated = made.iter().any(|made| !made.imitations.is_empty());
+    for voice in site::voices(sizes)?.iter().filter(|voice| imitated || !voice.clones) {
+        let sounds = received(tools, made, voice, stages).await?;
         for learner in Learner::ALL {
             for knowledge in Knowledge::ALL {
                 let scores = true_or_dummy(&sounds, learner, knowledge, SEED, &|| false).ok_or("nobody stops it")?;
-                say(report, line(&voice.name, learner, knowledge, &scores))?;
+                say(report, line(&voice.name, source, learner, knowledge, &scores))?;
             }
         }
     }
@@ -100,11 +127,11 @@ async fn received(tools: &Tools, made: &[Made], voice: &Spoke, stages: &mut Stag
     Ok(all)
 }
 
-fn line(voice: &str, learner: Learner, knowledge: Knowledge, scores: &Scores) -> Value {
+fn line(voice: &str, source: &str, learner: Learner, knowledge: Knowledge, scores: &Scores) -> Value {
     let (low, high) = scores.interval(CONFIDENCE);
     let area = scores.area();
     json!({
-        "attack": "true or dummy", "voice": voice, "classifier": learner.label(), "knows": knowledge.label(),
+        "attack": "true or dummy", "voice": voice, "dummies are": source, "classifier": learner.label(), "knows": knowledge.label(),
         "true": scores.pieces(), "dummies": scores.dummies(), "accuracy": rounded(scores.accuracy()),
         "accuracy_95": [rounded(low), rounded(high)], "guessing": rounded(scores.chance()),
         "area": area.map(|area| rounded(area.value())),

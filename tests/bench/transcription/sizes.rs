@@ -15,6 +15,7 @@
 //! | `DRAWS` | 4000 | 400 | plans that are drawn without audio |
 //! | `SPEAKERS`, `UTTERANCES` | 91, 12 | 8, 6 | of whom the attack knows how many utterances |
 //! | `SOUNDS` | 200 | 12 | true pieces, and as many dummies, that the other attack sees in each voice |
+//! | `CORPUS` | 0 | 0 | speakers of AN4 whose recordings are public speech too, of which recorded dummies are made beside those of other readers |
 //! | `MEMORY_SECONDS` | 120 | 30 | the shorter recording; the other is ten times as long |
 //! | `PER_MINUTE`, `STEP` | 0.024, 15 | the same | what a provider asks in USD, and seconds that it rounds up to |
 
@@ -51,6 +52,7 @@ pub(super) struct Sizes {
     pub(super) speakers: usize,
     pub(super) utterances: usize,
     pub(super) sounds: usize,
+    pub(super) corpus: usize,
     pub(super) memory_seconds: u32,
     pub(super) per_minute: String,
     pub(super) step: u32,
@@ -82,6 +84,7 @@ impl Sizes {
             speakers: one("SPEAKERS", of("91", "8"))?,
             utterances: one("UTTERANCES", of("12", "6"))?,
             sounds: one("SOUNDS", of("200", "12"))?,
+            corpus: one("CORPUS", "0")?,
             memory_seconds: one("MEMORY_SECONDS", of("120", "30"))?,
             per_minute: text("PER_MINUTE", "0.024"),
             step: one("STEP", "15")?,
@@ -105,7 +108,7 @@ impl Sizes {
             "delta": self.delta, "distance": self.distance, "providers": self.providers, "alphas": self.alphas,
             "details": self.details,
             "converter": !self.converter.is_empty(), "cloner": !self.cloner.is_empty(), "draws": self.draws, "speakers": self.speakers,
-            "utterances": self.utterances, "sounds": self.sounds, "memory_seconds": self.memory_seconds,
+            "utterances": self.utterances, "sounds": self.sounds, "corpus": self.corpus, "memory_seconds": self.memory_seconds,
             "usd_per_minute": self.per_minute, "billed_by_seconds": self.step,
         }})
     }

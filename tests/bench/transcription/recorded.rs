@@ -1,0 +1,105 @@
+//! Dummies of people who were recorded, against the same adversary: every other reader is transcribed, and the others are the public
+//! speech of which his dummies are made; then the other way round. No piece is ever both, and none is two dummies.
+//!
+//! The public speech goes the road of what is transcribed: the same cuts, the same recognizer, the same words, without what is
+//! sensitive. There is too little of it for a plan, so dummies are as many as there are pieces, of any word. With
+//! `UNDERTONE_TRANSCRIPTION_CORPUS` speakers of another corpus are among it, from other rooms and microphones.
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+use serde_json::json;
+use support::stage::Staged;
+use undertone_worker::site::clock::entropy;
+use undertone_worker::speech::transcribe::dummy::{Length, Lengths};
+use undertone_worker::speech::transcribe::piece::Word;
+use undertone_worker::speech::transcribe::recorded::choice::Pool;
+use undertone_worker::speech::transcribe::speak::likeness::{Likeness, Shaping, Spectrum};
+use undertone_worker::speech::transcribe::vocabulary::Held;
+
+use super::dummy::{Made, end, leaving, tell};
+use super::site::{self, Prepared, Tools};
+use super::sizes::Sizes;
+use super::stages::Stages;
+use super::{document, say};
+use crate::report::Report;
+
+/// A piece of public speech, with what was heard in it.
+struct Public<'a> {
+    audio: &'a [f32],
+    words: &'a [Word],
+}
+
+/// # Errors
+/// When a room fails.
+pub(super) async fn measure(
+    report: &mut Report,
+    sizes: &Sizes,
+    tools: &Tools,
+    readers: &[Prepared],
+    stages: &mut Stages,
+) -> Staged<()> {
+    let mut others = Vec::new();
+    for document in document::corpus(sizes)? {
+        others.push(site::prepare(tools, &document, stages).await?);
+    }
+    for (half, name) in [(0, "every other reader"), (1, "the others")] {
+        let (transcribed, public): (Vec<_>, Vec<_>) =
+            readers.iter().enumerate().partition(|(number, _)| number % 2 == half);
+        let transcribed: Vec<&Prepared> = transcribed.into_iter().map(|(_, reader)| reader).collect();
+        let mut corpus = Vec::new();
+        for reader in public.into_iter().map(|(_, reader)| reader).chain(&others) {
+            corpus.extend(pieces(reader)?);
+        }
+        if transcribed.is_empty() || corpus.len() < transcribed.len() {
+            let told = json!({ "attack": "true or dummy", "transcribed": name, "recorded pieces": corpus.len(),
+                               "left out": "too few readers to be public speech for each other" });
+            say(report, told)?;
+            continue;
+        }
+        let made = make(sizes, tools, &transcribed, &corpus)?;
+        tell(report, sizes, tools, &made, &format!("recorded; {name} transcribed"), stages).await?;
+    }
+    Ok(())
+}
+
+/// The pieces of a reader that may be dummies.
+fn pieces(reader: &Prepared) -> Staged<Vec<Public<'_>>> {
+    let fits = reader.candidates.iter().filter(|(_, held)| *held != Held::Several);
+    fits.map(|(id, _)| {
+        let part = reader.parts.get(*id as usize).ok_or("a piece without a part")?;
+        Ok(Public { audio: &reader.piece(*id)?.audio, words: &part.offline.words })
+    })
+    .collect()
+}
+
+/// What leaves of each reader: true pieces, and each its share of the public ones.
+fn make(sizes: &Sizes, tools: &Tools, transcribed: &[&Prepared], corpus: &[Public<'_>]) -> Staged<Vec<Made>> {
+    let language = tools.vocabulary.language();
+    let stops = language.stop_words();
+    let lengths: Vec<Length> = corpus.iter().map(|piece| Length::of(piece.words, &stops)).collect();
+    let mut own = Spectrum::default();
+    corpus.iter().for_each(|piece| own.hear(piece.audio));
+    let mut pool = Pool::new(&lengths, (0..corpus.len() as u32).collect());
+    let mut rng = ChaCha20Rng::from_seed(entropy()?);
+    let each = sizes.sounds.div_ceil(transcribed.len());
+    let share = (corpus.len() / transcribed.len()).min(each);
+    let mut made = Vec::new();
+    for reader in transcribed {
+        let (mut likeness, mut said) = (Likeness::default(), Vec::new());
+        for piece in pieces(reader)? {
+            likeness.hear(piece.audio, piece.words.len());
+            said.push(piece.words);
+        }
+        let like = Lengths::of(said, language)?;
+        let shaping = Shaping::new(&own, likeness.spectrum());
+        let mut dummies = Vec::new();
+        for _ in 0..share {
+            let piece = pool.take(&like, &mut rng).and_then(|number| corpus.get(number as usize));
+            let piece = piece.ok_or("more dummies than pieces")?;
+            let manner = likeness.draw(&mut rng).ok_or("no piece may leave that could be imitated")?;
+            dummies.push(end(shaping.recorded(piece.audio, &manner, &mut rng), &mut rng));
+        }
+        made.push(Made { pieces: leaving(reader, each)?, dummies, imitations: Vec::new() });
+    }
+    Ok(made)
+}

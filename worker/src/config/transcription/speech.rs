@@ -93,6 +93,7 @@ impl Speech {
             engine => Some(engine),
         }
     }
+
     /// Whether dummies are spoken in the voices of the recordings.
     pub fn clones(&self) -> bool {
         self.recorded().is_none() && self.imitates()

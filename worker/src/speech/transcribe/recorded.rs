@@ -16,10 +16,11 @@
 //!
 //! # What must hold
 //!
-//! * **A piece is heard once.** Who gets the same piece twice knows both for dummies, for no true piece comes again. So a piece
-//!   that was set aside for a job is never set aside again, whether it was sent or not and whoever heard it; only where a site says
-//!   so may other recognizers hear it in another job. Pieces are known by the digest of their recording and by their samples, so a
-//!   new index, another vocabulary or a second copy of a file brings none of them back.
+//! * **A piece is heard once.** Who gets the same piece in two jobs on different recordings knows it for a dummy, for no true piece
+//!   comes again; and so he knows what he finds twice in one job, or finds with somebody else. So a piece that was set aside for a
+//!   job is never set aside again, whether it was sent or not and whoever heard it; only where a site says so may other
+//!   recognizers hear it in another job. Pieces are known by the digest of their recording and by their samples, so a new index,
+//!   another vocabulary or a second copy of a file brings none of them back.
 //! * **What is set aside tells nothing of the plan.** As many pieces of each word are set aside as any plan asks for but for a chance of
 //!   2⁻⁴⁰, before the plan is drawn and whatever it is. Were it as many as the plan has, then what is left, and whether the
 //!   next job is refused for want of it, would tell how many dummies there were, and so how often the word was said. And were a plan

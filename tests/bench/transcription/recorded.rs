@@ -78,7 +78,9 @@ fn make(sizes: &Sizes, tools: &Tools, transcribed: &[&Prepared], corpus: &[Publi
     let stops = language.stop_words();
     let lengths: Vec<Length> = corpus.iter().map(|piece| Length::of(piece.words, &stops)).collect();
     let mut own = Spectrum::default();
-    corpus.iter().for_each(|piece| own.hear(piece.audio));
+    for piece in corpus {
+        own.hear(piece.audio);
+    }
     let mut pool = Pool::new(&lengths, (0..corpus.len() as u32).collect());
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
     let each = sizes.sounds.div_ceil(transcribed.len());

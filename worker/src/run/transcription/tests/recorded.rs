@@ -72,7 +72,7 @@ fn recorded(says: &'static str, words: &'static [&'static str], each: u32) -> Op
         // No two recordings are the same: each begins with more silence.
         let mut sound = vec![0.000_1; 8_000 + number];
         sound.extend(phrase);
-        sound.extend([0.000_1; 12_000]);
+        sound.resize(sound.len() + 12_000, 0.000_1);
         std::fs::write(input.join(format!("{number:04}.wav")), wav::write(&sound)).unwrap();
     }
     let (output, name) = (speech::given(&site), "recordings".to_owned());

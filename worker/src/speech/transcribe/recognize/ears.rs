@@ -71,7 +71,7 @@ mod tests {
 
     #[async_trait]
     impl Recognizer for Ruler {
-        fn name(&self) -> &str {
+        fn name(&self) -> &'static str {
             "ruler"
         }
 

@@ -4,6 +4,7 @@
 //! sensitive, something heard in it. A dummy with a name in it would be known for one, for no true piece has a name.
 
 use std::collections::{BTreeSet, HashSet};
+use std::hash::BuildHasher;
 
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
@@ -104,7 +105,7 @@ pub fn find<E>(
     lines: impl Iterator<Item = Result<Line, E>>,
     sieve: &Sieve<'_>,
     used: &Used,
-    without: &HashSet<String>,
+    without: &HashSet<String, impl BuildHasher>,
     most: u32,
     rng: &mut impl Rng,
 ) -> Result<Found, E> {
@@ -149,7 +150,7 @@ mod tests {
     fn found(lines: &[Line], used: &Used, without: &[&str], most: u32, seed: u64) -> Found {
         let (vocabulary, finder) = (vocabulary(), finder());
         let sieve = Sieve::new(&vocabulary, &finder).unwrap();
-        let without = without.iter().map(|digest| (*digest).to_owned()).collect();
+        let without: std::collections::HashSet<String> = without.iter().map(|digest| (*digest).to_owned()).collect();
         let lines = lines.iter().cloned().map(Ok::<_, RecordedError>);
         find(lines, &sieve, used, &without, most, &mut ChaCha20Rng::seed_from_u64(seed)).unwrap()
     }

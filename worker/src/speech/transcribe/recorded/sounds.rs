@@ -107,7 +107,7 @@ mod tests {
         let pieces = [((), offer(0, 0, 100))];
         assert!(matches!(sounds(&recordings, &["gone".to_owned()], &pieces).err(), Some(RecordedError::Gone)));
         let file = folder.path().join("speech/audio").join(&recordings.meta().recordings[0].file);
-        std::fs::write(file, wav::write(&[0.5; 8_000])).unwrap();
+        std::fs::write(file, wav::write(&vec![0.5; 8_000])).unwrap();
         let mut heard = sounds(&recordings, &digests, &pieces).unwrap();
         assert!(matches!(heard.next(), Some(Err(RecordedError::Recording(_)))));
     }

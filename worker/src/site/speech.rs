@@ -2,7 +2,8 @@
 //!
 //! What a dummy says leaves the site in the clear, in as many pieces as there are dummies, and no budget pays for it. So
 //! recordings are taken whose owner said that anybody may have them: those that `data index-speech --input` was given, or a
-//! dataset that the policy marks as public. And whatever was said, none of them may be in a dataset that is not public.
+//! dataset that the policy marks as public. And whatever was said, none of them may be in a dataset that is not public, or have
+//! been in it before it was replaced.
 //!
 //! The server is not told which they are: see [`recorded`](crate::speech::transcribe::recorded). A dataset of the site is known to it by
 //! its name and its size; a folder that was indexed is not known to anybody.
@@ -15,7 +16,7 @@ use undertone_api::dataset::Visibility;
 use super::folder::{Folder, FolderError};
 use super::policy::{Policy, PolicyError};
 use crate::speech::dataset::DatasetError;
-use crate::speech::recordings::{Recordings, read_meta};
+use crate::speech::recordings::{Recordings, known};
 
 /// Why recordings are not taken.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,8 @@ pub enum SpeechError {
     Private(String),
     /// Some are somebody's.
     #[error(
-        "{count} of the recordings of which dummies would be made are in the dataset `{dataset}`, which is not public: leave them out"
+        "{count} of the recordings of which dummies would be made are or were in the dataset `{dataset}`, which is not public: leave them \
+         out"
     )]
     Shared {
         /// That dataset.
@@ -79,9 +81,9 @@ pub fn open(folder: &Folder, dataset: Option<&str>) -> Result<Recordings, Speech
     let mut names: Vec<String> = names.filter_map(|item| item.file_name().into_string().ok()).collect();
     names.sort();
     for name in names.into_iter().filter(|name| !name.starts_with('.') && !public(name)) {
-        // What is no dataset of recordings has none of these.
-        let Ok(meta) = read_meta(&folder.datasets().join(&name)) else { continue };
-        let count = meta.recordings.iter().filter(|one| digests.contains(one.digest.as_str())).count();
+        // Those that were replaced are somebody's too. What is no dataset of recordings has none of these.
+        let theirs = known(&folder.datasets().join(&name))?;
+        let count = digests.iter().filter(|digest| theirs.contains(**digest)).count();
         if count > 0 {
             return Err(SpeechError::Shared { dataset: name, count });
         }
@@ -134,6 +136,13 @@ mod tests {
         std::fs::write(folder.policy(), TEMPLATE).unwrap();
         recordings(dir.path(), given(&folder), "recordings", &[0.1, 0.2]);
         recordings(dir.path(), folder.dataset("ward").unwrap(), "ward", &[0.5, 0.2]);
+        let refused = open(&folder, None).unwrap_err();
+        assert!(matches!(&refused, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{refused}");
+        // Replaced by others, they are still somebody's.
+        let input = dir.path().join("in-ward");
+        std::fs::write(input.join("1.wav"), wav::write(&[0.6; 800])).unwrap();
+        let output = folder.dataset("ward").unwrap();
+        add(&Options { input, output, name: "ward".to_owned(), replace: true, created: String::new() }).unwrap();
         let refused = open(&folder, None).unwrap_err();
         assert!(matches!(&refused, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{refused}");
         declare(&folder.policy(), "ward", Visibility::Public).unwrap();

@@ -26,6 +26,7 @@ use super::dataset::{DatasetError, META_FILE};
 #[cfg(test)]
 pub(crate) use add::DEEPEST;
 pub use add::{AddError, Added, Options, add};
+pub(crate) use elsewhere::known;
 pub use names::collision;
 
 /// Version of the description.

@@ -86,7 +86,7 @@ pub(super) fn make(
     let said: Vec<_> = (0..all).map(|number| texts.get(number).filter(|_| taken.piece(number).is_none())).collect();
     let manners = dummies::manners(&sound, count, &said, work, exchange)?;
     if let Some(references) = &references {
-        clones::complete(references, &manners, recordings, ground, exchange)?;
+        clones::complete(references, spoken.iter().map(|number| &manners[*number]), recordings, ground, exchange)?;
     }
     let say = |number: usize| match (&tools.engine, texts.get(number)) {
         (Some(engine), Some(text)) => {

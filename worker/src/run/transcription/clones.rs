@@ -25,19 +25,19 @@ pub(super) fn begin(engine: &Engine, work: &Path) -> Result<Option<References>, 
     engine.clones().then(begin).transpose()
 }
 
-/// Keeps the references of the recordings that dummies are of and that have none: where nothing is sent, the dummies still leave,
+/// Keeps the references of the recordings that `spoken` dummies are of and that have none: where nothing is sent, the dummies still leave,
 /// in a voice that is heard in the recording or, where no speech was found, after its beginning.
 ///
 /// # Errors
 /// [`RunError`] when a recording cannot be read or is silent, the disk refuses, or the exchange says stop.
-pub(super) fn complete(
+pub(super) fn complete<'a>(
     references: &References,
-    sounding: &[Sounding],
+    spoken: impl Iterator<Item = &'a Sounding>,
     recordings: &Recordings,
     ground: &Ground,
     exchange: &dyn Exchange,
 ) -> Result<(), RunError> {
-    let mut wanted: Vec<u32> = sounding.iter().map(|one| one.recording).collect();
+    let mut wanted: Vec<u32> = spoken.map(|one| one.recording).collect();
     wanted.sort_unstable();
     wanted.dedup();
     for number in wanted.into_iter().filter(|number| !references.path(*number).exists()) {

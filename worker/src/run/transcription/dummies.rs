@@ -29,6 +29,9 @@ const USUAL: [Length; 3] =
 /// The manner of dummies where no piece is sent whose manner they could have.
 const PLAIN: Manner = Manner { before: 1_600, after: 1_600, loudness: 0.05, floor: 0.000_5, rate: USUAL_RATE };
 
+/// Why nothing is made of what is kept.
+pub(super) const OTHERS: &str = "what is kept of the dummies is of another plan";
+
 /// The noise of a job, as it can be drawn. The same as the spec's, to the bit.
 ///
 /// # Errors
@@ -160,10 +163,11 @@ pub(super) fn texts(
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<Text>, RunError> {
     let chance = exchange.chance(Purpose::Dummies);
-    kept(&work.join("texts.json"), || {
+    let texts: Vec<Text> = kept::<_, RunError>(&work.join("texts.json"), || {
         let lengths = lengths(ground, plan, tools.language)?;
         dummy::write(plan, &ground.vocabulary, &tools.corpus, &lengths, &chance).map_err(failed)
-    })
+    })?;
+    if texts.len() == plan.dummies().count() { Ok(texts) } else { Err(failed(OTHERS)) }
 }
 
 /// The lengths of the pieces that are sent, in words.
@@ -203,11 +207,7 @@ pub(super) fn manners(
         };
         Ok(texts.iter().copied().map(sounding).collect())
     })?;
-    if manners.len() == texts.len() {
-        Ok(manners)
-    } else {
-        Err(failed("what is kept of the dummies is of another plan"))
-    }
+    if manners.len() == texts.len() { Ok(manners) } else { Err(failed(OTHERS)) }
 }
 
 /// The spectrum that dummies are brought to: that of the pieces, or where none is sent their own.

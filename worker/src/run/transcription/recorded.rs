@@ -288,7 +288,7 @@ pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<
             }
             Ok(Taken { recordings, pieces })
         }
-        _ => Err(failed("what is kept of the dummies is of another plan")),
+        _ => Err(failed(dummies::OTHERS)),
     }
 }
 

@@ -52,7 +52,10 @@ pub(super) fn remember(place: &Path, to: &Path) -> Result<(), FolderError> {
 }
 
 /// The digests of the recordings that the dataset at `place` has and had.
-fn known(place: &Path) -> Result<BTreeSet<String>, FolderError> {
+///
+/// # Errors
+/// [`FolderError::Io`] when what it had cannot be read.
+pub(crate) fn known(place: &Path) -> Result<BTreeSet<String>, FolderError> {
     let path = place.join(REPLACED);
     let had = match fs::read_to_string(&path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => String::new(),

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Registration;
@@ -232,6 +232,7 @@ async fn open(
         watch: Watch::default(),
         registered: HashMap::new(),
         held: Arc::default(),
+        fewer: Arc::default(),
         parts: JoinSet::new(),
         may_change_key,
         config,
@@ -262,6 +263,8 @@ struct Daemon {
     /// What the server was told of each dataset in this life.
     registered: HashMap<String, Registration>,
     held: Held,
+    /// Told when a part is worked on no more.
+    fewer: Arc<Notify>,
     parts: JoinSet<()>,
     /// False when the server has refused the site's next key in this life.
     may_change_key: bool,
@@ -335,7 +338,13 @@ impl Daemon {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.values().map(|part| part.lease.token()).collect()
         };
-        match self.site.gateway.next_offer(WAIT, &decided, &leases).await? {
+        let offer = tokio::select! {
+            offer = self.site.gateway.next_offer(WAIT, &decided, &leases) => offer?,
+            // It said that it holds what it has put down, and would be offered it when the wait is over. An offer that is on its
+            // way now is made again to whoever does not say that he has it.
+            () = self.fewer.notified() => return Ok(()),
+        };
+        match offer {
             Offer::Nothing => {}
             Offer::Proposal { manifest, dataset } => {
                 desk::consider(&self.site, &manifest, dataset)?;
@@ -390,10 +399,11 @@ impl Daemon {
         let lease = Arc::new(Lease::new(work.lease.clone(), self.stop.child_token()));
         held.insert(place, HeldPart { manifest, lease: Arc::clone(&lease) });
         drop(held);
-        let (slots, held) = (Arc::clone(&self.slots), Arc::clone(&self.held));
+        let (slots, held, fewer) = (Arc::clone(&self.slots), Arc::clone(&self.held), Arc::clone(&self.fewer));
         self.parts.spawn(async move {
             Box::pin(part::run(&site, work, &lease, &slots)).await;
             held.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
+            fewer.notify_one();
         });
     }
 

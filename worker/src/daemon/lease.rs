@@ -25,6 +25,8 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Lease {
     token: watch::Sender<String>,
+    /// How often the server said that it holds.
+    renewed: watch::Sender<u64>,
     /// Cancelled when the run has to stop, for whatever reason.
     pub(super) stop: CancellationToken,
     end: OnceLock<End>,
@@ -34,8 +36,9 @@ pub(super) struct Lease {
 
 impl Lease {
     pub(super) fn new(token: String, stop: CancellationToken) -> Self {
-        let token = watch::Sender::new(token);
-        Self { token, stop, end: OnceLock::new(), doubt: Notify::new(), time: RwLock::new(Duration::from_secs(30)) }
+        let (token, renewed) = (watch::Sender::new(token), watch::Sender::new(0));
+        let time = RwLock::new(Duration::from_secs(30));
+        Self { token, renewed, stop, end: OnceLock::new(), doubt: Notify::new(), time }
     }
 
     /// The fencing token in force.
@@ -72,13 +75,19 @@ impl Lease {
         self.close(End::Lost(reason));
     }
 
-    /// A call was told that `token` does not hold. True when a later one is in force, so that the call can be made again;
-    /// false when the run has to stop.
+    /// A call was told that `token` does not hold. True when a later one is in force, or it holds again, because the job was paused
+    /// for a moment only: then the call can be made again, after the shortest pause. False when the run has to stop.
     pub(super) async fn holds_after(&self, token: &str) -> bool {
-        let mut changes = self.token.subscribe();
+        let (mut changes, mut renewals) = (self.token.subscribe(), self.renewed.subscribe());
         self.doubt.notify_one();
         tokio::select! {
-            changed = changes.wait_for(|now| now != token) => changed.is_ok(),
+            changed = changes.wait_for(|now| now != token) => return changed.is_ok(),
+            renewed = renewals.changed() => if renewed.is_err() { return false },
+            () = self.stop.cancelled() => return false,
+        }
+        // Should the renewal have been under way before the doubt, the call is told so again, and asks again.
+        tokio::select! {
+            () = tokio::time::sleep(SHORTEST) => true,
             () = self.stop.cancelled() => false,
         }
     }
@@ -99,6 +108,7 @@ impl Lease {
                 None => return,
                 Some(Ok(renewal)) if renewal.go_on => {
                     *self.time.write().unwrap_or_else(PoisonError::into_inner) = renewal.lease_time;
+                    self.renewed.send_modify(|times| *times += 1);
                 }
                 Some(Ok(renewal)) => self.close(End::Over(renewal.reason)),
                 // A later lease came in between.

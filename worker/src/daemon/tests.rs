@@ -135,15 +135,19 @@ fn open_job() -> Manifest {
 }
 
 fn exchange(site: &Arc<Site>, manifest: &Manifest, visibility: Visibility) -> SiteExchange {
+    let lease = Lease::new("lease".to_owned(), CancellationToken::new());
+    exchange_under(&Arc::new(lease), site, manifest, visibility)
+}
+
+fn exchange_under(lease: &Arc<Lease>, site: &Arc<Site>, manifest: &Manifest, visibility: Visibility) -> SiteExchange {
     let known = [local(visibility)];
     let examined: Examined =
         examine(&sign(manifest), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
     if let Some(under) = examined.under().filter(|_| visibility == Visibility::Private) {
         site.ledger.reserve(&under, &crate::fixture::limit(8.0)).expect("there is room");
     }
-    let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
     let handle = tokio::runtime::Handle::current();
-    SiteExchange::new(handle, Arc::clone(site), lease, examined).expect("the folder is writable")
+    SiteExchange::new(handle, Arc::clone(site), Arc::clone(lease), examined).expect("the folder is writable")
 }
 
 /// Runs blocking code as the daemon does: on a thread of its own, beside the runtime.
@@ -325,26 +329,70 @@ async fn a_site_signs_its_refusal_of_a_job_over_its_budget() {
     assert!(!decision.approve && decision.reason.contains("epsilon of 4 per job"), "{}", decision.reason);
 }
 
+/// The fixtures' job, which nobody approved.
+fn unapproved() -> Offer {
+    Offer::Work(v1::Work {
+        manifest: Some(sign(&honest(spec(), Visibility::Private)).into()),
+        dataset_id: OURS.to_string(),
+        lease: "lease".to_owned(),
+        lease_seconds: 60,
+        steward_approved: false,
+        steward: String::new(),
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_no_steward_approved_is_refused_and_nothing_is_reserved() {
     let server = start(false).await;
     let place = Place::new(&server, TEMPLATE);
-    let signed = sign(&honest(spec(), Visibility::Private));
-    offer(
-        &server,
-        Offer::Work(v1::Work {
-            manifest: Some(signed.into()),
-            dataset_id: OURS.to_string(),
-            lease: "lease".to_owned(),
-            lease_seconds: 60,
-            steward_approved: false,
-            steward: String::new(),
-        }),
-    );
+    offer(&server, unapproved());
     run_until(&place, &server, |state| !state.finished.is_empty()).await;
     assert!(!decided(&server, &place).approve);
     let site = place.site();
     assert!(site.ledger.books().expect("it is open").accounts.is_empty());
     let state = server.state.lock().expect("nobody panicked");
     assert!(matches!(state.finished[0].outcome, Some(v1::finish_request::Outcome::GaveUp(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_down_is_told_at_once_and_not_when_the_wait_for_an_offer_is_over() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    server.state.lock().expect("nobody panicked").waits = true;
+    offer(&server, unapproved());
+    // It asked while it held the lease, and is kept waiting longer than this test has patience.
+    run_until(&place, &server, |state| !state.finished.is_empty() && state.leases.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_a_pause_of_a_moment_turned_away_is_made_again() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
+    let site = place.site();
+    let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
+    let mut exchange = exchange_under(&lease, &site, &open_job(), Visibility::Open);
+    {
+        let mut state = server.state.lock().expect("nobody panicked");
+        let bytes: Vec<u8> = [0.5_f32, -2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        state.vectors.insert(("open".to_owned(), 1), bytes);
+        state.paused = 2;
+    }
+    let keeping = tokio::spawn({
+        let (lease, site) = (Arc::clone(&lease), Arc::clone(&site));
+        async move { lease.keep(&site.gateway, std::time::Duration::from_mins(1)).await }
+    });
+    let answer = tokio::spawn(beside(move || exchange.average("open", 1).map(|average| average.mean)));
+    let answered = async {
+        while !answer.is_finished() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(std::time::Duration::from_mins(1), answered).await.is_ok();
+    let ended = lease.end().cloned();
+    // Before anything is asserted: the call ends with its lease.
+    lease.stop.cancel();
+    let mean = answer.await.expect("it does not panic");
+    keeping.await.expect("it does not panic");
+    assert!(in_time && ended.is_none(), "it still waits, or its lease is over: {ended:?}");
+    assert_eq!(mean.expect("the job goes on"), [0.5, -2.0]);
 }

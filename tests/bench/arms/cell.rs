@@ -17,15 +17,17 @@ const PASSES: u32 = 14;
 const EPSILONS: [f64; 4] = [1.0, 3.0, 10.0, 100.0];
 
 /// What was tried at records and ε 10, over the recipe.
-const TRIED: [&str; 16] = [
+const TRIED: [&str; 18] = [
     "",
     "rate=0.4",
     "rate=0.15",
     "rounds=10",
     "rounds=40",
+    "rounds=80",
     "ema=0.9",
     "train=output",
     "train=all",
+    "train=all,rounds=48",
     "optimizer=dp_adam",
     "optimizer=sgd,lr=0.5",
     "clipping=automatic",

@@ -180,10 +180,11 @@ const fn made_up(voice: Voice) -> &'static str {
     if voice.tells_speakers() { IMITATED } else { SPOKEN }
 }
 
-/// What an engine's speech does not protect from.
-const SPOKEN: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. One who knew the speech engine told them \
-                      from pieces of seven readers in 92 to 97 of 100 cases, whatever the voice; guessing is right in 72. Your site’s own \
-                      report has the figure for each job.";
+/// What an engine's speech does not protect from, and people's does better.
+const SPOKEN: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. Where a speech engine says them, one who \
+                      knew it told them from pieces of seven readers in 92 to 98 of 100 cases, whatever the voice; guessing is right in 72. \
+                      Where they are cut from public recordings of other people, which your site may have set up, it was 52 to 84 where \
+                      guessing is right in 58 to 60. Your site’s own report has the figure for each job.";
 
 /// What was not measured.
 const IMITATED: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. How well imitations pass depends on your \

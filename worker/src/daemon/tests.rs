@@ -358,7 +358,7 @@ async fn work_that_no_steward_approved_is_refused_and_nothing_is_reserved() {
 async fn what_is_put_down_is_told_at_once_and_not_when_the_wait_for_an_offer_is_over() {
     let server = start(false).await;
     let place = Place::new(&server, TEMPLATE);
-    server.state.lock().expect("nobody panicked").waits = true;
+    server.state.lock().expect("nobody panicked").wait = Some(std::time::Duration::from_mins(2));
     offer(&server, unapproved());
     // It asked while it held the lease, and is kept waiting longer than this test has patience.
     run_until(&place, &server, |state| !state.finished.is_empty() && state.leases.is_empty()).await;

@@ -153,10 +153,12 @@ proptest! {
         let (small, large) = (if a < b { a } else { b }, if a < b { b } else { a });
         let at = |delta| convert::epsilon(&price, delta).map_or(f64::INFINITY, Epsilon::get);
         prop_assert!(at(large) <= at(small));
-        // The ε at δ promises that δ again, up to rounding.
+        // The ε at δ promises that δ again, up to rounding: both are rounded up by some ulps of ε times the order.
         if let Some(epsilon) = convert::epsilon(&price, small).filter(|epsilon| epsilon.get() > 0.0) {
             let again = convert::delta(&price, epsilon).map_or(1.0, Delta::get);
-            prop_assert!(again <= small.get() * (1.0 + 1e-6) + 1e-300, "{} {}", again, small.get());
+            let largest = grid().orders().iter().map(|order| order.get()).fold(1.0, f64::max);
+            let slack = 1e-6 + 16.0 * f64::EPSILON * largest * epsilon.get();
+            prop_assert!(again <= small.get() * (1.0 + slack) + 1e-300, "{} {}", again, small.get());
         }
     }
 

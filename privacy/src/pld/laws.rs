@@ -106,7 +106,7 @@ proptest! {
 
     #[test]
     fn epsilon_and_delta_keep_each_others_promise(
-        ln_q in -7.0f64..-0.1, z in 0.5f64..4.0, steps in 2u64..500, ln_delta in -26.0f64..-2.0
+        ln_q in -10.0f64..-0.1, z in 0.5f64..6.0, steps in 2u64..500, ln_delta in -26.0f64..-2.0
     ) {
         let (plan, delta) = (Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove), exp(ln_delta));
         let got = epsilon(&plan, delta);
@@ -141,4 +141,19 @@ fn a_side_mass_above_delta_leaves_no_epsilon() {
     let plan = Plan::of(&event, Adjacency::AddRemove);
     assert!(epsilon(&plan, 1e-6).is_infinite());
     assert!(epsilon(&plan, 1e-5) < 10.0);
+}
+
+#[test]
+fn the_delta_of_a_very_small_epsilon_is_not_one() {
+    // The tilt that these ask for is near the strongest, and was overshot.
+    for (ln_q, z, steps, ln_delta) in
+        [(-6.807f64, 3.0167, 2u64, -25.963f64), (-6.8, 3.0, 2, -20.0), (-6.0, 4.0, 3, -24.0)]
+    {
+        let (plan, delta) = (Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove), exp(ln_delta));
+        let got = epsilon(&plan, delta);
+        let at = |part: f64| plan.delta(Epsilon::new(got * part).unwrap()).unwrap();
+        assert!((0.99..=1.01).contains(&(at(1.0) / delta)), "{ln_q} {z}: {:e} for {delta:e}", at(1.0));
+        let falling = [0.5, 0.8, 0.99, 1.0, 1.01, 1.5, 3.0].map(at);
+        assert!(falling[0] < 1e-5 && falling.is_sorted_by(|a, b| a > b), "{ln_q} {z}: {falling:?}");
+    }
 }

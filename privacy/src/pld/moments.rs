@@ -154,12 +154,11 @@ fn search(start: f64, at: impl Fn(f64) -> (bool, f64)) -> f64 {
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut theta = if start > 0.0 { start.min(MOST_TILT) } else { 1.0 };
     for _ in 0..60 {
-        if theta >= MOST_TILT {
-            break;
-        }
         let (enough, next) = at(theta);
         if enough {
             high = theta;
+        } else if theta >= MOST_TILT {
+            break;
         } else {
             low = theta;
         }
@@ -174,6 +173,7 @@ fn search(start: f64, at: impl Fn(f64) -> (bool, f64)) -> f64 {
         } else {
             2.0 * theta
         };
+        theta = theta.min(MOST_TILT);
     }
-    theta.min(MOST_TILT)
+    theta
 }

@@ -29,6 +29,8 @@ impl Question {
 
 /// One direction of the neighbouring relation, on a grid.
 struct Side<'a> {
+    pairs: &'a [(Pair, u64)],
+    direction: usize,
     losses: Vec<&'a Loss>,
     parts: Vec<Part>,
     /// The tilt that served the last grid.
@@ -78,7 +80,7 @@ impl<'a> Side<'a> {
         let losses: Vec<_> =
             pairs.iter().map(|(pair, _)| pair.directions.get(direction).unwrap_or(&pair.directions[0])).collect();
         let parts = losses.iter().zip(pairs).map(|(loss, (_, count))| Part::new(loss, step, tail, *count));
-        Some(Self { parts: parts.collect::<Option<_>>()?, losses, theta: None })
+        Some(Self { pairs, direction, parts: parts.collect::<Option<_>>()?, losses, theta: None })
     }
 
     /// A first answer, on the finest grid from `step` up that is not too fine to compute.
@@ -105,20 +107,39 @@ impl<'a> Side<'a> {
     fn refine(&mut self, question: Question, mut best: Option<f64>, workshop: &mut Workshop) -> Option<f64> {
         for _ in 0..12 {
             let finer = self.parts.iter().zip(&self.losses).map(|(part, loss)| part.halved(loss));
-            let Some(parts) = finer.collect::<Option<Vec<_>>>() else { break };
+            let Some(parts) = finer.collect::<Option<Vec<_>>>() else {
+                return self.coarsen(question, best, workshop);
+            };
             let coarser = std::mem::replace(&mut self.parts, parts);
-            let Ok(finer) = self.answer(question, workshop) else {
-                self.parts = coarser;
-                break;
-            };
-            let (Some(before), Some(after)) = (best, finer) else {
-                best = finer.or(best);
-                continue;
-            };
-            best = Some(before.min(after));
-            if before - after <= 1e-3 * after.max(question.trifle()) {
-                break;
+            match (best, self.answer(question, workshop)) {
+                (Some(before), Ok(Some(after))) if before >= after => {
+                    best = Some(after);
+                    if before - after <= 1e-3 * after.max(question.trifle()) {
+                        break;
+                    }
+                }
+                // On too fine a grid the round-off of all its points is more than what its fineness saves.
+                (Some(_), Ok(Some(_))) | (_, Err(_)) => {
+                    self.parts = coarser;
+                    return self.coarsen(question, best, workshop);
+                }
+                (before, Ok(after)) => best = after.or(before),
             }
+        }
+        best
+    }
+
+    /// Four times the spacing, as long as that lowers the answer.
+    fn coarsen(&mut self, question: Question, mut best: Option<f64>, workshop: &mut Workshop) -> Option<f64> {
+        let mut step = self.parts[0].step;
+        while step < 1.0 {
+            step *= 4.0;
+            let Some(mut side) = Self::new(self.pairs, self.direction, question, step) else { break };
+            match side.answer(question, workshop) {
+                Ok(Some(answer)) if best.is_none_or(|best| answer < best) => best = Some(answer),
+                _ => break,
+            }
+            *self = side;
         }
         best
     }
@@ -155,11 +176,18 @@ impl<'a> Side<'a> {
 
     /// The δ at ε.
     fn delta(&mut self, epsilon: f64, workshop: &mut Workshop) -> Result<f64, PldError> {
-        let theta = tilt_for_epsilon(&self.parts, epsilon, self.theta.unwrap_or(1.0));
-        self.theta = Some(theta);
-        let about = moments(&self.parts, theta).ln_delta(theta, self.parts[0].step);
-        let window = Window::new(&self.parts, theta, libm::exp(about), workshop).ok_or(PldError::TooWide)?;
-        // Above the window there is nothing but what is infinite; below it the window says 1 at worst.
-        Ok(window.delta(epsilon).unwrap_or(1.0))
+        let mut theta = tilt_for_epsilon(&self.parts, epsilon, self.theta.unwrap_or(1.0));
+        for _ in 0..4 {
+            self.theta = Some(theta);
+            let about = moments(&self.parts, theta).ln_delta(theta, self.parts[0].step);
+            let window = Window::new(&self.parts, theta, libm::exp(about), workshop).ok_or(PldError::TooWide)?;
+            // Above the window there is nothing but what is infinite.
+            if let Some(delta) = window.delta(epsilon) {
+                return Ok(delta);
+            }
+            // Below it: it was tilted too far.
+            theta *= 0.5;
+        }
+        Ok(1.0)
     }
 }

@@ -160,7 +160,7 @@ struct Edges {
 
 /// How far from the mean a Chernoff exponent is tried, in parts of what is best for a normal sum. Jumps larger than the
 /// spread ask for less.
-const TRIES: [f64; 6] = [1.0, 0.5, 2.0, 0.25, 0.125, 0.06];
+const TRIES: [f64; 10] = [1.0, 0.5, 2.0, 0.25, 0.125, 0.06, 0.02, 0.006, 0.002, 0.0006];
 
 impl Edges {
     /// A bound on Pr[L > top], which the window loses and which is to count as infinite; when it is below `little`, and so

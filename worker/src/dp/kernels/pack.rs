@@ -148,16 +148,16 @@ impl Tiles {
     }
 
     #[inline(always)]
-    fn from_fn(rows: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Self {
+    fn from_fn(rows: usize, columns: usize, element: impl Fn(usize, usize) -> f32 + Sync) -> Self {
         let mut data = vec![[0.0; TALL]; columns.div_ceil(TALL) * rows];
-        for (index, tile) in data.chunks_exact_mut(rows.max(1)).enumerate() {
+        data.par_chunks_exact_mut(rows.max(1)).enumerate().for_each(|(index, tile)| {
             let width = TALL.min(columns - index * TALL);
             for (row, target) in tile.iter_mut().enumerate() {
                 for (column, target) in target[..width].iter_mut().enumerate() {
                     *target = element(row, index * TALL + column);
                 }
             }
-        }
+        });
         Self { data, rows, columns }
     }
 

@@ -60,8 +60,10 @@ impl Lstm {
         let sources = trace.prepare(&kernel, lengths).zip(values.chunks_exact(self.inputs.max(1)));
         sources.for_each(|(row, values)| row.copy_from_slice(values));
         kernel.forward(parameters.host(), &mut trace);
-        let outputs = trace.outputs.chunks_exact(self.hidden + 1).flat_map(|row| &row[..self.hidden]).copied();
-        let outputs = outputs.collect();
+        let mut outputs = Vec::with_capacity(rows * self.hidden);
+        for row in trace.outputs.chunks_exact(self.hidden + 1) {
+            outputs.extend_from_slice(&row[..self.hidden]);
+        }
         (tensor(outputs, [rows, self.hidden], parameters.device()), Kept::Fused(trace))
     }
 

@@ -114,9 +114,11 @@ impl Bench {
             (*self.model.shape(), units(&self.features, &self.labels, self.frames, self.model.shape().inputs));
         let batch = Sampler::new(units.len(), SamplingRate::ONE).draw_fresh();
         let mut sum = ClippedSum::begin_parts(&batch, self.clip, &shape.lengths(shape.all()));
+        let prepared = self.engine.prepare(&self.model, shape.all());
         for group in self.engine.groups(&units, &shape) {
-            self.engine.add_clipped(&self.model, shape.all(), &units[group], &mut sum);
+            self.engine.add_clipped(&prepared, &units[group], &mut sum);
         }
+        drop(prepared);
         let (clip, _, sum) = sum.into_parts();
         let vector = noised(&clip, &sum, units.len() as f64, &Randomness::from_os(Purpose::Noise));
         drop(sum);
@@ -179,7 +181,7 @@ mod tests {
         let mut bench = Bench::new(Shape::plain(3, 4, 5), 3, 7).expect("its constants are in range");
         let [private, plain] = bench.stages();
         let names = |stages: &super::Stages| stages.0.iter().map(|(name, _)| *name).collect::<Vec<_>>();
-        let passes = ["layers_forward", "output_both_ways", "layers_back"];
+        let passes = ["prepare", "layers_forward", "output_both_ways", "layers_back"];
         assert_eq!(names(&private), [&passes[..], &["norms", "norms_and_steps", "noise"]].concat());
         assert_eq!(names(&plain), [&passes[..], &["sum", "step"]].concat());
         assert!(private.0.iter().chain(&plain.0).all(|(_, seconds)| *seconds > 0.0), "{private:?} {plain:?}");

@@ -48,9 +48,12 @@ impl Bench {
         let mut gradient = vec![0.0; shape.parameters()];
         let mut clock = Clock::new(&mut private);
         let units = units(&self.features, &self.labels, self.frames, shape.inputs);
+        let prepared = self.engine.prepare(&self.model, shape.all());
+        clock.mark("prepare");
         for group in self.engine.groups(&units, &shape) {
-            self.engine.time_clipped(&self.model, &units[group], &mut sum, &mut clock);
+            self.engine.time_clipped(&prepared, &units[group], &mut sum, &mut clock);
         }
+        drop(prepared);
         let (clip, _, sum) = sum.into_parts();
         let vector = noised(&clip, &sum, units.len() as f64, &Randomness::from_os(Purpose::Noise));
         clock.mark("noise");

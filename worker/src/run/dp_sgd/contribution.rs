@@ -147,9 +147,10 @@ impl Contribution<'_, '_> {
         }
         let trained = self.learner.parts();
         let mut sum = ClippedSum::begin_parts(&batch, clip, &model.shape().lengths(trained));
+        let prepared = self.engine.prepare(model, trained);
         for group in self.engine.groups(&units, model.shape()) {
             go_on(self.exchange)?;
-            self.engine.add_clipped(model, trained, &units[group], &mut sum);
+            self.engine.add_clipped(&prepared, &units[group], &mut sum);
         }
         if let (Some(audit), Some(drawn)) = (audit, &drawn) {
             for gradients in audit.gradients(drawn) {

@@ -17,7 +17,8 @@ use super::{Model, Shape};
 use crate::dp::bench::Clock;
 use crate::dp::clip::ClippedSum;
 use crate::dp::device;
-use crate::dp::layers::output::{Buffers, Score, Targets};
+use crate::dp::layers::output::{Buffers, Loaded, Score, Targets};
+use crate::dp::layers::stack::Stack;
 use crate::dp::layers::{Gradient, Layout, Parameters, Wanted};
 use crate::dp::per_unit::PerUnit;
 
@@ -71,6 +72,17 @@ struct Weighted<'s, 'a> {
     weight: f32,
 }
 
+/// A model as passes read it: on the device, and laid out for the loops. Made once for all groups of a batch.
+pub struct Prepared<'m> {
+    model: &'m Model,
+    trained: Parts,
+    stack: Stack,
+    parameters: Parameters<'m>,
+    output: Loaded<'m>,
+    /// Of the output layer.
+    below: Wanted,
+}
+
 /// Computes gradients and scores of models on one device.
 pub struct Engine {
     device: Device,
@@ -105,24 +117,37 @@ impl Engine {
         cut(units.iter().map(size))
     }
 
+    /// Makes a model ready for passes in which so many of its parts are trained.
+    pub fn prepare<'m>(&self, model: &'m Model, trained: Parts) -> Prepared<'m> {
+        let shape = model.shape();
+        let below = Wanted {
+            by_input: shape.parts().iter().any(|(part, _)| *part != Part::Output && trained.contains(*part)),
+            gradient: trained.contains(Part::Output),
+        };
+        let parameters = Parameters::load(model.parameters(), &self.device);
+        let output = shape.output().load(parameters.part(shape.output_range()), below.by_input);
+        let parameters = parameters.part(shape.recurrent());
+        Prepared { model, trained, stack: shape.body(trained), parameters, output, below }
+    }
+
     /// Adds the clipped gradients of the units of one group by the parts that are trained: of each the gradient of the mean
     /// cross-entropy over the unit's frames. The sum has those parts, in the model's order.
     ///
     /// # Panics
     /// If a label is not below the model's classes, or the sum has other parts.
-    pub fn add_clipped(&mut self, model: &Model, trained: Parts, group: &[Unit<'_>], sum: &mut ClippedSum) {
+    pub fn add_clipped(&mut self, prepared: &Prepared<'_>, group: &[Unit<'_>], sum: &mut ClippedSum) {
         if let [unit] = group
             && frames_of(unit) > FRAMES
         {
-            let mut gradient = vec![0.0; model.shape().subset(trained).len()];
-            self.add_units(model, trained, group, 1.0, &mut gradient);
+            let mut gradient = vec![0.0; prepared.model.shape().subset(prepared.trained).len()];
+            self.add_prepared(prepared, group, 1.0, &mut gradient);
             let length = gradient.len();
             sum.add(PerUnit::new(gradient, length));
             return;
         }
         let weigh = |unit| Weighted { examples: unit, weight: 1.0 / frames_of(unit) as f32 };
         let weighted: Vec<_> = group.iter().map(|unit| weigh(unit)).collect();
-        let (_, gradient, layout) = self.pass(model, trained, &weighted, Told::Apart);
+        let (_, gradient, layout) = self.pass(prepared, &weighted, Told::Apart);
         sum.add_group(&gradient, &layout);
     }
 
@@ -138,10 +163,10 @@ impl Engine {
         weight: f32,
         gradient: &mut [f32],
     ) -> Score {
-        let all = model.shape().all();
+        let prepared = self.prepare(model, model.shape().all());
         pieces(examples, model.shape()).into_iter().fold(Score::default(), |score, piece| {
             let some = [Weighted { examples: &examples[piece], weight }];
-            let (own, pieces, _) = self.pass(model, all, &some, Told::Together);
+            let (own, pieces, _) = self.pass(&prepared, &some, Told::Together);
             pieces.add_to(gradient);
             score.plus(own)
         })
@@ -154,7 +179,11 @@ impl Engine {
     /// # Panics
     /// If a label is not below the model's classes, or the gradient has another length than the parts that are trained.
     pub fn add_units(&mut self, model: &Model, trained: Parts, units: &[Unit<'_>], weight: f32, gradient: &mut [f32]) {
-        let shape = model.shape();
+        self.add_prepared(&self.prepare(model, trained), units, weight, gradient);
+    }
+
+    fn add_prepared(&self, prepared: &Prepared<'_>, units: &[Unit<'_>], weight: f32, gradient: &mut [f32]) {
+        let shape = prepared.model.shape();
         let weighted: Vec<_> = units
             .iter()
             .flat_map(|unit| {
@@ -164,7 +193,7 @@ impl Engine {
             .collect();
         let sizes = weighted.iter().map(|piece| (frames_of(piece.examples), frames_of(piece.examples) * shape.classes));
         for some in cut(sizes) {
-            let (_, pieces, _) = self.pass(model, trained, &weighted[some], Told::Together);
+            let (_, pieces, _) = self.pass(prepared, &weighted[some], Told::Together);
             pieces.add_to(gradient);
         }
     }
@@ -188,37 +217,29 @@ impl Engine {
 
     /// Once forward and once back: the scores of all frames, and the derivatives of each unit's loss by the parts that are
     /// trained.
-    fn pass(&self, model: &Model, trained: Parts, units: &[Weighted<'_, '_>], told: Told) -> (Score, Gradient, Layout) {
-        self.marked_pass(model, trained, units, told, &mut |_| ())
+    fn pass(&self, prepared: &Prepared<'_>, units: &[Weighted<'_, '_>], told: Told) -> (Score, Gradient, Layout) {
+        self.marked_pass(prepared, units, told, &mut |_| ())
     }
 
     /// The same, telling of each stage when it ends.
     fn marked_pass(
         &self,
-        model: &Model,
-        trained: Parts,
+        prepared: &Prepared<'_>,
         units: &[Weighted<'_, '_>],
         told: Told,
         mark: &mut dyn FnMut(&'static str),
     ) -> (Score, Gradient, Layout) {
-        let (shape, layout) = (model.shape(), layout(units));
-        let stack = shape.body(trained);
-        let below = Wanted {
-            by_input: shape.parts().iter().any(|(part, _)| *part != Part::Output && trained.contains(*part)),
-            gradient: trained.contains(Part::Output),
-        };
-        let parameters = Parameters::load(model.parameters(), &self.device);
-        let output = shape.output().load(parameters.part(shape.output_range()), below.by_input);
-        let parameters = parameters.part(shape.recurrent());
-        let (activations, tape) = stack.run(&parameters, self.features(model, units, &layout), &layout);
+        let Prepared { model, stack, parameters, output, below, .. } = prepared;
+        let layout = layout(units);
+        let (activations, tape) = stack.run(parameters, self.features(model, units, &layout), &layout);
         mark("layers_forward");
         let weights: Vec<f32> =
             units.iter().flat_map(|unit| std::iter::repeat_n(unit.weight, frames_of(unit.examples))).collect();
         let targets = Targets { labels: &labels(units), weights: &weights };
-        let passed = output.pass(activations, targets, &layout, below, told == Told::Apart, &self.buffers);
+        let passed = output.pass(activations, targets, &layout, *below, told == Told::Apart, &self.buffers);
         mark("output_both_ways");
         let mut gradient = match passed.by_input {
-            Some(by_output) => stack.gradient(&parameters, tape, by_output, &layout),
+            Some(by_output) => stack.gradient(parameters, tape, by_output, &layout),
             None => Gradient::new(),
         };
         mark("layers_back");
@@ -231,7 +252,7 @@ impl Engine {
     /// As [`Engine::add_clipped`] of a group of units that are not too long, telling how long each stage takes.
     pub(crate) fn time_clipped(
         &mut self,
-        model: &Model,
+        prepared: &Prepared<'_>,
         group: &[Unit<'_>],
         sum: &mut ClippedSum,
         clock: &mut Clock<'_>,
@@ -239,7 +260,7 @@ impl Engine {
         let weigh = |unit| Weighted { examples: unit, weight: 1.0 / frames_of(unit) as f32 };
         let weighted: Vec<_> = group.iter().map(|unit| weigh(unit)).collect();
         let mark = &mut |stage| clock.mark(stage);
-        let (_, gradient, layout) = self.marked_pass(model, model.shape().all(), &weighted, Told::Apart, mark);
+        let (_, gradient, layout) = self.marked_pass(prepared, &weighted, Told::Apart, mark);
         for (_, pieces) in gradient.parts() {
             for piece in pieces {
                 drop(piece.squared_norms(&layout));
@@ -258,10 +279,12 @@ impl Engine {
         gradient: &mut [f32],
         clock: &mut Clock<'_>,
     ) {
+        let prepared = self.prepare(model, model.shape().all());
+        clock.mark("prepare");
         for piece in pieces(examples, model.shape()) {
             let some = [Weighted { examples: &examples[piece], weight: 1.0 }];
             let mark = &mut |stage| clock.mark(stage);
-            let (_, pieces, _) = self.marked_pass(model, model.shape().all(), &some, Told::Together, mark);
+            let (_, pieces, _) = self.marked_pass(&prepared, &some, Told::Together, mark);
             pieces.add_to(gradient);
             clock.mark("sum");
         }

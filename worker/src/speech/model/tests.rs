@@ -94,8 +94,9 @@ fn sum(model: &Model, trained: Parts, units: &[Unit<'_>]) -> Vec<i64> {
     let mut engine = Engine::new();
     let batch = Sampler::new(units.len(), SamplingRate::ONE).draw_fresh();
     let mut sum = ClippedSum::begin_parts(&batch, clip(), &model.shape().lengths(trained));
+    let prepared = engine.prepare(model, trained);
     for group in engine.groups(units, model.shape()) {
-        engine.add_clipped(model, trained, &units[group], &mut sum);
+        engine.add_clipped(&prepared, &units[group], &mut sum);
     }
     sum.in_test().to_vec()
 }

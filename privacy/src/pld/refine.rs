@@ -1,4 +1,4 @@
-//! Answers on finer and finer grids, until they no longer move.
+//! Answers on finer and finer grids, until they no longer move; on coarser ones where round-off decides.
 
 use libm::log;
 
@@ -102,8 +102,8 @@ impl<'a> Side<'a> {
         Err(PldError::TooWide)
     }
 
-    /// Halves the grid until the answer no longer moves by a thousandth. Every answer is valid, so the last is kept even
-    /// when a finer grid would be too long.
+    /// Halves the grid until the answer no longer moves by a thousandth; where the grid is already too fine, looks at coarser
+    /// ones. Every answer is valid, so the least is kept.
     fn refine(&mut self, question: Question, mut best: Option<f64>, workshop: &mut Workshop) -> Option<f64> {
         for _ in 0..12 {
             let finer = self.parts.iter().zip(&self.losses).map(|(part, loss)| part.halved(loss));

@@ -117,7 +117,7 @@ impl Engine {
         cut(units.iter().map(size))
     }
 
-    /// Makes a model ready for passes in which so many of its parts are trained.
+    /// Makes a model ready for passes in which these of its parts are trained.
     pub fn prepare<'m>(&self, model: &'m Model, trained: Parts) -> Prepared<'m> {
         let shape = model.shape();
         let below = Wanted {

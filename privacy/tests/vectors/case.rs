@@ -10,7 +10,7 @@ pub(crate) struct Case(Value);
 
 /// Where the vectors are.
 pub(crate) fn folder() -> PathBuf {
-    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "../shared/vectors".into(), PathBuf::from);
+    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "tests/vectors".into(), PathBuf::from);
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What one person-sized (or recording-sized) thing is in a dataset. Guarantees for different units never mix.
+/// What one person-sized (or recording-sized) thing is in a dataset. What a release that protects one unit costs another is told
+/// by [`crate::transfer::event_at`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyUnit {
@@ -25,8 +26,30 @@ pub enum Adjacency {
     /// One unit added or removed.
     #[default]
     AddRemove,
-    /// One unit's contribution replaced by the neutral one; the size of the dataset is public.
+    /// One unit's contribution replaced by the neutral one; how many units there are is public.
     ZeroOut,
     /// One unit replaced by another: one removal and one addition.
     ReplaceOne,
+}
+
+impl Adjacency {
+    /// Returns the relation under whose name the account of a charge is kept.
+    ///
+    /// Add-remove and zero-out charges share one account. Every mechanism here is a function of the multiset of contributions, in
+    /// which an emptied unit is an absent one, so both relations compare the same pairs of output distributions and every event
+    /// costs the same under both. The sum of both kinds of charges therefore bounds the loss under either relation; two accounts
+    /// would grant the budget twice.
+    #[must_use]
+    pub const fn account(self) -> Self {
+        match self {
+            Self::AddRemove | Self::ZeroOut => Self::AddRemove,
+            Self::ReplaceOne => Self::ReplaceOne,
+        }
+    }
+
+    /// Returns whether charges under both relations go to one account.
+    #[must_use]
+    pub fn shares_account(self, other: Self) -> bool {
+        self.account() == other.account()
+    }
 }

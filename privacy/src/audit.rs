@@ -1,7 +1,8 @@
 //! Empirical lower bounds on ε: what an attack on a finished model proves about it. Always rounded down.
 //!
 //! An audit never proves privacy. A lower bound above the claim disproves it: the account must be frozen and the release
-//! blocked. At claims in the hundreds an audit can show nothing; r perfect guesses never show more than about ln(r / ln 20).
+//! blocked. Canaries are put in or left out, and a canary that is left out is one whose part is emptied: an audit tests add-remove and
+//! zero-out claims alike. At claims in the hundreds an audit can show nothing; r perfect guesses never show more than about ln(r / ln 20).
 
 use libm::{exp, log};
 

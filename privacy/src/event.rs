@@ -72,8 +72,8 @@ pub enum Event {
         /// σ/γ. Charged alike for every grid; recorded because the grid must be fine.
         steps: NoiseSteps,
     },
-    /// The same of a secret Poisson sample. At fractional orders it costs more than [`Event::PoissonSampledGaussian`], whose
-    /// curve there is proved for continuous noise only.
+    /// The same of a secret Poisson sample, on any grid. At fractional orders it costs more than [`Event::PoissonSampledGaussian`],
+    /// which is charged where the grid is so fine that it makes no difference ([`crate::mechanism::ln_grid_excess`]).
     PoissonSampledDiscreteGaussian {
         /// q, exactly as drawn.
         sampling_rate: SamplingRate,
@@ -108,6 +108,12 @@ pub enum Event {
         distance: NonZeroU32,
         /// Over whom the words are spread, and how many of them are assumed to collude. The guarantee is against these.
         partition: Partition,
+    },
+    /// The release `of` as an account of a finer unit is charged for it: one contribution is replaced by another that has the same
+    /// place in the sample. A record changes in this way what its speaker contributes to a release that protects speakers.
+    Substituted {
+        /// The release, which protects the coarser unit.
+        of: Box<Event>,
     },
     /// The best of a secret random number of runs of one release.
     Selected {
@@ -152,15 +158,16 @@ impl Event {
             Self::DistributedDiscreteGaussian(_) => "a distributed discrete Gaussian",
             Self::SampledThreshold { .. } => "sampling with a threshold",
             Self::TruncatedLaplace { .. } => "a truncated Laplace",
+            Self::Substituted { .. } => "a substitution",
             Self::Selected { .. } => "a selection",
         }
     }
 
-    /// What is repeated, or of which the best is selected, at the heart of this event; itself where it is neither. A composition
+    /// What is repeated, substituted, or of which the best is selected, at the heart of this event; itself where it is none. A composition
     /// has no single heart and is its own.
     pub fn innermost(&self) -> &Self {
         match self {
-            Self::Repeated { of, .. } | Self::Selected { of, .. } => of.innermost(),
+            Self::Repeated { of, .. } | Self::Substituted { of } | Self::Selected { of, .. } => of.innermost(),
             _ => self,
         }
     }

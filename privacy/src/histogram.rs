@@ -10,6 +10,8 @@
 //! d e^{−s(d−1)}. A vocabulary smaller than d is not credited: with few words some copies coincide, and neither extreme is
 //! then the worst.
 //!
+//! An emptied word (zero-out) is a copy removed, and so is one of these differences; the distance d counts it like any other.
+//!
 //! **Partition.** Segments go to N providers at random; m that collude see a sample of rate m/N. One-way differences keep
 //! (ln(1 + (m/N)(e^{ε₀} − 1)), (m/N) δ₀) for one segment or for independent ones; differences both ways are two steps, which
 //! multiplies δ by e^ε. Who is trusted not to collude is part of the record, because the guarantee is against so many.

@@ -4,6 +4,9 @@
 //! shown (Li, Qardaji and Su 2012). That is (ε, δ)-differentially private for adding or removing one row. Here are δ for
 //! (k, β, ε), and the solvers for k and β. Nothing here samples, counts or shows.
 //!
+//! Removing a row and emptying it (zero-out) are one change here: an emptied row has no value, so it is in no count before sampling or
+//! after it. Nothing that is shown depends on how many rows there are in all, which zero-out takes to be public.
+//!
 //! The guarantee is void when distinct values are sampled instead of rows, when the threshold is on counts before sampling,
 //! when counts are approximate, or when one sample is used for two releases that are charged as one each.
 //!

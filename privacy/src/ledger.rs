@@ -25,6 +25,7 @@
 //!   on any path. (For zero-concentrated DP: Whitehouse, Ramdas, Rogers and Wu 2023.) Hence [`Budget::side_delta`].
 //! * **Sums of (ε, δ).** [`BasicFilter`] (Rogers, Roth, Ullman and Vadhan 2016), and **Gaussian DP**, [`GdpFilter`] (Smith and
 //!   Thakurta 2022; Koskela, Tobaben and Honkela 2023).
+//! * **A limit that is raised** after a release begins a second promise; together they are the sum: [`Promises`].
 //! * **Not used**: loss distributions for admission (there is no filter for them), and an odometer, a running claim of "ε so
 //!   far" that holds at every moment (it costs more: Rogers et al. 2016). What a gauge shows ([`Summary`]) is how much of the
 //!   budget's filter is used, not such a claim; the claim that always holds is the budget itself.
@@ -55,6 +56,7 @@ mod draft;
 mod filter;
 mod gauge;
 mod headroom;
+mod promise;
 mod refusal;
 mod reservation;
 #[cfg(test)]
@@ -68,6 +70,7 @@ pub use draft::Draft;
 pub use filter::{BasicFilter, Decimal, DecimalError, GdpFilter};
 pub use gauge::Summary;
 pub use headroom::Headroom;
+pub use promise::{Promise, Promises};
 pub use refusal::{Refusal, Shortfall};
 pub use reservation::{Reservation, ReservationId};
 

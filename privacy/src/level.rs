@@ -1,7 +1,7 @@
 //! What releases promise at another level than the one they protect: everything that one speaker said, where records are
 //! protected; one record, where speakers are.
 //!
-//! For reports. The ledgers count at the level that is protected and at no other (`privacy.md`, 3.8 and 4.7).
+//! For reports. What the ledgers charge other units for a release is told by [`crate::transfer`].
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
@@ -138,6 +138,17 @@ mod tests {
         let own = plan.epsilon(delta()).unwrap().unwrap().get();
         assert!((group(&event, 40, 1) / own - 1.0).abs() < 1e-3, "{} {own}", group(&event, 40, 1));
         assert!(of_group(&event, 40, 0, delta()).unwrap().unwrap().get().abs() < 1e-300);
+    }
+
+    #[test]
+    fn a_group_is_priced_in_both_directions() {
+        use crate::pld::Pair;
+        let (event, releases, size) = (sampled(0.1, 1.5), 20, 4);
+        let pair = Pair::sampled_gaussian_group(0.1, 1.5, size);
+        let mut plan = Plan::new();
+        plan.add_pair(pair, releases);
+        let both = plan.epsilon(delta()).unwrap().unwrap().get();
+        assert!((group(&event, releases, size.into()) / both - 1.0).abs() < 1e-12);
     }
 
     #[test]

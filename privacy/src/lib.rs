@@ -23,6 +23,7 @@ pub mod membership;
 pub mod pld;
 pub mod selection;
 pub mod special;
+pub mod transfer;
 pub mod unit;
 
 pub use adjacency::{Adjacency, PrivacyUnit};

@@ -14,10 +14,11 @@ mod laws;
 mod pure;
 mod rare;
 mod sampled;
+mod substituted;
 
 pub use discrete::{
-    distributed_discrete_gaussian, poisson_sampled_discrete_gaussian, sensitivity as distributed_sensitivity,
-    spread as distributed_spread,
+    distributed_discrete_gaussian, ln_grid_excess, poisson_sampled_discrete_gaussian,
+    sensitivity as distributed_sensitivity, spread as distributed_spread,
 };
 pub use fixed_size::fixed_size_sampled_gaussian;
 pub use pure::{laplace, pure};
@@ -30,20 +31,31 @@ use crate::event::Event;
 use crate::group;
 use crate::unit::Order;
 
-/// The version of the formulas in this room, recorded beside every stored cost so that it can be verified again later.
-pub const EVALUATOR_VERSION: &str = "rdp-1";
+/// The version of the formulas in this module and of the rule by which accounts are charged, recorded beside every stored cost
+/// so that it can be verified again later.
+///
+/// | version | what changed |
+/// |---|---|
+/// | `rdp-1` | each release was charged to the account of the unit that it protects, and to no other |
+/// | `rdp-2` | each release is charged to every limited unit of its lineage; prices of `rdp-1` are the same |
+pub const EVALUATOR_VERSION: &str = "rdp-2";
+
+/// Versions whose costs these formulas compute to the bit.
+const VERIFIABLE: [&str; 2] = ["rdp-1", EVALUATOR_VERSION];
+
+/// Returns whether costs that `version` computed can be verified by these formulas.
+pub fn can_verify(version: &str) -> bool {
+    VERIFIABLE.contains(&version)
+}
+
+/// Returns whether `version` charged each release to every limited unit, and not to its own unit alone.
+pub fn charged_every_unit(version: &str) -> bool {
+    version != VERIFIABLE[0]
+}
 
 /// Why an event has no price.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PriceError {
-    /// The mechanism has no formula under this neighbouring relation.
-    #[error("{event} has no price under {adjacency:?} adjacency: plan it under add-remove or zero-out adjacency")]
-    NoFormula {
-        /// The event's name.
-        event: &'static str,
-        /// The neighbouring relation asked for.
-        adjacency: Adjacency,
-    },
     /// The event's parameters promise nothing, or nobody has a formula for it.
     #[error("{event} has no price: {why}")]
     NoPrice {
@@ -60,7 +72,8 @@ pub enum PriceError {
 /// The Rényi curve of an event on a grid: an upper bound at every order, for both directions of the neighbouring relation.
 ///
 /// Events state their guarantee, or their noise, for one unit added or removed. Replacing a unit by the neutral one is the
-/// same for contributions that are sums; replacing it by another doubles the sensitivity, or applies the guarantee twice.
+/// same for contributions that are sums; replacing it by another doubles the sensitivity, applies the guarantee twice, or, where
+/// the release is of a sample, is a removal and an addition (`mechanism/substituted.rs`).
 ///
 /// # Errors
 /// [`PriceError`] when some part of the event cannot be priced, or not under this adjacency.
@@ -104,10 +117,12 @@ fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Othe
                     let mut sampled = sampled::Sampled::new(q, z);
                     Ok(Curve::evaluated(grid, |order: Order| sampled.loss(order.get())))
                 }
-                Adjacency::ReplaceOne if q >= 1.0 => {
-                    Ok(Curve::evaluated(grid, |order| gaussian(z / changes, order.get())))
+                Adjacency::ReplaceOne => {
+                    let mut sampled = sampled::Sampled::new(q, z);
+                    Ok(Curve::evaluated(grid, |order: Order| {
+                        substituted::sampled_gaussian(q, z, order.get(), |order| sampled.loss(order))
+                    }))
                 }
-                Adjacency::ReplaceOne => Err(PriceError::NoFormula { event: "a Poisson-sampled Gaussian", adjacency }),
             }
         }
         Event::Laplace { epsilon } => Ok(Curve::evaluated(grid, |order| laplace(epsilon.get() * changes, order.get()))),
@@ -122,6 +137,8 @@ fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Othe
             Ok(sum.add(&part)?)
         }),
         Event::Repeated { count, of } => Ok(structure(of, adjacency, grid, others)?.times(*count)),
+        // A record that is added, removed, emptied or replaced replaces its speaker's contribution by another in each case.
+        Event::Substituted { of } => structure(of, Adjacency::ReplaceOne, grid, others),
         Event::PoissonSampledDiscreteGaussian { .. }
         | Event::DistributedDiscreteGaussian(_)
         | Event::SampledThreshold { .. }

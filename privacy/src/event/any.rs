@@ -118,6 +118,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(|events| Event::Composed { events }),
             (0u64..1000, inner.clone()).prop_map(|(count, of)| of.times(count)),
+            inner.clone().prop_map(|of| Event::Substituted { of: Box::new(of) }),
             (inner, runs()).prop_map(|(of, runs)| Event::Selected { of: Box::new(of), runs }),
         ]
     })
@@ -165,6 +166,7 @@ pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
             let (rate, shift, distance, partition) = (*rate, scaled(*shift), *distance, *partition);
             Event::TruncatedLaplace { rate, shift, distance, partition }
         }
+        Event::Substituted { of } => Event::Substituted { of: Box::new(quieter(of, factor)?) },
         Event::Selected { of, runs } => Event::Selected { of: Box::new(quieter(of, factor)?), runs: *runs },
     })
 }

@@ -9,7 +9,7 @@ use crate::kanon;
 use crate::selection::{self, Runs};
 use crate::unit::{Delta, Epsilon};
 
-use super::{PriceError, approximate, changes, discrete, gaussian};
+use super::{PriceError, approximate, changes, discrete, substituted};
 
 /// The curve of one of these; what is none of them is priced by [`super::curve`].
 pub(super) fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Curve, PriceError> {
@@ -21,10 +21,11 @@ pub(super) fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Re
                 Adjacency::AddRemove | Adjacency::ZeroOut => {
                     Ok(Curve::evaluated(grid, |order| discrete::poisson_sampled_discrete_gaussian(q, z, order.get())))
                 }
-                Adjacency::ReplaceOne if q >= 1.0 => {
-                    Ok(Curve::evaluated(grid, |order| gaussian(z / changes(adjacency), order.get())))
-                }
-                Adjacency::ReplaceOne => Err(PriceError::NoFormula { event: event.name(), adjacency }),
+                Adjacency::ReplaceOne => Ok(Curve::evaluated(grid, |order| {
+                    substituted::sampled_gaussian(q, z, order.get(), |order| {
+                        discrete::poisson_sampled_discrete_gaussian(q, z, order)
+                    })
+                })),
             }
         }
         Event::DistributedDiscreteGaussian(noise) => Ok(Curve::evaluated(grid, |order| {

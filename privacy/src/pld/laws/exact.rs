@@ -33,6 +33,19 @@ impl Densities {
         Self { p: Box::new(mixed), q: Box::new(move |x| mixed(-x)), ends: (-12.0 * z - 1.0, 12.0 * z + 1.0) }
     }
 
+    /// Several units more, each in a sample or not; or the reverse, mirrored.
+    fn grouped(weights: Vec<f64>, z: f64, add: bool) -> Self {
+        let reach = 12.0 * z + weights.len() as f64;
+        let mixed =
+            move |x: f64| weights.iter().enumerate().map(|(k, weight)| weight * normal(z, k as f64, x)).sum::<f64>();
+        let ends = (-reach, reach);
+        if add {
+            Self { p: Box::new(move |x| normal(z, 0.0, x)), q: Box::new(move |x| mixed(-x)), ends }
+        } else {
+            Self { p: Box::new(mixed), q: Box::new(move |x| normal(z, 0.0, x)), ends }
+        }
+    }
+
     /// δ(ε) = ∫ max(P − e^ε Q, 0): from where the integrand leaves 0 to the right, which bisection finds.
     fn delta(&self, epsilon: f64) -> f64 {
         let above = |x: f64| (self.p)(x) - exp(epsilon) * (self.q)(x);
@@ -75,6 +88,53 @@ fn two_steps([q, z]: [f64; 2], [other_q, other_z]: [f64; 2], epsilon: f64) -> (f
         simpson(densities.ends.0, densities.ends.1, integrand)
     };
     (delta(&plan, epsilon), first(false).max(first(true)))
+}
+
+/// Training draws discrete noise. Its hockey sticks are the trapezoid sums of the continuous ones, whose kink they meet within a
+/// step: δ differs by a part that falls with the square of the noise in steps, of which the worker's grid has at least 2²⁰.
+#[test]
+fn discrete_noise_has_the_profile_of_continuous_noise_up_to_the_square_of_a_step() {
+    for (q, s) in [(1.0, 16_i32), (1.0, 64), (0.1, 32), (0.1, 128)] {
+        let deviation = f64::from(s);
+        let weight = |x: i32| exp(-0.5 * (f64::from(x) / deviation) * (f64::from(x) / deviation));
+        let all: f64 = (-14 * s..=15 * s).map(weight).sum();
+        let outcomes: Vec<(f64, f64)> =
+            (-12 * s..=13 * s).map(|x| (((1.0 - q) * weight(x) + q * weight(x - s)) / all, weight(x) / all)).collect();
+        let (mut discrete, mut continuous) = (Plan::new(), Plan::new());
+        discrete.add_pair(Pair::finite(&outcomes), 1);
+        continuous.add_pair(Pair::sampled_gaussian(q, 1.0), 1);
+        for epsilon in [0.1, 1.0, 2.0, 3.0] {
+            let (got, exact) = (delta(&discrete, epsilon), delta(&continuous, epsilon));
+            let apart = (got / exact - 1.0).abs() * deviation * deviation;
+            assert!(apart < 3.0, "{q} {s} {epsilon}: {got:e} {exact:e}, {apart} squared steps");
+        }
+    }
+}
+
+/// Two releases for a group, which adding it could in principle cost more than removing it: the plan answers the larger.
+#[test]
+fn two_steps_of_a_group_are_the_larger_of_both_directions() {
+    for (q, z, size) in [(0.1_f64, 1.5_f64, 3_u32), (0.5, 3.0, 4), (0.02, 0.9, 6)] {
+        let weight = |k: u32| {
+            let ways: f64 = (0..k).map(|i| f64::from(size - i) / f64::from(i + 1)).product();
+            ways * q.powf(f64::from(k)) * (1.0 - q).powf(f64::from(size - k))
+        };
+        let weights: Vec<f64> = (0..=size).map(weight).collect();
+        let pair = Pair::sampled_gaussian_group(q, z, size);
+        let mut plan = Plan::new();
+        plan.add_pair(pair.clone(), 2);
+        for epsilon in [0.1, 0.8, 2.0] {
+            let exact = [false, true].map(|add| {
+                let densities = Densities::grouped(weights.clone(), z, add);
+                let profile = &pair.directions[usize::from(add)];
+                let integrand = |x: f64| (densities.p)(x) * profile.profile(epsilon - densities.loss(x));
+                simpson(densities.ends.0, densities.ends.1, integrand)
+            });
+            let (got, larger) = (delta(&plan, epsilon), exact[0].max(exact[1]));
+            assert!(got >= larger * (1.0 - 1e-6) - 1e-14, "{q} {z} {size} {epsilon}: {got:e} {exact:?}");
+            assert!(got <= larger * 1.01 + 1e-12, "{q} {z} {size} {epsilon}: {got:e} {exact:?}");
+        }
+    }
 }
 
 /// A direction that has nearly nothing above ε was tilted so far that the exponents of a block overflowed.

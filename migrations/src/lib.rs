@@ -52,6 +52,10 @@ mod m20261122_000800_create_challenge;
 mod m20261122_000900_add_dataset_seconds;
 mod m20261122_000910_add_approval_total;
 mod m20261122_000920_index_ledger_time;
+mod m20261123_000100_charge_every_unit;
+mod m20261123_000500_add_consent;
+mod m20261123_000510_create_approval_key;
+mod m20261123_000520_create_credential_notice;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +109,10 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000900_add_dataset_seconds::Migration),
             Box::new(m20261122_000910_add_approval_total::Migration),
             Box::new(m20261122_000920_index_ledger_time::Migration),
+            Box::new(m20261123_000100_charge_every_unit::Migration),
+            Box::new(m20261123_000500_add_consent::Migration),
+            Box::new(m20261123_000510_create_approval_key::Migration),
+            Box::new(m20261123_000520_create_credential_notice::Migration),
         ]
     }
 }

@@ -154,6 +154,8 @@ whats! {
     IdentityUnlinked "identity_unlinked" "took an identity of the provider away";
     KeyMade "key_made" "made an API key";
     KeyRevoked "key_revoked" "revoked an API key";
+    ApprovalKeyAdded "approval_key_added" "listed an approval key";
+    ApprovalKeyRemoved "approval_key_removed" "took an approval key off the list";
     MemberJoined "member_joined" "joined";
     MemberInvited "member_invited" "invited a member";
     OrganizationInvited "organization_invited" "invited an organization";

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use undertone_privacy::ledger::{Promise, Promises};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
 
 use crate::id::{AccountId, DatasetId, JobId};
@@ -15,7 +16,7 @@ pub struct Account {
     /// Who is protected.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The relation under whose name the account is kept. `add_remove` counts charges under `zero_out` too: they cost the same.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// The lifetime limit ε.
@@ -36,6 +37,59 @@ pub struct Account {
     /// every ε above. An account that has nothing but these has a limit of 0.
     #[serde(default)]
     pub released_in_the_clear: u64,
+    /// Releases of the same data that the limit says nothing about: they protect another unit, and were made before this limit was
+    /// set or before each job was charged to every limit. The limit bounds what all other jobs release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncovered: Vec<Uncovered>,
+}
+
+/// Releases that a limit says nothing about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = UncoveredReleases))]
+pub struct Uncovered {
+    /// The unit that they protect.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
+    pub unit: PrivacyUnit,
+    /// How many jobs made them.
+    pub jobs: u64,
+    /// How many there are.
+    pub releases: u64,
+}
+
+/// A limit under which an account released something.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PromisedLimit {
+    /// ε.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+}
+
+impl PromisedLimit {
+    /// Returns the promises of an account.
+    pub fn all_of(promises: &Promises) -> Vec<Self> {
+        let limit = |promise: &Promise| Self { epsilon: promise.epsilon.get(), delta: promise.delta.get() };
+        promises.all().iter().map(limit).collect()
+    }
+
+    /// Returns ε and δ that hold for everything released under all of these limits, each sum rounded up.
+    pub fn together(limits: &[Self]) -> (f64, f64) {
+        let sum = |number: fn(&Self) -> f64| match limits {
+            [one] => number(one),
+            all => all.iter().fold(0.0, |sum, limit| add_up(sum, number(limit))),
+        };
+        (sum(|limit| limit.epsilon), sum(|limit| limit.delta))
+    }
+}
+
+/// Returns a + b, rounded up: the rounding error of the sum is known exactly (Knuth's two-sum).
+fn add_up(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    let other = sum - a;
+    let error = (a - (sum - other)) + (b - other);
+    if error > 0.0 { sum.next_up() } else { sum }
 }
 
 /// A steward's decision on a dataset's lifetime limit for one unit. A limit may be raised, never lowered below what is
@@ -77,6 +131,9 @@ pub struct Refusal {
     pub would_be: Option<f64>,
     /// Most releases of the asked kind that would still fit.
     pub releases_that_fit: u64,
+    /// Why the job has no price for this unit, and what to do; absent where the figures say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// What a row of the ledger records.

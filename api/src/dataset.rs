@@ -6,6 +6,7 @@ use undertone_privacy::PrivacyUnit;
 
 use crate::budget::Account;
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::signed::SiteApproval;
 
 /// Who may learn what from a dataset. Declared at the site; the server only shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -123,7 +124,7 @@ pub struct Dataset {
     pub content: Content,
     /// Coefficients in a frame; 0 of queries and recordings.
     pub inputs: u32,
-    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0; 0 of recordings.
+    /// Classes of the labels, as declared if private; of queries the distinct labels of public data, else 0; 0 of recordings.
     pub classes: u32,
     /// Training records (utterances, rows of a log, recordings), roughly.
     pub records: SizeClass,
@@ -164,7 +165,7 @@ pub struct Registration {
     pub content: Content,
     /// Coefficients in a frame; 0 of queries and recordings.
     pub inputs: u32,
-    /// Classes of the labels; of queries the distinct labels, told of public data only, else 0; 0 of recordings.
+    /// Classes of the labels, as declared if private; of queries the distinct labels of public data, else 0; 0 of recordings.
     pub classes: u32,
     /// Training records, roughly.
     pub records: SizeClass,
@@ -181,6 +182,9 @@ pub struct Registration {
     /// The units that its data keep apart, ascending.
     #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
     pub units: Vec<PrivacyUnit>,
+    /// How the site approves jobs on it; absent from workers that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<SiteApproval>,
 }
 
 /// What speech keeps apart unless its owner says otherwise: records and speakers.

@@ -48,6 +48,8 @@ ids! {
     SessionId;
     /// A key by which a program asks for a member.
     ApiKeyId;
+    /// A key with which a steward approves jobs.
+    ApprovalKeyId;
     /// An identity at a provider of sign-ins.
     IdentityId;
     /// A worker daemon at a site.

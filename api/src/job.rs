@@ -4,6 +4,7 @@
 //! [`Kind`] (check, cost, exchange). The second is *how it runs* (`worker/src/run/<kind>.rs`), the third *how it looks*
 //! (`app/src/kind/<kind>.rs`). To add one: the three files, and one line in the `kinds!` call below.
 
+mod charge;
 mod check;
 mod draft;
 mod hold;
@@ -35,8 +36,8 @@ pub use life::{State, Step, WrongStep};
 pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
 pub use review::{Disclosed, Disclosure, Observer, Review, disclosures};
 pub use view::{
-    Approval, Job, JobSummary, Measurement, NewJob, Participant, ParticipantState, Progress, Refuse, RoundView,
-    SeriesProgress, Submission,
+    Approval, Approve, Job, JobSummary, Measurement, NewJob, Participant, ParticipantState, Progress, Refuse,
+    RoundView, SeriesProgress, Submission,
 };
 
 /// What a job does with a dataset.
@@ -65,6 +66,28 @@ pub struct Charge {
     pub event: Event,
     /// Most releases of it.
     pub releases: u64,
+}
+
+impl Charge {
+    /// Returns whether the charge goes to the account that is kept for `unit` under `adjacency`.
+    pub fn is_on(&self, unit: PrivacyUnit, adjacency: Adjacency) -> bool {
+        self.unit == unit && self.adjacency.shares_account(adjacency)
+    }
+
+    /// Returns whether a manifest that states `stated` charges what this version works out: the same releases of the same account.
+    /// Manifests that were signed before zero-out adjacency state add-remove, at the same price.
+    pub fn agrees_with(&self, stated: &Self) -> bool {
+        self.is_on(stated.unit, stated.adjacency) && (&self.event, self.releases) == (&stated.event, stated.releases)
+    }
+
+    /// Returns the charge of a manifest that states `stated`, where this version works out `own`; `None` when they disagree.
+    pub fn reconcile(own: Option<Self>, stated: Option<&Self>) -> Option<Option<Self>> {
+        match (own, stated) {
+            (None, None) => Some(None),
+            (Some(own), Some(stated)) if own.agrees_with(stated) => Some(Some(stated.clone())),
+            _ => None,
+        }
+    }
 }
 
 /// A run of rounds in which the participants' vectors are averaged by the server.
@@ -172,7 +195,7 @@ pub struct Outside {
     pub recipients: Vec<String>,
     /// How many of them may put their parts together without more being told than is charged for.
     pub colluding: u32,
-    /// d: words that are not to be told, added and removed together.
+    /// d: counts of pieces by word, added and removed together, that are hidden.
     pub distance: u32,
     /// Whether speakers leave in their own voices, by which recognizers can tell them: their site must allow that by itself.
     pub voices: bool,
@@ -301,6 +324,6 @@ kinds! {
     DpSgd => dp_sgd,
     /// A classifier of queries, taught by people who see only questions that are private.
     ActiveLearning => active_learning,
-    /// Transcription of recordings by cloud recognizers that learn almost nothing of them.
+    /// Transcription of recordings by recognizers outside: counts of pieces by word are hidden among dummies.
     Transcription => transcription,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
-use crate::budget::EntryKind;
+use crate::budget::{EntryKind, PromisedLimit};
 use crate::id::{AccountId, DatasetId, JobId, WorkerId};
 use crate::log::view::SignedHead;
 use crate::log::{Hash, node_hash};
@@ -45,6 +45,10 @@ pub struct AccountHistory {
     /// What each job has used of it, the one that used most first. The parts are of the order that leaves most, at which the
     /// losses of jobs add up exactly.
     pub jobs: Vec<JobShare>,
+    /// The limits that were promised one after another: a limit that is raised after something was released begins a promise of
+    /// its own, and what holds for everything is their sum.
+    #[serde(default)]
+    pub promises: Vec<PromisedLimit>,
     /// Rows of its ledger.
     pub rows: u64,
 }

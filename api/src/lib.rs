@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod api_key;
+pub mod approval_key;
 pub mod audit_log;
 pub mod budget;
 pub mod consortium;

@@ -46,6 +46,15 @@ kinds! {
     InvitationAccepted = "an invitation was accepted";
     /// Another way into the member's account was opened, or ways were closed.
     AccountChanged = "what opens your account has changed";
+    /// The credentials of the member, or of somebody in an organization that they administer, were reset or changed.
+    CredentialsChanged = "credentials were reset or changed";
+}
+
+impl NotificationKind {
+    /// Whether members may switch it off: whoever takes an account over must not keep that quiet.
+    pub const fn can_be_switched_off(self) -> bool {
+        !matches!(self, Self::CredentialsChanged)
+    }
 }
 
 /// Something that a member is told.

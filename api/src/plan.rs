@@ -7,6 +7,7 @@
 //!
 //! To let a job kind be planned: implement [`Rounded`] for its spec, as in `plan/dp_sgd.rs`, and name it in [`outlook`].
 
+mod account;
 mod active_learning;
 mod curve;
 mod dp_sgd;
@@ -28,6 +29,7 @@ use crate::id::{ConsortiumId, DatasetId};
 use crate::job::{Charge, NewJob, Spec};
 use crate::problem::Violation;
 
+pub use account::PlanAccount;
 pub use curve::EpsilonCurve;
 pub use offer::{Knob, Offered, offers};
 pub use party::epsilon_alone;
@@ -128,6 +130,9 @@ pub struct PlanParty {
     pub dataset_name: String,
     /// What it would be charged at worst.
     pub charge: Charge,
+    /// Every account that the job charges, the one of its own unit first: each limit of the lineage bounds all jobs.
+    #[serde(default)]
+    pub accounts: Vec<PlanAccount>,
     /// The account's limit ε; absent without a budget.
     pub limit: Option<f64>,
     /// δ of the limit; absent without a budget.

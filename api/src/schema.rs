@@ -13,7 +13,7 @@ fn word(description: &str, words: &[&str]) -> Schema {
 /// [`undertone_privacy::PrivacyUnit`].
 pub fn unit() -> Schema {
     word(
-        "Who is protected: one recording, everything that one speaker said, everything that one user asked, or as many words of recordings as the release states.",
+        "Who is protected: one recording, everything that one speaker said, everything that one user asked, or as many counts of pieces by word as the release states.",
         &["record", "speaker", "user", "words"],
     )
 }

@@ -4,6 +4,7 @@
 //! A signature is over the exact bytes of the payload with the document's domain before them, so one document can never
 //! pass for another and no re-serialization can break or bend it.
 
+mod approval;
 mod audit;
 pub mod certificate;
 mod head;
@@ -19,12 +20,17 @@ use sha2::{Digest, Sha256};
 
 use crate::id::WorkerId;
 
+pub use approval::{
+    ApprovalError, ApprovalKey, ApprovalProof, ApprovalRule, ApprovalStatement, Consent, KeyFingerprint,
+    MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS, PasskeyAlgorithm, SignedApproval, SiteApproval, StewardDecision,
+    passkey_challenge,
+};
 pub use audit::AuditStatement;
 pub use certificate::{Certificate, CertificateFile};
 pub use head::{Countersignature, Head, key_id};
 pub use hold::SiteHold;
 pub use manifest::{Decision, Limits, Manifest, ManifestParticipant};
-pub use receipt::Receipt;
+pub use receipt::{Receipt, ReleaseTick};
 pub use rotation::{KeyChange, Pinned, Pins, Rotation, RotationError, SiteKeys};
 
 /// A kind of document that is signed.

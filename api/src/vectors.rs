@@ -1,6 +1,5 @@
-//! Reference values for tests, which are not part of the repository: JSON files in the folder that `UNDERTONE_VECTORS` names, by
-//! default `../shared/vectors` from the root of the workspace. What is not there is a failure: a test of reference values that
-//! reads none tells nothing.
+//! Reference values for tests: JSON files in `tests/vectors`, or in the folder that `UNDERTONE_VECTORS` names (relative to the
+//! root of the workspace). A missing file fails the test.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 /// Every case of a file, in order; there is at least one.
 pub(crate) fn cases(name: &str) -> Vec<Value> {
-    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "../shared/vectors".into(), PathBuf::from);
+    let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "tests/vectors".into(), PathBuf::from);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join(format!("{name}.json"));
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}; set UNDERTONE_VECTORS to the folder of vectors", path.display()));

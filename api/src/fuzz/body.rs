@@ -7,19 +7,21 @@ use undertone_fuzz::Target;
 
 use crate::account::{ChangePassword, FactorCode, FactorProof, NewPassword, NewReset, SecondStep};
 use crate::api_key::NewApiKey;
+use crate::approval_key::NewApprovalKey;
 use crate::budget::NewBudget;
 use crate::consortium::{EditConsortium, NewConsortium, NewOverlap};
 use crate::dataset::Registration;
-use crate::job::{Measurement, NewApprovalLimit, Pause, Refuse, Report};
+use crate::job::{Approve, Measurement, NewApprovalLimit, Pause, Refuse, Report};
 use crate::member::{NewConsortiumMember, NewMember};
 use crate::organization::NewInvitation;
 use crate::plan::NewPlan;
 use crate::question::NewAnnotation;
 use crate::session::{Refresh, SignIn};
+use crate::signed::{ApprovalKey, ApprovalStatement};
 use crate::worker::{EnrolmentToken, NewEnrolment};
 
 /// Bodies as programs send them.
-const SENT: [&str; 22] = [
+const SENT: [&str; 24] = [
     r#"{"email":"ada@example.org","password":"correct horse battery staple"}"#,
     r#"{"half":"x","token":"x","code":"123456","refresh_token":"x"}"#,
     r#"{"current":"a password","new":"another password","old":"x","password":"correct horse battery staple"}"#,
@@ -42,6 +44,8 @@ const SENT: [&str; 22] = [
     r#"{"server":"https://hub.example:7443","certificate":"ab","server_key":"cd","secret":"ef"}"#,
     r#"{"series":"private","round":3,"test":"common","accuracy":0.71,"loss":1.25,"value":0.5,"metric":"accuracy"}"#,
     r#"{"name":"the site's worker"}"#,
+    r#"{"label":"the safe","key":{"kind":"passkey","algorithm":"es256","public_key":"04","credential":"c0ffee","relying_party":"hub.example","origin":"https://hub.example"}}"#,
+    r#"{"signature":{"payload":"{\"manifest\":\"aa\"}","proof":{"kind":"passkey","credential":"c0ffee","client_data":"{\"type\":\"webauthn.get\",\"challenge\":\"AA\",\"origin\":\"https://hub.example\"}","authenticator_data":"00","signature":"30"}}}"#,
 ];
 
 /// What is read is written, and read again as the same.
@@ -65,7 +69,7 @@ macro_rules! bodies {
 bodies! {
     SignIn Refresh SecondStep ChangePassword FactorCode FactorProof NewReset NewPassword NewApiKey NewBudget NewConsortium
     EditConsortium NewOverlap Registration NewApprovalLimit Pause Refuse NewMember NewConsortiumMember NewInvitation NewAnnotation
-    EnrolmentToken NewEnrolment NewPlan Measurement Report
+    EnrolmentToken NewEnrolment NewPlan Measurement Report NewApprovalKey Approve
 }
 
 #[test]
@@ -79,7 +83,12 @@ fn every_body_is_refused_or_read_and_never_breaks_its_check() {
             read::<NewOverlap>(bytes).map(|new| new.check()),
             read::<NewApprovalLimit>(bytes).map(|new| new.check(now)),
             read::<Pause>(bytes).map(|pause| pause.check()),
+            read::<NewApprovalKey>(bytes).map(|new| new.check()),
         ];
+        if let Some(approval) = read::<Approve>(bytes).and_then(|approve| approve.signature) {
+            let key = ApprovalKey::Ed25519 { public_key: "d7".repeat(32) };
+            assert!(approval.open_by_any::<ApprovalStatement>(&[key]).is_err(), "nobody has signed it");
+        }
         for violation in checked.into_iter().flatten().flatten() {
             assert!(!violation.field.is_empty() && !violation.message.is_empty(), "{violation:?}");
         }

@@ -11,7 +11,8 @@ use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, Worke
 use crate::job::{Charge, NewJob, Purpose};
 use crate::signed::{
     AuditStatement, Certificate, CertificateFile, Countersignature, Decision, Document, Head, KeyChange, Limits,
-    Manifest, ManifestParticipant, Pinned, Pins, Presence, Receipt, Rotation, Signed, SiteHold, SiteKeys, key_id,
+    Manifest, ManifestParticipant, Pinned, Pins, Presence, Receipt, ReleaseTick, Rotation, Signed, SiteHold, SiteKeys,
+    key_id,
 };
 
 fn key(seed: u8) -> SigningKey {
@@ -24,7 +25,7 @@ const ID: Uuid = Uuid::from_u128(1);
 fn charge() -> Charge {
     let noise_multiplier = NoiseMultiplier::new(1.5).expect("a positive number");
     let event = Event::Gaussian { noise_multiplier };
-    Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::AddRemove, event, releases: 34 }
+    Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::ZeroOut, event, releases: 34 }
 }
 
 fn manifests() -> Vec<Manifest> {
@@ -62,10 +63,11 @@ fn receipt() -> Receipt {
         round: 1,
         attempt: 1,
         unit: PrivacyUnit::Speaker,
-        adjacency: Adjacency::AddRemove,
+        adjacency: Adjacency::ZeroOut,
         event: charge().event,
         evaluator: "rdp-1".to_owned(),
         at: AT,
+        tick: Some(ReleaseTick { period_millis: 250, number: 1 }),
     }
 }
 

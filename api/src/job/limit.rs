@@ -77,12 +77,12 @@ pub struct ApprovalLimit {
     /// Who withdrew it, if somebody did.
     #[serde(default)]
     pub withdrawn_by: Option<String>,
-    /// What passed by it since it was set, for each unit and adjacency; a limit in the place of another begins with nothing.
+    /// What passed by it since it was set, for each account; a limit in the place of another begins with nothing.
     #[serde(default)]
     pub approved: Vec<ApprovedTotal>,
 }
 
-/// What passed by a limit and protects the same unit against the same change: one sum, which the limit's total bounds. The
+/// What passed by a limit on one account: one sum, which the limit's total bounds. The
 /// figures are those of all these jobs together, composed as reports compose them, and rounded up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -90,7 +90,7 @@ pub struct ApprovedTotal {
     /// Who is protected.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The relation under whose name the account is kept. `add_remove` counts charges under `zero_out` too.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// δ of both figures: that of the dataset's account.

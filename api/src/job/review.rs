@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use undertone_privacy::Event;
 
+use super::transcription::window::ONE_WORD;
 use super::{Outside, Series, Spec, State};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::{DatasetId, JobId};
 use crate::plan::PlanParty;
-use crate::signed::Signed;
+use crate::signed::{Signed, SiteApproval};
 
 /// Somebody who learns something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -118,6 +119,10 @@ pub struct Review {
     pub cost: Option<PlanParty>,
     /// Who learns what.
     pub learned: Vec<Disclosure>,
+    /// How the dataset's site approves jobs: whether it verifies a steward's signature, and with which keys. Absent when its
+    /// worker does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<SiteApproval>,
 }
 
 /// Who learns what of `dataset` by a job of this spec; `datasets` are all that the spec names. ε is not filled in.
@@ -154,7 +159,8 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         let what = "the audit's statement: how many of its own planted canaries were guessed right";
         say(Observer::Members, Disclosed::Fact, 1, what.to_owned());
     }
-    let facts = "its name, owner and rough size, what it is charged, and when each of its rounds came or was late";
+    let facts = "its name, owner and rough size, what it is charged, when each of its rounds came or was late, and whether its part \
+                 failed: why it failed on private data is withheld, that it did is not";
     say(Observer::Members, Disclosed::Fact, 1, facts.to_owned());
     found
 }
@@ -177,7 +183,9 @@ fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer,
     };
     let words = if form == Disclosed::Protected {
         format!(
-            "{parts}. Protected is how often each word of the vocabulary was said, up to {d} words added and removed together, a word              said otherwise being two; not covered is what true pieces tell {exactly}"
+            "{parts}. They hear it in clear speech. Protected are counts of pieces by word of the vocabulary, for a reader of counts \
+             only: up to {d} more or less in all, where one spoken word changes at most {ONE_WORD} counts; not covered is what true \
+             pieces tell {exactly}"
         )
     } else {
         format!("{parts}, among dummies that need not hide anything: the recordings are public")

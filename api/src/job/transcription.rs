@@ -1,12 +1,13 @@
 //! `transcription`: private use of cloud recognizers, after *Prεεch* (Ahmed, Chowdhury, Fawaz, Ramanathan 2020).
 //!
 //! One site cuts its recordings into short pieces and sends them, among dummies that carry the words of a vocabulary, in one
-//! voice and in parts to several recognizers. What each of them learns of how often which word was said is noisy; the transcript
-//! is put together at the site and stays there. One release, paid once, before it leaves; nothing of it comes to the server, which
-//! learns the plan, its promises and that it was paid.
+//! voice and in parts to several recognizers. The recognizers hear these pieces in clear speech. The counts of pieces by word of
+//! the vocabulary are noisy, for a reader of counts only. The transcript is put together at the site and stays there. One release,
+//! paid once, before it leaves; nothing of it comes to the server, which learns the plan, its promises and that it was paid.
 //!
 //! Every option of a spec stands in the file of its subject: `party.rs`, `provider.rs`, `price.rs`, `vocabulary.rs`, `sound.rs`.
-//! `noise.rs` alone says how much noise that is and what it promises, `cost.rs` what is charged, `check.rs` what is refused,
+//! `noise.rs` alone says how much noise that is and what it promises, `window.rs` proves how many counts one spoken word changes,
+//! `cost.rs` says what is charged, `check.rs` what is refused,
 //! `estimate.rs` what is to be expected of it, `worst.rs` what it may come to.
 //!
 #![doc = include_str!("transcription/spec.md")]
@@ -23,6 +24,7 @@ mod sound;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod vocabulary;
+pub mod window;
 pub mod worst;
 
 use std::num::NonZeroU32;
@@ -59,7 +61,7 @@ pub struct Spec {
     pub participant: Party,
     /// N: the recognizers that hear a part each, 1 to 16.
     pub providers: Vec<Provider>,
-    /// m: how many of them may put their parts together without more being told than is promised; 1 to N.
+    /// m: how many of them may put their counts together without more being told than is promised; 1 to N.
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub colluding: NonZeroU32,
@@ -67,7 +69,7 @@ pub struct Spec {
     #[serde(default = "english")]
     #[cfg_attr(feature = "openapi", schema(example = "en"))]
     pub language: String,
-    /// The words whose counts are hidden.
+    /// The words by which pieces are counted. The noise covers these counts.
     pub vocabulary: Vocabulary,
     /// The dummies.
     #[serde(default)]

@@ -8,6 +8,7 @@ use super::{Charge, Hold, Purpose, Report, Spec, State};
 use crate::budget::Refusal;
 use crate::dataset::Visibility;
 use crate::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use crate::signed::{Consent, SignedApproval};
 
 /// A job to be proposed to the owners of its datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,16 @@ pub struct NewJob {
     /// What is to be done.
     #[serde(flatten)]
     pub spec: Spec,
+}
+
+/// An approval by an owner.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Approve {
+    /// The steward's signed approval. Datasets whose site verifies signatures need one.
+    #[serde(default)]
+    pub signature: Option<SignedApproval>,
 }
 
 /// A refusal by an owner.
@@ -156,13 +167,17 @@ pub struct Participant {
     /// may see the limits of the dataset's owner; events, which all who see the job share, leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_because: Option<String>,
+    /// What the owner's consent rests on; absent while there is none, and for public data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consent: Option<Consent>,
     /// How its worker stands.
     pub state: ParticipantState,
     /// What the job charges it at worst.
     pub charge: Option<Charge>,
     /// Releases paid so far.
     pub releases: u64,
-    /// ε of the releases paid so far, at δ, by this job alone, rounded up.
+    /// ε of as many releases as were paid so far, at δ, by this job alone, rounded up. A figure of progress: no promise about a job
+    /// that is stopped for what it released. That is [`Self::epsilon_reserved`].
     pub epsilon_spent: Option<f64>,
     /// ε of all the releases reserved, at δ, by this job alone, rounded up.
     pub epsilon_reserved: Option<f64>,

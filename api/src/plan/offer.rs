@@ -97,14 +97,21 @@ impl<K: Rounded> Search<'_, K> {
 
     /// The nearest number for the payers of every account that refuses; `None` when one of them cannot be helped.
     fn per_account(&self, knob: Knob) -> Option<Offered> {
-        let mut values = Vec::new();
+        let mut values: Vec<(DatasetId, String, f64, f64)> = Vec::new();
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
             let bound = match knob {
                 Knob::Noise => self.least_noise(purse)?,
                 Knob::SamplingRate => self.highest_rate(purse)?,
                 Knob::Rounds | Knob::Threshold | Knob::Epsilon | Knob::Delta => return None,
             };
-            values.extend(self.moved(knob, purse, bound));
+            for moved in self.moved(knob, purse, bound) {
+                // A dataset pays from several accounts; what the strictest of them admits counts.
+                match values.iter_mut().find(|(dataset, ..)| *dataset == moved.0) {
+                    Some(known) if knob == Knob::Noise => known.3 = known.3.max(moved.3),
+                    Some(known) => known.3 = known.3.min(moved.3),
+                    None => values.push(moved),
+                }
+            }
         }
         let what = if knob == Knob::Noise { "noise z" } else { "sampling rate q" };
         let mut sentence = String::new();

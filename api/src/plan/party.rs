@@ -5,7 +5,7 @@ use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Delta, convert, mechanism};
 
 use super::release::{Made, least_noise};
-use super::{Books, Key, PlanParty, Priced, Purse};
+use super::{Books, Key, PlanAccount, PlanParty, Priced, Purse};
 use crate::dataset::Dataset;
 use crate::job::Charge;
 
@@ -44,6 +44,10 @@ impl PlanParty {
             tight_epsilon: None,
             curve: priced.zip(purse).map(|(priced, purse)| priced.curve(purse)).unwrap_or_default(),
             releases_that_fit: Purse::paying(&balance, &charge).releases_that_fit(),
+            accounts: match purse {
+                Some(own) => PlanAccount::all(dataset, &charge, books, own),
+                None => PlanAccount::all(dataset, &charge, books, &Purse::paying(&balance, &charge)),
+            },
             least_noise: least_noise(&balance, &charge),
             charge,
         }

@@ -44,19 +44,24 @@ pub struct Key {
     pub lineage: LineageId,
     /// Who is protected.
     pub unit: PrivacyUnit,
-    /// Against which change.
-    pub adjacency: Adjacency,
+    /// The relation under whose name the account is kept: always [`Adjacency::account`] of what is charged.
+    adjacency: Adjacency,
 }
 
 impl Key {
+    /// Returns the account to which charges under `adjacency` go.
+    pub const fn new(
+        organization: OrganizationId,
+        lineage: LineageId,
+        unit: PrivacyUnit,
+        adjacency: Adjacency,
+    ) -> Self {
+        Self { organization, lineage, unit, adjacency: adjacency.account() }
+    }
+
     /// The account that a charge on a dataset goes to.
     pub const fn of(dataset: &Dataset, charge: &Charge) -> Self {
-        Self {
-            organization: dataset.organization,
-            lineage: dataset.lineage,
-            unit: charge.unit,
-            adjacency: charge.adjacency,
-        }
+        Self::new(dataset.organization, dataset.lineage, charge.unit, charge.adjacency)
     }
 }
 
@@ -70,6 +75,23 @@ impl Books {
         if self.balance(key).is_none() {
             self.0.push((key, balance));
         }
+    }
+
+    /// The other accounts with a limit that `charge` on `dataset` goes to: those of its lineage that protect another unit. What is
+    /// released in the clear stands outside every limit and goes to none.
+    pub fn limited<'a>(
+        &'a self,
+        dataset: &'a Dataset,
+        charge: &'a Charge,
+    ) -> impl Iterator<Item = (PrivacyUnit, &'a Balance)> {
+        let is_other = |key: &Key| {
+            (key.organization, key.lineage) == (dataset.organization, dataset.lineage) && key.unit != charge.unit
+        };
+        let accounts = self
+            .0
+            .iter()
+            .filter(move |(key, balance)| !charge.is_in_the_clear() && is_other(key) && balance.budget().is_some());
+        accounts.map(|(key, balance)| (key.unit, balance))
     }
 
     /// An account's balance.
@@ -130,6 +152,13 @@ impl Purse {
     pub fn paying(balance: &Balance, charge: &Charge) -> Self {
         let mut purse = Self::new(balance.clone());
         purse.owe(charge.clone());
+        purse
+    }
+
+    /// An account that has no price for a charge, and admits none of it.
+    pub(super) fn refusing(balance: &Balance, charge: &Charge) -> Self {
+        let mut purse = Self::new(balance.clone());
+        purse.dues.push(Due { charge: charge.clone(), cost: None });
         purse
     }
 
@@ -267,14 +296,22 @@ impl Priced {
             let Some(dataset) = datasets.iter().find(|dataset| dataset.id == id) else { continue };
             let charge = spec.cost(dataset).filter(|charge| charge.event != Event::NonPrivate);
             let Some(charge) = charge else { continue };
-            let key = Key::of(dataset, &charge);
-            let index = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
-                keys.push(key);
-                purses.push(Purse::new(books.balance(key).cloned().unwrap_or_else(|| Balance::new(None))));
-                purses.len() - 1
-            });
-            purses[index].payers.push(Payer { dataset: id, name: dataset.name.clone(), units: spec.units(dataset) });
-            purses[index].owe(charge);
+            let others = books.limited(dataset, &charge).map(|(unit, _)| (unit, charge.for_unit(unit).ok()));
+            let dues: Vec<_> = std::iter::once((charge.unit, Some(charge.clone()))).chain(others).collect();
+            for (unit, due) in dues {
+                let key = Key { unit, ..Key::of(dataset, &charge) };
+                let index = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                    keys.push(key);
+                    purses.push(Purse::new(books.balance(key).cloned().unwrap_or_else(|| Balance::new(None))));
+                    purses.len() - 1
+                });
+                let payer = Payer { dataset: id, name: dataset.name.clone(), units: spec.units(dataset) };
+                purses[index].payers.push(payer);
+                match due {
+                    Some(due) => purses[index].owe(due),
+                    None => purses[index].dues.push(Due { charge: charge.clone(), cost: None }),
+                }
+            }
         }
         let (rounds, steps) = (spec.rounds(), spec.steps());
         (rounds > 0 && !purses.is_empty()).then_some(Self { rounds, steps, round: K::ROUND, purses })
@@ -310,7 +347,10 @@ impl Priced {
         let most: Vec<(u32, &Purse)> = self.purses.iter().map(|purse| (self.rounds_that_fit(purse), purse)).collect();
         let index = (0..most.len()).min_by_key(|index| most[*index].0)?;
         let (rounds_that_fit, purse) = most[index];
-        let next = (0..most.len()).filter(|other| *other != index).min_by_key(|index| most[*index].0);
+        // The accounts of other units from which the same datasets pay are no others.
+        let payers = |purse: &Purse| purse.payers.iter().map(|payer| payer.dataset).collect::<Vec<_>>();
+        let others = (0..most.len()).filter(|other| payers(most[*other].1) != payers(purse));
+        let next = others.min_by_key(|index| most[*index].0);
         let next = next.map(|next| most[next]);
         let admits = |rounds: u32| match rounds {
             0 => format!("not one {}", self.round),

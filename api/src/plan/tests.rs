@@ -86,12 +86,7 @@ fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
             lineage = index + 1;
         }
         let made = dataset(index + 1, lineage);
-        let key = Key {
-            organization: made.organization,
-            lineage: made.lineage,
-            unit: PrivacyUnit::Speaker,
-            adjacency: Adjacency::AddRemove,
-        };
+        let key = Key::new(made.organization, made.lineage, PrivacyUnit::Speaker, Adjacency::ZeroOut);
         books.add(key, balance(site));
         participants.push(Party {
             dataset: made.id,

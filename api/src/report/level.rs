@@ -6,6 +6,7 @@ use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, OrderGrid, PrivacyUnit, convert, mechanism};
 
 use crate::dataset::SizeClass;
+use crate::job::transcription::window::ONE_WORD;
 
 /// From here on an ε lets whoever sees the releases tell a presence from an absence as good as always: e to this many nats is
 /// a factor of five hundred million.
@@ -104,7 +105,7 @@ impl Level {
             PrivacyUnit::Record => vec![own, Self::person(releases)],
             PrivacyUnit::Speaker | PrivacyUnit::User => vec![Self::record(releases), own],
             PrivacyUnit::Words => {
-                let why_not = "only words of it are protected";
+                let why_not = "only counts of its pieces by word are protected";
                 vec![own, Self::of(PrivacyUnit::Record, How::Whole, None, Data::of(releases.event), why_not)]
             }
         }
@@ -162,8 +163,10 @@ impl Level {
             ),
             (PrivacyUnit::Record, _) => (one_record(), String::new()),
             (PrivacyUnit::Words, _) => (
-                format!("{words} {} of the recordings", if words == 1 { "word" } else { "words" }),
-                ", added and removed together; a word said otherwise is two".to_owned(),
+                format!("{words} {} of pieces by word", if words == 1 { "count" } else { "counts" }),
+                format!(
+                    ", added and removed together, for a reader of counts only; one spoken word changes at most {ONE_WORD}"
+                ),
             ),
             (PrivacyUnit::Speaker | PrivacyUnit::User, How::Group { records }) => (
                 all.to_owned(),
@@ -226,9 +229,9 @@ mod tests {
     #[test]
     fn a_job_that_protects_words_says_how_many_and_promises_a_recording_nothing() {
         let event = Event::TruncatedLaplace {
-            rate: undertone_privacy::Epsilon::new(0.25).unwrap(),
-            shift: 60,
-            distance: 4.try_into().unwrap(),
+            rate: undertone_privacy::Epsilon::new(0.16).unwrap(),
+            shift: 100,
+            distance: 6.try_into().unwrap(),
             partition: undertone_privacy::histogram::Partition::NONE,
         };
         let both = Level::both(&Releases {
@@ -242,7 +245,7 @@ mod tests {
         });
         assert_eq!([both[0].unit, both[1].unit], [PrivacyUnit::Words, PrivacyUnit::Record]);
         assert!(both[0].meaningful && both[0].epsilon.is_some_and(|epsilon| epsilon < 1.01), "{:?}", both[0]);
-        assert!(both[0].said.contains("4 words of the recordings"), "{}", both[0].said);
+        assert!(both[0].said.contains("6 counts of pieces by word"), "{}", both[0].said);
         assert!(both[1].epsilon.is_none() && !both[1].meaningful && both[1].said.starts_with("No meaningful bound"));
     }
 

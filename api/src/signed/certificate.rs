@@ -3,6 +3,7 @@
 //! The certificate says; the evidence beside it in a [`CertificateFile`] shows. It is fixed when it is made: a rule declared
 //! later, a budget raised later or a formula improved later does not reach back. Every ε is rounded up.
 
+mod basis;
 mod evidence;
 mod figure;
 mod party;
@@ -15,15 +16,20 @@ use crate::consortium::OverlapRule;
 use crate::id::{ConsortiumId, JobId};
 use crate::job::State;
 
+pub use basis::{PublicFact, relation};
 pub use evidence::{AuditAsked, CertificateFile, Evidence, Logged, Proven};
 pub use figure::{Figure, Method, Together, ValidFor};
-pub use party::{ChainPiece, Charged, Mechanism, Party, Position, Releases, Sampling};
+pub use party::{ChainPiece, Charged, ChargedBeside, ClockSummary, Mechanism, Party, Position, Releases, Sampling};
 
 /// What a job, and all that it released, cost everybody whose data it read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
+    /// By which rules it was made: [`Certificate::VERSION`]. Absent is 1, under which the releases made were counted once a site had
+    /// closed its part, and neither relation nor public facts were stated.
+    #[serde(default = "Certificate::first_version")]
+    pub version: u32,
     /// When it was made. Nothing that happened later is in it.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
@@ -45,6 +51,27 @@ pub struct Certificate {
     /// The server's signed head of its whole log when the certificate was made; absent from a server that keeps none.
     #[serde(default)]
     pub head: Option<Signed>,
+}
+
+impl Certificate {
+    /// The version that is made now. Since 2 every release that the manifest plans is counted, made or not: a job may be stopped
+    /// after its outputs were seen, and no figure here is valid for a number of releases that was reached so.
+    pub const VERSION: u32 = 2;
+
+    /// Returns the version of certificates that state none.
+    pub const fn first_version() -> u32 {
+        1
+    }
+
+    /// Returns how many releases the figures count under the rules of a version; `None` for a version that is not known.
+    pub fn counted(version: u32, releases: &Releases) -> Option<u64> {
+        let Releases { reserved, committed, settled, .. } = *releases;
+        match version {
+            1 if settled => Some(committed),
+            1 | Self::VERSION => Some(committed.max(reserved)),
+            _ => None,
+        }
+    }
 }
 
 impl Document for Certificate {

@@ -42,6 +42,20 @@ pub struct Receipt {
     /// When.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
+    /// The tick of the site's release clock at which it was paid. Absent from exact releases, and from receipts of workers that had
+    /// no clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<ReleaseTick>,
+}
+
+/// A tick of a public release clock: a release leaves at a multiple of the period after the moment at which its round opened, so that
+/// its time does not depend on private data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseTick {
+    /// Milliseconds between two ticks, fixed before the private data were looked at.
+    pub period_millis: u64,
+    /// The tick's number, from 1. More than 1 when the release was not ready at the first one, which can depend on the data.
+    pub number: u64,
 }
 
 impl Document for Receipt {

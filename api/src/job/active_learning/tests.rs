@@ -56,7 +56,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
     let datasets = datasets();
     assert_eq!(spec.check(&datasets), Vec::new());
     let charge = spec.cost(&datasets[1]).unwrap();
-    assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::User, Adjacency::AddRemove));
+    assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::User, Adjacency::ZeroOut));
     assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
     let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
     let gate = spec.participants[1].gate.unwrap();

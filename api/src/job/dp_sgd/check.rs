@@ -99,7 +99,8 @@ fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Stri
                 format!("`{name}` has no column of users; use `record` or `speaker`, or ask its owner for one"),
             );
         } else {
-            say("unit", format!("the features of `{name}` were normalized by speaker; use `speaker`"));
+            // Means or choices over all that a speaker said.
+            say("unit", format!("`{name}` was prepared so that it does not keep these units apart; use `speaker`"));
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
         return None;
     }
     let party = spec.party(dataset.id)?;
-    let charge = |event, releases| Charge { unit: spec.unit, adjacency: Adjacency::AddRemove, event, releases };
+    let charge = |event, releases| Charge { unit: spec.unit, adjacency: Adjacency::ZeroOut, event, releases };
     // The private arm is charged whatever else happens: an owner who also opens the dataset for the comparison sees what
     // the private arm costs by itself. What the open arm publishes has no price; it is recorded beside the account.
     if let (Some(rounds), Some(event)) = (&spec.private, spec.private_event(party)) {

@@ -56,7 +56,7 @@ pub(super) fn event(spec: &Spec) -> Event {
 
 /// The loss at every order of the accounts, in nats.
 fn loss(event: &Event) -> Vec<f64> {
-    let curve = mechanism::curve(event, Adjacency::AddRemove, &OrderGrid::standard()).unwrap();
+    let curve = mechanism::curve(event, Adjacency::ZeroOut, &OrderGrid::standard()).unwrap();
     curve.losses().map(|(_, loss)| loss.to_f64_up()).collect()
 }
 

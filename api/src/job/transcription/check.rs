@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
 
 use super::vocabulary::{LANGUAGES, LONGEST_WORD, MOST_WORDS};
+use super::window::{ONE_WORD, SPAN};
 use super::{Crowded, MOST_DUMMIES, Spec, Vocabulary, Voice};
 use crate::dataset::{Content, Dataset, Visibility};
 use crate::job::check::within;
@@ -165,6 +166,22 @@ fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
 /// What only public recordings may do.
 fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, String)) {
     let name = &dataset.name;
+    let distance = spec.participant.distance.get();
+    if distance < ONE_WORD {
+        let told = format!(
+            "`{name}` is not public, and what is said in {SPAN} seconds, one word, changes up to {ONE_WORD} counts of pieces: \
+             {distance} hides less than that; ask for {ONE_WORD} or more"
+        );
+        say("participant.distance", told);
+    }
+    let (colluding, providers) = (spec.colluding.get() as usize, spec.providers.len());
+    if spec.voice.tells_speakers() && colluding < providers {
+        let told = format!(
+            "dummies imitate the speakers of `{name}`, so each recognizer hears voices of pieces that others were sent: charge for \
+             all {providers} together, or choose one voice"
+        );
+        say("colluding", told);
+    }
     if spec.vocabulary.depends_on_data() {
         let told = format!(
             "`{name}` is not public: which words were chosen from it would tell that somebody said them, and no noise covers \
@@ -185,7 +202,7 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
 fn check_noise(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     let words = spec.vocabulary.most();
     let priced = match spec.event() {
-        Ok(event) => mechanism::guarantee(&event, Adjacency::AddRemove).map(drop).map_err(|error| error.to_string()),
+        Ok(event) => mechanism::guarantee(&event, Adjacency::ZeroOut).map(drop).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     match (priced, spec.expected_dummies(words)) {

@@ -13,7 +13,7 @@ use crate::job::Charge;
 /// See [`crate::job::Kind::cost`].
 pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     let event = release(spec, dataset, HISTOGRAM)?;
-    Some(Charge { unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove, event, releases: 1 })
+    Some(Charge { unit: PrivacyUnit::Words, adjacency: Adjacency::ZeroOut, event, releases: 1 })
 }
 
 /// See [`crate::job::Kind::release`]. A dataset marked open is charged as a private one: it was opened for gradients, not for

@@ -6,9 +6,7 @@ use undertone_privacy::histogram::HistogramError;
 
 use super::Spec;
 use super::price::{Money, RATE};
-
-/// How long a piece is thought to be where nobody says otherwise, seconds.
-pub const USUAL_PIECE: f64 = 1.5;
+use super::window::{SOUND, WINDOW};
 
 /// What one provider is expected to hear, and to ask for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,9 +17,9 @@ pub struct Heard {
     pub pieces: f64,
     /// Dummies.
     pub dummies: f64,
-    /// Seconds of speech, both together.
+    /// Seconds of sound, both together.
     pub seconds: f64,
-    /// What that costs, from above: every piece is one request. Absent where the spec names no price.
+    /// What that costs, from above: every sound is one request. Absent where the spec names no price.
     pub cost: Option<Money>,
     /// What the recordings alone would cost there, in requests of a minute, without protection.
     pub bare: Option<Money>,
@@ -40,32 +38,32 @@ pub struct Estimate {
     pub dummies: f64,
     /// Seconds of speech that are recordings.
     pub recorded: f64,
-    /// Seconds of speech that are dummies: made, brought to the one voice, and sent beside the recordings.
+    /// Seconds of sound that are dummies: made, brought to the one voice, and sent beside the recordings.
     pub extra: f64,
     /// By provider, in the spec's order.
     pub providers: Vec<Heard>,
 }
 
 impl Estimate {
-    /// For recordings of `seconds` in all, cut into pieces of `piece` seconds each. Every piece is counted as sent, so that the
-    /// sum is from above: sensitive and crowded ones stay at the site.
+    /// For recordings of `seconds` in all, with a piece in every window. Every piece is counted as sent, so that the sum is from
+    /// above: sensitive and crowded ones stay at the site.
     ///
     /// # Errors
     /// [`HistogramError`] where the spec has no noise.
-    pub fn of(spec: &Spec, seconds: u64, piece: f64) -> Result<Self, HistogramError> {
-        Self::of_words(spec, spec.vocabulary.most(), seconds, piece)
+    pub fn of(spec: &Spec, seconds: u64) -> Result<Self, HistogramError> {
+        Self::of_words(spec, spec.vocabulary.most(), seconds)
     }
 
     /// The same with `words` in the vocabulary, whatever the spec lists: for a plan whose words are still to be written.
     ///
     /// # Errors
     /// As [`Estimate::of`].
-    pub fn of_words(spec: &Spec, words: u32, seconds: u64, piece: f64) -> Result<Self, HistogramError> {
+    pub fn of_words(spec: &Spec, words: u32, seconds: u64) -> Result<Self, HistogramError> {
         let noise = spec.noise()?;
         let providers = spec.providers.len() as f64;
         let (each, recorded) = (noise.mean(), seconds as f64);
         let dummies = spec.expected_dummies(words)?;
-        let (pieces, theirs) = (recorded / piece / providers, dummies / providers);
+        let (pieces, theirs) = (recorded / WINDOW / providers, dummies / providers);
         let samples = |seconds: f64| (seconds * f64::from(RATE)).ceil() as u64;
         let heard = |provider: &super::Provider| {
             let tariff = provider.price.as_ref().and_then(|price| price.tariff().ok());
@@ -77,8 +75,8 @@ impl Estimate {
                 provider: provider.name.clone(),
                 pieces,
                 dummies: theirs,
-                seconds: (pieces + theirs) * piece,
-                cost: cost(pieces + theirs, piece),
+                seconds: (pieces + theirs) * SOUND,
+                cost: cost(pieces + theirs, SOUND),
                 bare: cost(recorded / 60.0, recorded.min(60.0)),
             }
         };
@@ -88,7 +86,7 @@ impl Estimate {
             per_word: each * providers,
             dummies,
             recorded,
-            extra: dummies * piece,
+            extra: dummies * SOUND,
             providers: spec.providers.iter().map(heard).collect(),
         })
     }

@@ -36,8 +36,8 @@ impl Spec {
         Partition::new(providers, self.colluding)
     }
 
-    /// The least noise that keeps the participant's (ε, δ) at its distance against the colluding providers, words exchanged as
-    /// well as added or removed.
+    /// The least noise that keeps the participant's (ε, δ) for counts at its distance against the colluding providers, counts added
+    /// and removed together.
     ///
     /// # Errors
     /// [`HistogramError`] when there is none.

@@ -1,4 +1,4 @@
-//! The one participant: whose recordings are transcribed, and what is promised of their words.
+//! The one participant: whose recordings are transcribed, and what is promised of the counts of their pieces.
 
 use std::num::NonZeroU32;
 
@@ -20,8 +20,8 @@ pub struct Party {
     /// δ of the promise: above 0, at most 0.01.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.00001))]
     pub delta: Delta,
-    /// d: words of the recordings, added and removed together, that are not to be told; 1 to 10,000. A word that is said
-    /// otherwise is one removed and one added.
-    #[cfg_attr(feature = "openapi", schema(value_type = u32, example = 4))]
+    /// d: counts of pieces by word, added and removed together, that are hidden; 6 to 10,000, of public recordings from 1. What is
+    /// said in 1.5 seconds changes at most 6.
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, example = 6))]
     pub distance: NonZeroU32,
 }

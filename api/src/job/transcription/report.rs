@@ -23,7 +23,7 @@ pub struct Report {
     pub rate: f64,
     /// η₀: its shift, dummies per word.
     pub shift: u32,
-    /// d: words that are not to be told.
+    /// d: counts of pieces by word, added and removed together, that are hidden.
     pub distance: u32,
     /// What is promised, by how many providers put their parts together: one, two, to all.
     pub promises: Vec<Promise>,

@@ -57,8 +57,9 @@ pub enum Voice {
     Command,
     /// The converter of the site's configuration that is a server.
     Url,
-    /// Voices as they are: true pieces leave as they were recorded, dummies in imitations of the voices that are heard in the
-    /// recordings. Hides which pieces are made up and not who speaks: recognizers can tell speakers by it.
+    /// Voices as they are: true pieces leave in the voices in which they were recorded, dummies in imitations of these voices. Hides
+    /// which pieces are made up and not who speaks: recognizers can tell speakers by it. Imitations also tell each recognizer of
+    /// voices that others hear, so private recordings are charged for all recognizers together.
     Cloned,
 }
 

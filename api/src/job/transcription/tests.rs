@@ -50,7 +50,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
     let (spec, said) = example();
     assert_eq!(spec.check(&[ward()]), Vec::new());
     let charge = spec.cost(&ward()).unwrap();
-    assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::Words, Adjacency::AddRemove));
+    assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::Words, Adjacency::ZeroOut));
     assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
     let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
     assert!(
@@ -58,7 +58,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
         "{epsilon:?} {delta:?}"
     );
     let both = spec.promises().unwrap()[1];
-    assert_eq!(format!("{:.2} {:.0}", both.epsilon, spec.noise().unwrap().mean()), "1.49 35", "as the text says");
+    assert_eq!(format!("{:.2} {:.0}", both.epsilon, spec.noise().unwrap().mean()), "1.49 53", "as the text says");
 }
 
 #[test]
@@ -146,24 +146,24 @@ fn promises_grow_with_collusion_and_the_assumed_one_is_charged() {
     assert_eq!(promises.iter().map(|promise| promise.colluding.get()).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     assert!(promises.is_sorted_by(|few, many| few.epsilon < many.epsilon));
     let event = spec.event().unwrap();
-    let (epsilon, delta) = mechanism::guarantee(&event, Adjacency::AddRemove).unwrap();
+    let (epsilon, delta) = mechanism::guarantee(&event, Adjacency::ZeroOut).unwrap();
     assert!((epsilon.get(), delta.get()) == (promises[1].epsilon, promises[1].delta), "{event:?} {promises:?}");
 }
 
 #[test]
 fn what_is_to_be_expected_adds_up() {
     let (spec, _) = example();
-    let all = Estimate::of(&spec, 6000, 1.5).unwrap();
+    let all = Estimate::of(&spec, 6000).unwrap();
     let noise = spec.noise().unwrap();
     assert!((all.each - noise.mean()).abs() < 1e-12 && (all.per_word - 2.0 * noise.mean()).abs() < 1e-12);
     assert!((all.dummies - 6.0 * all.per_word).abs() < 1e-9, "five words, and none of them");
-    assert!((all.extra - 1.5 * all.dummies).abs() < 1e-9);
+    assert!((all.extra - 4.5 * all.dummies).abs() < 1e-9);
     let [one, two] = &all.providers[..] else { panic!("{all:?}") };
-    assert!((one.pieces - 2000.0).abs() < 1e-9 && (one.dummies - all.dummies / 2.0).abs() < 1e-9);
-    // 1.5 s are billed as 2 s by both.
+    assert!((one.pieces - 1000.0).abs() < 1e-9 && (one.dummies - all.dummies / 2.0).abs() < 1e-9);
+    // 4.5 s are billed as 5 s by both.
     let requests = (one.pieces + one.dummies).ceil() as u64;
     let tariff = |provider: &Provider| provider.price.as_ref().unwrap().tariff().unwrap();
-    assert_eq!(one.cost.as_ref(), Some(&tariff(&spec.providers[0]).alike(requests, 32_000)));
+    assert_eq!(one.cost.as_ref(), Some(&tariff(&spec.providers[0]).alike(requests, 80_000)));
     let [sum] = &all.cost()[..] else { panic!("one currency") };
     assert_eq!(sum.nanos, one.cost.as_ref().unwrap().nanos + two.cost.as_ref().unwrap().nanos);
     let [bare] = &all.bare()[..] else { panic!("one currency") };
@@ -171,7 +171,7 @@ fn what_is_to_be_expected_adds_up() {
     assert!(bare.nanos < sum.nanos);
     let free =
         Spec { providers: spec.providers.iter().map(|p| Provider { price: None, ..p.clone() }).collect(), ..spec };
-    assert!(Estimate::of(&free, 6000, 1.5).unwrap().cost().is_empty());
+    assert!(Estimate::of(&free, 6000).unwrap().cost().is_empty());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
     let learned = disclosures(&any, &ward(), &[ward()]);
     let outside = learned.iter().find(|one| one.observer == Observer::Providers).unwrap();
     assert_eq!((outside.form, outside.times), (Disclosed::Protected, 1));
-    for part in ["one, two", "up to 4 words", "not covered"] {
+    for part in ["one, two", "6 counts", "not covered"] {
         assert!(outside.what.contains(part), "{part}: {}", outside.what);
     }
     assert!(!outside.what.contains("who speaks"), "{}", outside.what);
@@ -204,7 +204,7 @@ fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
     assert_eq!((outside.series.as_str(), &outside.sending[..]), (HISTOGRAM, &[spec.participant.dataset][..]));
     assert_eq!(
         (outside.recipients, outside.colluding, outside.distance),
-        (vec!["one".to_owned(), "two".to_owned()], 1, 4)
+        (vec!["one".to_owned(), "two".to_owned()], 1, 6)
     );
     let voices = |voice| AnySpec::Transcription(Spec { voice, ..spec.clone() }).outside().unwrap().voices;
     let one = [Voice::default(), Voice::Vocoder { detail: 13 }, Voice::Command, Voice::Url];
@@ -219,7 +219,7 @@ fn a_report_of_recordings_that_are_not_public_is_a_function_of_the_spec() {
     let report = Report::planned(&spec).unwrap();
     let value = serde_json::to_value(AnyReport::Transcription(report.clone())).unwrap();
     assert_eq!((&value["kind"], value["report"].get("outcome")), (&"transcription".into(), None));
-    assert_eq!((report.words, report.colluding, report.distance), (5, 1, 4));
+    assert_eq!((report.words, report.colluding, report.distance), (5, 1, 6));
     let spec = AnySpec::Transcription(spec);
     assert!(AnyReport::Transcription(report.clone()).tells_no_more(&spec));
     let counted = Report { dummies: report.dummies + 1.0, ..report.clone() };

@@ -1,4 +1,4 @@
-//! The words whose counts are hidden among dummies, and where they come from.
+//! The words by which pieces are counted, and where they come from.
 
 use serde::{Deserialize, Serialize};
 

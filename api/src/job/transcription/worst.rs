@@ -7,30 +7,28 @@ use undertone_privacy::histogram::{HistogramError, TruncatedLaplace};
 
 use super::Spec;
 use super::price::{Money, RATE, Tariff};
+use super::window::{SOUND, most_windows};
 
-/// The shortest piece that a recording is cut into, and the longest, seconds.
-pub const PIECES: [f64; 2] = [0.2, 6.0];
 /// The chance that a provider hears more dummies than are counted here.
 const UNLIKELY: f64 = 1e-9;
 
-/// The most that a job costs by `tariffs`, which are those of the spec's providers, by currency, sorted. Of at most `recordings`
-/// that last `seconds` in all every second is sent, in the shortest pieces there are and one more for the end of each, all to the
-/// dearest provider of each currency. A dummy is counted as long as the longest piece, and no site sends a longer one; that a provider hears more of them than are
-/// counted has a chance below 10⁻⁹. Each sound is one request: what a provider heard and did not answer, and what is sent again, is not in it.
+/// Returns the most that a job costs by `tariffs`, which are those of the spec's providers, by currency, sorted. At most `recordings`
+/// that last `seconds` in all have a piece in every window, and all of them go to the dearest provider of each currency. Every
+/// sound, true piece or dummy, lasts [`SOUND`] seconds and is one request. A provider hears more dummies than are counted with a
+/// chance below 10⁻⁹. Sounds that are sent again are not counted.
 ///
 /// # Errors
 /// [`HistogramError`] where the spec has no noise.
 pub fn worst(spec: &Spec, tariffs: &[Tariff], recordings: u64, seconds: u64) -> Result<Vec<Money>, HistogramError> {
     let dummies = most_dummies(spec.noise()?, f64::from(spec.vocabulary.most()) + 1.0).ceil() as u64;
-    let [shortest, longest] = PIECES;
-    let pieces = ((seconds as f64 / shortest).ceil() as u64).saturating_add(recordings);
-    let samples = |seconds: f64| (seconds * f64::from(RATE)).round() as u64;
+    let pieces = most_windows(recordings, seconds);
+    let samples = (SOUND * f64::from(RATE)).round() as u64;
     // By currency: true pieces at the dearest, and dummies at all.
     let mut sums = BTreeMap::<String, (u64, u64)>::new();
     for tariff in tariffs {
-        let made = tariff.alike(dummies, samples(longest));
+        let made = tariff.alike(dummies, samples);
         let (recorded, all) = sums.entry(made.currency).or_default();
-        *recorded = (*recorded).max(tariff.alike(pieces, samples(shortest)).nanos);
+        *recorded = (*recorded).max(tariff.alike(pieces, samples).nanos);
         *all = all.saturating_add(made.nanos);
     }
     let sum =
@@ -101,16 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn the_most_is_counted_from_shortest_pieces_longest_dummies_and_the_dearest_provider() {
+    fn every_window_and_dummy_is_counted_at_the_dearest_provider() {
         let (spec, _) = example();
         let tariffs = tariffs(&spec);
         let dummies = most_dummies(spec.noise().unwrap(), 6.0).ceil() as u64;
-        // 0.0077 and 0.016 a minute, both by the second: 505 pieces of a second each at the latter, dummies of six at both.
-        let made: u64 = [7_700_000_u64, 16_000_000].iter().map(|each| (each * 6 * dummies).div_ceil(60)).sum();
+        // 0.0077 and 0.016 a minute, both by the second, so 5 s of each sound: 38 windows at the latter, dummies at both.
+        let made: u64 = [7_700_000_u64, 16_000_000].iter().map(|each| (each * 5 * dummies).div_ceil(60)).sum();
         let all = worst(&spec, &tariffs, 5, 100).unwrap();
         let [money] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!((money.currency.as_str(), money.nanos), ("USD", (16_000_000_u64 * 505).div_ceil(60) + made));
-        let expected = Estimate::of(&spec, 100, 1.5).unwrap().cost();
+        assert_eq!((money.currency.as_str(), money.nanos), ("USD", (16_000_000_u64 * 5 * 38).div_ceil(60) + made));
+        let expected = Estimate::of(&spec, 100).unwrap().cost();
         assert!(money.nanos > expected[0].nanos);
     }
 

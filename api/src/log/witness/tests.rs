@@ -38,6 +38,7 @@ fn receipt(sequence: u64) -> Receipt {
         event: Event::NonPrivate,
         evaluator: String::new(),
         at: OffsetDateTime::UNIX_EPOCH,
+        tick: None,
     }
 }
 

@@ -28,7 +28,7 @@ fn scene(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (
     let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let mut books = Books::default();
     let (organization, lineage) = (datasets[1].organization, datasets[1].lineage);
-    let key = Key { organization, lineage, unit: PrivacyUnit::User, adjacency: Adjacency::AddRemove };
+    let key = Key::new(organization, lineage, PrivacyUnit::User, Adjacency::ZeroOut);
     books.add(key, Balance::new(Some(budget)));
     (spec, datasets, books)
 }

@@ -22,7 +22,7 @@ fn scene(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, B
     let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let mut books = Books::default();
     let (organization, lineage) = (datasets[0].organization, datasets[0].lineage);
-    let key = Key { organization, lineage, unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove };
+    let key = Key::new(organization, lineage, PrivacyUnit::Words, Adjacency::ZeroOut);
     books.add(key, Balance::new(Some(budget)));
     (spec, datasets, books)
 }

@@ -21,10 +21,12 @@ pub enum Method {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ValidFor {
-    /// Its curve adds up with those of other jobs, however these were chosen: budgets count by it (Feldman and Zrnic 2021).
+    /// A report about this job by itself, by the kind of curve that budgets add over jobs (Feldman and Zrnic 2021). The curves add
+    /// up; the ε of several jobs do not.
     Budgets,
-    /// A report about this job by itself, whose parameters were fixed in the signed manifest before its first release (Zhu,
-    /// Dong and Wang 2022). It must not be added to another job's, and must not decide whether another job is admitted.
+    /// A report about this job by itself, whose parameters and greatest number of releases were fixed in the signed manifest before
+    /// its first release (Zhu, Dong and Wang 2022). It must not be added to another job's, and must not decide whether another job
+    /// is admitted.
     ThisJobAlone,
 }
 
@@ -44,7 +46,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The ledger's number.
+    /// The number by the ledger's kind of curve, at the best order for this job.
     pub const fn renyi(epsilon: Option<f64>, delta: f64) -> Self {
         Self { method: Method::Renyi, valid_for: ValidFor::Budgets, epsilon, delta }
     }

@@ -115,7 +115,7 @@ fn check_gate(
     if gate.threshold.get() > 1_000_000 || gate.rows_per_unit.get() > most {
         return;
     }
-    if mechanism::guarantee(&gate.event(), Adjacency::AddRemove).is_err() {
+    if mechanism::guarantee(&gate.event(), Adjacency::ZeroOut).is_err() {
         let void = "its delta would reach 1, which promises nothing: raise the threshold, sample less, or allow fewer rows of a user";
         say(&at("threshold"), void.to_owned());
     }

@@ -58,14 +58,14 @@ fn a_round_of_a_selection_costs_what_the_vectors_say() {
             OrderGrid::new(numbers("orders").into_iter().map(|order| Order::new(order).unwrap()).collect()).unwrap();
         // By the formula on the vectors' own orders: the same. (The sampling rate is rounded up by less than 2⁻³², and of a
         // thousand runs all but a 10⁻⁴th are within the bound.)
-        let base = mechanism::curve(run, Adjacency::AddRemove, &grid).unwrap();
+        let base = mechanism::curve(run, Adjacency::ZeroOut, &grid).unwrap();
         let formula = selection::curve(&base, *runs).unwrap();
         for ((order, loss), said) in formula.losses().zip(numbers("rdp")) {
             let ratio = loss.to_f64_up() / said;
             assert!((1.0..1.0 + 2e-4).contains(&(ratio * (1.0 + 1e-9))), "{}: {ratio}", order.get());
         }
         // As it is charged: never more, because the free order is chosen among more of them.
-        let price = mechanism::curve(&charged, Adjacency::AddRemove, &grid).unwrap();
+        let price = mechanism::curve(&charged, Adjacency::ZeroOut, &grid).unwrap();
         let epsilon = convert::epsilon(&price, Delta::new(number(&case["delta"])).unwrap()).unwrap().get();
         let ratio = epsilon / number(&case["epsilon"]);
         assert!((0.97..1.0 + 2e-4).contains(&ratio), "{ratio}");
@@ -77,7 +77,7 @@ fn a_bound_on_the_runs_is_paid_for() {
     let base = serde_json::json!({"steps": 20, "q": 0.05, "sigma": 2.0});
     let loss = |most| {
         let event = charged(&base, selection(1.0, 0.1, most));
-        let curve = mechanism::curve(&event, Adjacency::AddRemove, &OrderGrid::standard()).unwrap();
+        let curve = mechanism::curve(&event, Adjacency::ZeroOut, &OrderGrid::standard()).unwrap();
         curve.losses().last().unwrap().1.to_f64_up()
     };
     let (near, mean, far) = (loss(10), loss(30), loss(500));

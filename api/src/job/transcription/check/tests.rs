@@ -87,9 +87,21 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
     ),
     (
         "spec.participant.distance",
-        &[|spec, _| spec.participant.distance = count(10_001)],
         &[
-            |spec, _| spec.participant.distance = count(1),
+            |spec, _| spec.participant.distance = count(10_001),
+            // What is said in a second and a half changes as many as six counts.
+            |spec, _| spec.participant.distance = count(5),
+            |spec, dataset| {
+                spec.participant.distance = count(5);
+                dataset.visibility = Visibility::Open;
+            },
+        ],
+        &[
+            |spec, _| spec.participant.distance = count(6),
+            |spec, dataset| {
+                spec.participant.distance = count(1);
+                dataset.visibility = Visibility::Public;
+            },
             |spec, _| {
                 epsilon(spec, 50.0);
                 spec.participant.distance = count(10_000);
@@ -119,9 +131,21 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
     ("spec.providers.0.price.currency", &[|spec, _| price(spec, "dollars", "1")], &[|spec, _| price(spec, "EUR", "0")]),
     (
         "spec.colluding",
-        &[|spec, _| spec.colluding = count(3)],
+        &[
+            |spec, _| spec.colluding = count(3),
+            // Imitations tell each recognizer of pieces that the other one was sent.
+            |spec, _| spec.voice = Voice::Cloned,
+        ],
         &[
             |spec, _| spec.colluding = count(2),
+            |spec, _| {
+                spec.colluding = count(2);
+                spec.voice = Voice::Cloned;
+            },
+            |spec, dataset| {
+                spec.voice = Voice::Cloned;
+                dataset.visibility = Visibility::Public;
+            },
             |spec, _| {
                 providers(spec, 1);
                 spec.colluding = count(1);
@@ -221,7 +245,6 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
             |spec, _| spec.voice = Voice::Mcadams { alpha: 0.95 },
             |spec, _| spec.voice = Voice::Mcadams { alpha: 1.05 },
             |spec, _| spec.voice = Voice::Url,
-            |spec, _| spec.voice = Voice::Cloned,
         ],
     ),
     (

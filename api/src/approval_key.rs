@@ -1,0 +1,58 @@
+//! Keys with which stewards approve jobs, as their owners list them at the server. The list is for convenience: a key counts at
+//! a site once the site's operator has pinned it at the site's terminal.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::ApprovalKeyId;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::member::check_name;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::problem::Violation;
+use crate::signed::{ApprovalKey, KeyFingerprint};
+
+/// Most approval keys of a member.
+pub const MOST_OWN_APPROVAL_KEYS: u64 = 20;
+
+/// A key to be listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewApprovalKey {
+    /// What its owner calls it: 1 to 100 characters.
+    pub label: String,
+    /// The public key.
+    pub key: ApprovalKey,
+}
+
+impl NewApprovalKey {
+    /// Returns everything wrong with it.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn check(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        check_name("label", &self.label, &mut violations);
+        if let Err(error) = self.key.check() {
+            violations.push(Violation::new("key", error.to_string()));
+        }
+        violations
+    }
+}
+
+/// A steward's key, as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OwnApprovalKey {
+    /// Id.
+    pub id: ApprovalKeyId,
+    /// What its owner calls it.
+    pub label: String,
+    /// The public key.
+    pub key: ApprovalKey,
+    /// Its fingerprint, which its owner reads to the site's operator.
+    pub fingerprint: KeyFingerprint,
+    /// The key as the line that the site's operator pins.
+    pub line: String,
+    /// When it was listed.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: OffsetDateTime,
+}

@@ -1,0 +1,76 @@
+//! Every account that a job charges for one dataset, before and after it. Costs are rounded up, what is left down.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::{Adjacency, PrivacyUnit};
+
+use super::Books;
+use super::party::epsilon_alone;
+use super::price::Purse;
+use crate::dataset::Dataset;
+use crate::job::Charge;
+
+/// An account that a job would charge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PlanAccount {
+    /// Who is protected.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
+    pub unit: PrivacyUnit,
+    /// Against which change.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
+    pub adjacency: Adjacency,
+    /// The limit ε; absent without a budget.
+    pub limit: Option<f64>,
+    /// δ of the limit; absent without a budget.
+    pub delta: Option<f64>,
+    /// ε of the job by itself for this unit, at δ, rounded up; absent when it is infinite, has no price or there is no budget.
+    pub epsilon: Option<f64>,
+    /// ε spent and reserved before the job, by the account's gauge, rounded up.
+    pub before: f64,
+    /// ε that spent, reserved and the job would come to, rounded up; absent when it is infinite or has no price.
+    pub after: Option<f64>,
+    /// Whether the account admits the job.
+    pub fits: bool,
+    /// Why the job has no price for this unit, and what to do; absent when it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl PlanAccount {
+    /// The accounts of `dataset` that pay for `charge`: its own unit's first, then every other unit with a limit. `own` is the
+    /// account of its own unit with everything that the plan asks of it.
+    pub(super) fn all(dataset: &Dataset, charge: &Charge, books: &Books, own: &Purse) -> Vec<Self> {
+        std::iter::once(Self::priced(charge, own)).chain(Self::others(dataset, charge, books)).collect()
+    }
+
+    /// The accounts beside its own that `charge` on `dataset` goes to.
+    pub fn others(dataset: &Dataset, charge: &Charge, books: &Books) -> Vec<Self> {
+        books.limited(dataset, charge).map(|(unit, balance)| Self::other(charge, unit, balance)).collect()
+    }
+
+    fn other(charge: &Charge, unit: PrivacyUnit, balance: &Balance) -> Self {
+        match charge.for_unit(unit) {
+            Ok(charge) => Self::priced(&charge, &Purse::paying(balance, &charge)),
+            Err(error) => {
+                let unpriced = Self::priced(charge, &Purse::refusing(balance, charge));
+                Self { unit, epsilon: None, reason: Some(charge.explain_refusal(unit, error)), ..unpriced }
+            }
+        }
+    }
+
+    fn priced(charge: &Charge, purse: &Purse) -> Self {
+        let (budget, after) = (purse.balance.budget(), purse.after(0));
+        Self {
+            unit: charge.unit,
+            adjacency: charge.adjacency,
+            limit: budget.map(|budget| budget.epsilon().get()),
+            delta: budget.map(|budget| budget.delta().get()),
+            epsilon: budget.and_then(|budget| epsilon_alone(charge, budget.delta())),
+            before: purse.balance.summary().committed_epsilon,
+            after: budget.is_some().then_some(after.epsilon).filter(|epsilon| epsilon.is_finite()),
+            fits: after.fits,
+            reason: None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! On what a certificate's figures rest: which data are compared, and what is taken to be public.
+
+use serde::{Deserialize, Serialize};
+use undertone_privacy::{Adjacency, PrivacyUnit};
+
+use super::Sampling;
+use crate::id::DatasetId;
+use crate::job::transcription::window::{ONE_WORD, SPAN};
+use crate::job::{Charge, Spec};
+
+/// Returns the neighbouring relation in plain words. Certificates carry the sentence and are checked against it, so another
+/// wording is another [`super::Certificate::VERSION`].
+pub fn relation(adjacency: Adjacency, unit: PrivacyUnit) -> String {
+    let one = match unit {
+        PrivacyUnit::Record => "record",
+        PrivacyUnit::Speaker => "speaker",
+        PrivacyUnit::User => "user",
+        PrivacyUnit::Words => {
+            let counts = format!(
+                "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. What is \
+                 said in {SPAN} seconds of a recording changes at most {ONE_WORD} of them, compared with anything else in these seconds"
+            );
+            return match adjacency {
+                Adjacency::ZeroOut => {
+                    format!("{counts}; how many recordings there are, and how long they are, is public.")
+                }
+                Adjacency::AddRemove | Adjacency::ReplaceOne => format!("{counts}."),
+            };
+        }
+    };
+    match adjacency {
+        Adjacency::AddRemove => format!("Compared are the data with and without any one {one}: one added or removed."),
+        Adjacency::ZeroOut => format!(
+            "Compared are the data with any one {one}’s part and with that part emptied; how many {one}s there are is public."
+        ),
+        Adjacency::ReplaceOne => format!("Compared are the data with any one {one} and with another in its place."),
+    }
+}
+
+/// A fact about a dataset that no ε of the certificate covers: it was declared or told exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum PublicFact {
+    /// n, how many units the dataset has, as it stands in every division: a size class.
+    Units {
+        /// n.
+        count: u64,
+    },
+    /// Sizes that were told when the dataset was registered: records, people, length, each as a class.
+    Sizes,
+    /// How many classes the job's model or its annotators tell apart, as the job declares it.
+    Classes {
+        /// Classes.
+        count: u64,
+    },
+    /// q·n, how many units are expected in a batch. Which, and how many there were, is secret.
+    ExpectedBatch {
+        /// Units.
+        units: f64,
+    },
+    /// Most releases that the manifest plans, those in reserve included.
+    PlannedReleases {
+        /// Releases.
+        count: u64,
+    },
+    /// That the dataset takes part, in which rounds a release of it arrived, and whether its part failed. The reason of a failure
+    /// on private data is withheld; that there was one is not.
+    Participation,
+}
+
+impl PublicFact {
+    /// Returns what is public of a charged dataset of `units` units under a job's spec.
+    pub fn of(spec: &Spec, dataset: DatasetId, charge: &Charge, units: u64) -> Vec<Self> {
+        let classes = match spec {
+            Spec::DpSgd(spec) => spec.model.classes.map(u64::from),
+            Spec::ActiveLearning(spec) => Some(spec.labels.len() as u64),
+            Spec::Transcription(_) => None,
+        };
+        // Only a training has a batch; a log's or a recording's sample is drawn by the row.
+        let batch = match Sampling::of(&charge.event) {
+            Sampling::Poisson { rate } if spec.clip(dataset).is_some() => Some(rate * units as f64),
+            Sampling::Poisson { .. } | Sampling::Everything => None,
+        };
+        let mut facts = vec![Self::Units { count: units }, Self::Sizes];
+        facts.extend(classes.map(|count| Self::Classes { count }));
+        facts.extend(batch.map(|units| Self::ExpectedBatch { units }));
+        facts.extend([Self::PlannedReleases { count: charge.releases }, Self::Participation]);
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_privacy::{Adjacency, PrivacyUnit};
+
+    use super::relation;
+
+    /// Stored certificates carry these very sentences.
+    #[test]
+    fn relations_are_said_in_these_words() {
+        let speaker = |adjacency| relation(adjacency, PrivacyUnit::Speaker);
+        assert_eq!(
+            speaker(Adjacency::ZeroOut),
+            "Compared are the data with any one speaker’s part and with that part emptied; how many speakers there are is public."
+        );
+        assert_eq!(
+            speaker(Adjacency::AddRemove),
+            "Compared are the data with and without any one speaker: one added or removed."
+        );
+        assert_eq!(
+            speaker(Adjacency::ReplaceOne),
+            "Compared are the data with any one speaker and with another in its place."
+        );
+        assert_eq!(
+            relation(Adjacency::ZeroOut, PrivacyUnit::Words),
+            "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. What is said \
+             in 1.5 seconds of a recording changes at most 6 of them, compared with anything else in these seconds; how many \
+             recordings there are, and how long they are, is public."
+        );
+    }
+
+    #[test]
+    fn zero_out_states_that_sizes_are_public() {
+        for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words] {
+            assert!(relation(Adjacency::ZeroOut, unit).contains("public"), "{unit:?}");
+            assert!(!relation(Adjacency::AddRemove, unit).contains("public"), "{unit:?}");
+        }
+    }
+}

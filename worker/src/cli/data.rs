@@ -7,9 +7,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use time::OffsetDateTime;
+use undertone_api::dataset::Visibility;
 
 use crate::queries;
 use crate::site::folder::{Folder, FolderError};
+use crate::site::lineage::{LineageError, LineageIntake};
 use crate::site::policy::PolicyError;
 use crate::speech::prepare::{ClassMapError, PrepareError};
 use crate::speech::synthesize::SynthesizeError;
@@ -82,6 +84,9 @@ pub(super) enum DataError {
     /// The site's policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The accounts that a dataset is charged to.
+    #[error(transparent)]
+    Lineage(#[from] LineageError),
     /// The map of classes.
     #[error(transparent)]
     ClassMap(#[from] ClassMapError),
@@ -152,6 +157,36 @@ impl DataCommand {
             Action::Forecast(forecast) => forecast.run(folder, out),
             Action::Synthesize(synthesize) => synthesize.run(out),
         }
+    }
+}
+
+/// Opens the intake of a dataset called `name` that is to lie at the site; none for one that is made elsewhere, where there is no site.
+fn open_intake(
+    folder: &Folder,
+    name: &str,
+    visibility: Visibility,
+    continues: Option<&str>,
+    (is_elsewhere, now): (bool, OffsetDateTime),
+) -> Result<Option<LineageIntake>, DataError> {
+    if is_elsewhere && !folder.ledger().exists() {
+        let reason =
+            "there is no site here whose dataset could be continued: leave --output out, or name the site with --site";
+        return match continues {
+            Some(_) => Err(DataError::Argument { argument: "--continues", reason: reason.to_owned() }),
+            None => Ok(None),
+        };
+    }
+    Ok(Some(LineageIntake::open(folder, name, visibility, continues, now)?))
+}
+
+/// What is printed where the organization's key was made.
+fn key_note(intake: Option<&LineageIntake>) -> &'static str {
+    match intake {
+        Some(intake) if intake.has_new_key() => {
+            "\nOrganization key  made here, as this site had none. Has your organization another worker? Carry the lineages to it with\n\
+             `undertone-worker lineage export` and `import`, so that the same data are recognized there"
+        }
+        _ => "",
     }
 }
 

@@ -18,13 +18,13 @@ use undertone_privacy::PrivacyUnit;
 
 use super::log::Columns;
 use super::normalize::Normalization;
-use crate::speech::dataset::{DatasetError, META_FILE};
+use crate::speech::dataset::{DatasetError, META_FILE, PreparationRecord};
 
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(super) mod part;
 mod rows;
-pub(super) mod user;
+pub(crate) mod user;
 
 pub use part::Part;
 pub use rows::{Row, RowRef, Rows};
@@ -82,6 +82,9 @@ pub struct Meta {
     pub unicode: String,
     /// The units that its data keep apart, ascending: what a job may protect.
     pub units: Vec<PrivacyUnit>,
+    /// What the preparation computed across units; absent in older descriptions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<PreparationRecord>,
     /// The files of rows, in their order.
     pub parts: Vec<Part>,
     /// When it was written (RFC 3339, UTC). Not part of the digest.

@@ -9,7 +9,7 @@
 //!
 //! So survivors and counts are those of exact counting, whatever the hashes were; the nominator changes time and disk only. Memory
 //! is flat: a table of fixed size, then the engine within its bounds, then as many survivors as a pool may have. [`Survivors`] are
-//! private until they are paid for; [`Survivors::release`] is the only way out, and it wants a payment for exactly this.
+//! private; [`Survivors::release`] is the only way out, and it wants a grant for exactly this. The site pays before the pool leaves.
 //!
 //! Which guarantee follows: counted by record, one row of the log is hidden. Counted by user, one user is, as a group of at most
 //! `rows_per_unit` rows; a row that has no user is left out then, because nobody can say whose it is.
@@ -62,11 +62,11 @@ pub enum GateError {
     /// The work folder cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Paid for something else.
-    #[error("the site paid for {paid:?}, but the pool would be {made:?}: spec and manifest disagree")]
+    /// Something else was granted.
+    #[error("the site grants {granted:?}, but the pool would be {made:?}: spec and manifest disagree")]
     WrongEvent {
-        /// What was paid.
-        paid: Box<Event>,
+        /// What was granted.
+        granted: Box<Event>,
         /// What would be made.
         made: Box<Event>,
     },

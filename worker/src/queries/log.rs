@@ -138,6 +138,8 @@ pub enum Reason {
     Missing,
     /// Longer than a row may be.
     Row,
+    /// A quote that does not close on its line, in a log whose rows are lines.
+    Lines,
     /// Nothing is left of the query once it is normalized.
     Empty,
     /// The query is longer than asked for.
@@ -159,6 +161,7 @@ impl fmt::Display for Reason {
             Self::Type => "with a value of another type, or a key twice",
             Self::Missing => "without a query",
             Self::Row => "longer than 1 MiB (a quote that does not close?)",
+            Self::Lines => "whose quotes do not close on their line",
             Self::Empty => "whose query is empty once normalized",
             Self::Long => "with a longer query than asked for",
             Self::Count => "with a count that is not 1 to 1000000000",
@@ -273,12 +276,16 @@ pub struct Reading {
     pub header: Option<Vec<String>>,
     /// Which columns mean what.
     pub columns: Columns,
+    /// Whether a row of CSV is a line. Otherwise a quote that does not close takes in the lines that follow, whosever they are,
+    /// up to the next quote.
+    #[serde(default)]
+    pub rows_are_lines: bool,
 }
 
 impl Reading {
-    /// By the files' names, with headers.
+    /// By the files' names, with headers; rows of CSV may have several lines.
     pub fn new(columns: Columns) -> Self {
-        Self { format: None, delimiter: None, header: None, columns }
+        Self { format: None, delimiter: None, header: None, columns, rows_are_lines: false }
     }
 
     /// The format of a file.

@@ -3,21 +3,21 @@
 //! Memory does not grow with the log. Every so many rows what is done becomes durable, first the rows, then a journal of
 //! how far they go; a preparation that was broken off anywhere goes on from there when it is started again with the same
 //! options over the same files, and ends with the dataset it would have ended with. What becomes of a row depends on that
-//! row and the options alone. A row that cannot be used is left out, counted, and a few of them are shown in the [`Report`],
+//! row and the options alone, but for the numbers of labels, which are of public logs. A row that cannot be used is left out, counted, and a few of them are shown in the [`Report`],
 //! which stays at the site inside the dataset's folder.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use undertone_api::dataset::Content;
-use undertone_privacy::PrivacyUnit;
+use undertone_api::dataset::{Content, Visibility};
 
 use super::dataset::part::PartWriter;
 use super::dataset::user::Users;
 use super::dataset::{FORMAT, Meta, Reader, Subset, digest, read_meta};
 use super::log::{self, Field, LogError, Next, Place, Raw, Reason};
 use super::normalize::{Normalizer, unicode};
-use crate::speech::dataset::DatasetError;
+use crate::site::lineage::{LineageError, LineageIntake};
+use crate::speech::dataset::{DatasetError, PreparationRecord};
 use crate::speech::progress::Progress;
 
 mod journal;
@@ -47,6 +47,9 @@ pub enum PrepareError {
     /// The output.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// Data that are charged to the accounts of another dataset.
+    #[error(transparent)]
+    Lineage(Box<LineageError>),
     /// An option that cannot be.
     #[error("{option}: {reason}")]
     Option {
@@ -64,10 +67,25 @@ pub enum PrepareError {
     /// More labels than numbers for them.
     #[error("more than {} different labels: is --label-column the right one?", u16::MAX)]
     Labels,
+    /// Rows of a log that is not public, where it cannot be told whose the lines that follow are.
+    #[error(
+        "{rows} rows have quotes that do not close on their line, such as line {line} of {}: of a private log a row of CSV is a \
+         line, because such a quote could take in rows of others. Write queries of several lines as JSON Lines or Parquet, or \
+         without line breaks; mend or remove stray quotes",
+        path.display()
+    )]
+    Lines {
+        /// How many.
+        rows: u64,
+        /// A log.
+        path: PathBuf,
+        /// A line of it.
+        line: u64,
+    },
     /// The users of a line of versions would be others.
     #[error(
         "dataset `{name}` protects users by {before:?}, and what was spent on it was spent for these: keep --user-column \
-         {before}, or prepare under another --name"
+         {before}"
     )]
     UserColumn {
         /// The dataset.
@@ -92,7 +110,23 @@ pub enum PrepareError {
 /// # Errors
 /// [`PrepareError`]; nothing is then at the output. What was done by then is kept in a hidden folder beside it.
 pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, PrepareError> {
+    prepare_in_lineage(options, None, progress)
+}
+
+/// As [`prepare`], for a dataset of a site: its lineage is decided before it has its place.
+///
+/// # Errors
+/// As [`prepare`]; [`PrepareError::Lineage`] when the data are charged to other accounts: it may be given again with `--continues`, and
+/// goes on from the end.
+pub fn prepare_in_lineage(
+    options: &Options,
+    mut intake: Option<&mut LineageIntake>,
+    progress: &dyn Progress,
+) -> Result<Report, PrepareError> {
     options.check()?;
+    let rows_are_lines = options.visibility != Visibility::Public;
+    let reading = log::Reading { rows_are_lines, ..options.reading.clone() };
+    let options = &Options { reading, ..options.clone() };
     check_output(options)?;
     // All of them before the first row: a column that the last one lacks is told now.
     for path in &options.inputs {
@@ -102,13 +136,22 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     // Again: a dataset that was making room may be back in its place.
     check_output(options)?;
     let of = options.fingerprint()?;
-    let state = work.state(&of)?.map_or_else(|| work.begin(&of), Ok)?;
+    // What was read must be among the fingerprints too.
+    let known =
+        work.state(&of)?.filter(|_| intake.as_deref_mut().is_none_or(|intake| intake.resume(&work.fingerprints())));
+    let state = known.map_or_else(|| work.begin(&of), Ok)?;
     let resumed = state.tally.rows();
-    let mut preparation = Preparation::new(options, &work, state)?;
+    let mut preparation = Preparation::new(options, &work, state, intake.as_deref_mut())?;
     preparation.read(progress)?;
     let mut state = preparation.state;
     if options.fingerprint()? != of {
         return Err(PrepareError::Changed);
+    }
+    if let Some((rows, first)) = state.tally.left_out(Reason::Lines) {
+        let path = options.inputs.get(first.file).cloned().unwrap_or_default();
+        let line = first.line;
+        work.forget()?;
+        return Err(PrepareError::Lines { rows, path, line });
     }
     if state.parts.is_empty() {
         let (inputs, rows, summary) = (options.inputs.clone(), state.tally.rows(), state.tally.summary());
@@ -117,6 +160,10 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     }
     state.complete = true;
     work.save(&state)?;
+    if let Some(intake) = intake {
+        let marker = intake.admit().map_err(|error| PrepareError::Lineage(Box::new(error)))?;
+        work.mark(&marker)?;
+    }
     let meta = meta(options, &state);
     let report = Report::new(options, &meta, state.tally, resumed);
     work.publish(&meta, &report, options.replace)?;
@@ -140,7 +187,9 @@ fn check_output(options: &Options) -> Result<(), PrepareError> {
 
 fn meta(options: &Options, state: &State) -> Meta {
     let columns = options.reading.columns.clone();
-    let users = columns.user.is_some().then_some(PrivacyUnit::User);
+    // The number of a label is its place among those that were read before.
+    let labels = columns.label.is_some().then(|| "--label-column".to_owned());
+    let preparation = PreparationRecord { across_units: labels.into_iter().collect(), ..PreparationRecord::default() };
     Meta {
         content: Content::Queries,
         format: FORMAT,
@@ -148,10 +197,11 @@ fn meta(options: &Options, state: &State) -> Meta {
         train: state.counts(Subset::Train),
         test: state.counts(Subset::Test),
         labels: state.labels.clone(),
+        units: preparation.query_units(columns.user.is_some()),
+        preparation: Some(preparation),
         columns,
         normalization: options.normalization,
         unicode: unicode(),
-        units: std::iter::once(PrivacyUnit::Record).chain(users).collect(),
         digest: digest(&state.parts),
         parts: state.parts.clone(),
         created: options.created.clone(),
@@ -171,10 +221,16 @@ struct Preparation<'a> {
     /// The user of the row before: rows of a session often follow each other.
     last_user: (String, u128),
     labels: HashMap<String, u16>,
+    intake: Option<&'a mut LineageIntake>,
 }
 
 impl<'a> Preparation<'a> {
-    fn new(options: &'a Options, work: &'a Work, state: State) -> Result<Self, PrepareError> {
+    fn new(
+        options: &'a Options,
+        work: &'a Work,
+        state: State,
+        intake: Option<&'a mut LineageIntake>,
+    ) -> Result<Self, PrepareError> {
         let users = match options.reading.columns.user {
             Some(_) => Some(Users::new(&work.key(options.key)?)),
             None => None,
@@ -190,6 +246,7 @@ impl<'a> Preparation<'a> {
             normalizer: Normalizer::new(options.normalization),
             last_user: users.as_ref().map_or((String::new(), 0), |users| (String::new(), users.of(""))),
             users,
+            intake,
         })
     }
 
@@ -240,6 +297,9 @@ impl<'a> Preparation<'a> {
         if let Some(part) = self.part.take() {
             self.state.parts.push(part.finish()?);
         }
+        if let Some(intake) = &mut self.intake {
+            self.work.save_fingerprints(&intake.save())?;
+        }
         self.work.save(&self.state)?;
         self.unsaved = 0;
         Ok(())
@@ -262,6 +322,10 @@ impl<'a> Preparation<'a> {
                     none => none.insert(self.work.part(self.state.parts.len(), &self.options.reading.columns)?),
                 };
                 part.push(row, subset)?;
+                if let Some(intake) = &mut self.intake {
+                    intake.add_row(row.text);
+                    raw.get(Field::User).into_iter().for_each(|user| intake.add_person(user));
+                }
                 self.state.keep(row, subset, changed);
             }
         }

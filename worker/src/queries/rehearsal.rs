@@ -154,7 +154,7 @@ fn told(pair: &Pair, shown: &[&Shown], curves: &[Curve], gate: Option<&Gate>) ->
 /// rate.
 fn delta(gate: &Gate, pair: &Pair) -> Option<f64> {
     let event = Gate { sampling_rate: pair.rate, threshold: pair.threshold, ..*gate }.event();
-    let (_, delta) = mechanism::guarantee(&event, Adjacency::AddRemove).ok()?;
+    let (_, delta) = mechanism::guarantee(&event, Adjacency::ZeroOut).ok()?;
     Some(delta.get())
 }
 

@@ -1,7 +1,8 @@
 //! Labels: one class for every 10 ms of an utterance, from where people have them, or made by forced [`aligner`]s.
 //!
-//! Four forms are read, told apart by what a file begins with; `phones` turns phones into tied classes. To add one: a file
-//! beside these, its variant of `Form`.
+//! Four forms are read; `phones` turns phones into tied classes. Which form a line has is decided by the options and by that
+//! line alone, so that no utterance's labels decide how those of others are read. To add a form: a file beside these, its
+//! branch in `read`.
 //!
 //! | form | one utterance | classes | read by |
 //! |---|---|---|---|
@@ -214,12 +215,10 @@ pub struct Labels {
     pub phones: Option<PhoneMap>,
 }
 
-/// In what form labels come.
-enum Form {
-    Runs,
-    Kaldi,
-    Ctm,
-}
+/// Why a line of phones is passed over where class numbers are expected.
+const PHONES: &str = "a phone, where class numbers are expected";
+/// Why a line of class numbers is passed over where phones are expected.
+const NUMBERS: &str = "class numbers, where phones are expected";
 
 /// Reads a file, or a folder of TextGrids.
 ///
@@ -236,40 +235,37 @@ pub fn read(path: &Path, reading: &Reading) -> Result<Labels, AlignError> {
     if let Some(what) = packed(beginning) {
         return Err(AlignError::Packed { path: path.to_path_buf(), what });
     }
-    let alignments = match form(beginning) {
-        Form::Ctm => {
-            let (phones, bad_lines) = ctm::parse(file).map_err(io)?;
-            return tied(path, reading, &phones, bad_lines);
-        }
-        Form::Kaldi => kaldi::parse(file, reading.step).map_err(io)?,
-        Form::Runs => runs::parse(file).map_err(io)?,
-    };
-    if alignments.by_id.is_empty() {
-        return Err(nothing(path, alignments.bad_lines));
-    }
+    let among = |reason: &str, bad: &[BadLine]| bad.iter().any(|bad| bad.reason == reason);
     if reading.phones.is_some() {
-        return Err(AlignError::NoPhones(path.to_path_buf()));
+        let (phones, bad_lines) = ctm::parse(file).map_err(io)?;
+        if phones.is_empty() && among(NUMBERS, &bad_lines) {
+            return Err(AlignError::NoPhones(path.to_path_buf()));
+        }
+        return tied(path, reading, &phones, bad_lines);
+    }
+    let alignments = class_numbers(file, reading.step).map_err(io)?;
+    if alignments.by_id.is_empty() {
+        let of_phones = among(PHONES, &alignments.bad_lines);
+        let error = nothing(path, alignments.bad_lines);
+        return Err(if of_phones { AlignError::Phones(path.to_path_buf()) } else { error });
     }
     Ok(Labels { alignments, phones: None })
 }
 
-/// Judged by the first line that is like any form, so that one bad line does not decide; what is like nothing is taken for
-/// run lengths, whose errors then say why.
-fn form(beginning: &[u8]) -> Form {
-    let whole = beginning.iter().rposition(|byte| *byte == b'\n').map_or(beginning, |end| &beginning[..end]);
-    let text = String::from_utf8_lossy(whole);
-    let of_line = |line: &str| {
-        if line.starts_with('{') {
-            Some(Form::Runs)
-        } else if kaldi::is_one(line) {
-            Some(Form::Kaldi)
-        } else if ctm::is_one(line) {
-            Some(Form::Ctm)
+/// Reads lines of class numbers, each by itself: run lengths where it begins with a brace, else a line of a Kaldi archive, in
+/// which every number stands for `step` frames.
+fn class_numbers(reader: impl std::io::BufRead, step: u32) -> std::io::Result<Alignments> {
+    let mut alignments = Alignments::default();
+    alignments.bad_lines = lines::each(reader, |line| {
+        let (id, alignment) = if line.starts_with(b"{") {
+            runs::one(line)?
         } else {
-            None
-        }
-    };
-    text.lines().map(str::trim).find_map(of_line).unwrap_or(Form::Runs)
+            let of_phones = || std::str::from_utf8(line).is_ok_and(ctm::is_one);
+            kaldi::one(line, step).map_err(|reason| if of_phones() { PHONES.to_owned() } else { reason })?
+        };
+        alignments.insert(id, alignment)
+    })?;
+    Ok(alignments)
 }
 
 /// What a file is that people have, but that is no text.

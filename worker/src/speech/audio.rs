@@ -7,7 +7,11 @@
 mod resample;
 pub mod stream;
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
 
 pub use self::stream::Stream;
 
@@ -41,6 +45,57 @@ impl std::fmt::Debug for Audio {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { samples, source_rate, channels } = self;
         write!(f, "Audio({} samples, from {channels} channels at {source_rate} Hz)", samples.len())
+    }
+}
+
+/// By what a recording is recognized where it comes again: in the same file, or in another file without loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceDigest {
+    /// SHA-256 of the file's bytes.
+    pub file: [u8; 32],
+    /// SHA-256 of its samples as they are read here.
+    pub audio: [u8; 32],
+}
+
+impl SourceDigest {
+    /// Reads the file at `path` once more, whose samples are these.
+    ///
+    /// # Errors
+    /// [`AudioError`] when it cannot be read.
+    pub fn read(path: &Path, samples: &[f32]) -> Result<Self, AudioError> {
+        let refused = |source| AudioError { path: path.to_path_buf(), problem: Problem::Open(source) };
+        let mut audio = SampleHash::default();
+        audio.update(samples);
+        Ok(Self { file: digest_of_file(path).map_err(refused)?, audio: audio.finish() })
+    }
+}
+
+/// SHA-256 of samples that come in blocks.
+#[derive(Debug, Clone, Default)]
+pub struct SampleHash(Sha256);
+
+impl SampleHash {
+    /// Takes the next samples.
+    pub fn update(&mut self, samples: &[f32]) {
+        for sample in samples {
+            self.0.update(sample.to_le_bytes());
+        }
+    }
+
+    /// Returns the digest of all of them.
+    pub fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+}
+
+/// SHA-256 of a file's bytes.
+pub(super) fn digest_of_file(path: &Path) -> std::io::Result<[u8; 32]> {
+    let (mut file, mut hash, mut buffer) = (File::open(path)?, Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().into()),
+            read => hash.update(&buffer[..read]),
+        }
     }
 }
 

@@ -16,9 +16,11 @@ use undertone_api::dataset::{Content, usual_units};
 use undertone_privacy::PrivacyUnit;
 
 pub mod layout;
+mod preparation;
 pub(crate) mod staging;
 mod writer;
 
+pub use preparation::{ClassSource, PreparationRecord};
 pub use writer::{Description, Writer};
 
 use layout::{Entry, Header, Index};
@@ -93,6 +95,9 @@ pub struct Meta {
     /// The units that its data keep apart, ascending: what a job may protect.
     #[serde(default = "usual_units")]
     pub units: Vec<PrivacyUnit>,
+    /// What the preparation computed across units; absent in older descriptions, whose preparations did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<PreparationRecord>,
     /// When it was written (RFC 3339, UTC). Not part of the digest.
     pub created: String,
     /// SHA-256 of `data.bin`, hexadecimal: the identity of the content (`sha256sum data.bin` shows the same).
@@ -178,12 +183,30 @@ pub enum DatasetError {
         "dataset `{0}` has no column of users: propose the job for `record` or `speaker`, or prepare the dataset with --units"
     )]
     NoUsers(String),
-    /// A unit whose features depend on others.
+    /// A unit whose rows depend on others.
     #[error(
-        "the features of dataset `{0}` were normalized by speaker, so that what one {1} holds depends on others: propose the \
-         job for `speaker`, or prepare the dataset with --normalize utterance"
+        "the rows of one {unit} of dataset `{name}` depend on others ({cause}): propose the job for another unit, or prepare \
+         the dataset again without that (means by --normalize utterance, a choice by --utterances-from)"
     )]
-    Mixed(String, &'static str),
+    Mixed {
+        /// The dataset.
+        name: String,
+        /// The unit.
+        unit: &'static str,
+        /// The options that make it so.
+        cause: String,
+    },
+    /// Prepared as only public data may be, and not public.
+    #[error(
+        "dataset `{name}` is not public by policy.toml and was prepared as only public data may be ({cause}): prepare it \
+         again with --replace and without that (--classes N declares the classes), or declare it public"
+    )]
+    PublicOnly {
+        /// The dataset.
+        name: String,
+        /// The options that only public data may be prepared with.
+        cause: String,
+    },
     /// The target is there already.
     #[error("{0} exists already: choose another place, or --replace it")]
     Exists(PathBuf),
@@ -318,16 +341,27 @@ impl Dataset {
     /// [`DatasetError::NoUsers`] where there is no column of users; [`DatasetError::Mixed`] when what a unit holds depends
     /// on others, so that no job can protect it.
     pub fn units(&self, unit: PrivacyUnit, split: Split) -> Result<Vec<Vec<usize>>, DatasetError> {
-        let apart = self.meta.treatment.is_none_or(|treatment| treatment.normalization.keeps_records_apart());
+        let normalization = self.meta.treatment.unwrap_or_default().normalization;
         let name = || self.meta.name.clone();
-        match unit {
-            PrivacyUnit::User if self.index.users.is_empty() => Err(DatasetError::NoUsers(name())),
-            PrivacyUnit::Record if !apart => Err(DatasetError::Mixed(name(), "record")),
-            PrivacyUnit::User if !apart && !self.index.users_hold_speakers() => {
-                Err(DatasetError::Mixed(name(), "user"))
-            }
-            _ => Ok(self.groups(unit, split)),
+        if unit == PrivacyUnit::User && self.index.users.is_empty() {
+            return Err(DatasetError::NoUsers(name()));
         }
+        let by_speaker = unit == PrivacyUnit::Record && !normalization.keeps_records_apart();
+        if by_speaker || !self.meta.units.contains(&unit) {
+            let (record, means) = (self.meta.preparation.as_ref(), normalization.describe());
+            let options =
+                record.into_iter().flat_map(|record| record.across_units.iter().chain(&record.across_records));
+            let options: Vec<&str> = options.map(String::as_str).collect();
+            let cause = if options.is_empty() { means.to_owned() } else { options.join(", ") };
+            let unit = match unit {
+                PrivacyUnit::Record => "record",
+                PrivacyUnit::Speaker => "speaker",
+                PrivacyUnit::User => "user",
+                PrivacyUnit::Words => "word",
+            };
+            return Err(DatasetError::Mixed { name: name(), unit, cause });
+        }
+        Ok(self.groups(unit, split))
     }
 
     /// As [`Dataset::units`], of data that need no protection: whether units depend on each other is not asked, and

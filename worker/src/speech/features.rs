@@ -3,7 +3,8 @@
 //!
 //! What a feature depends on decides what can be protected. A mean over the utterance, and slopes within it, depend on
 //! nothing but the utterance. A mean over all that a speaker said makes each of these recordings depend on the others: such
-//! features keep speakers apart, not records, and a dataset of them says so ([`Normalization::keeps_records_apart`]).
+//! features keep speakers apart, not records, and a dataset of them says so ([`Normalization::keeps_records_apart`]). Where a
+//! dataset has users, the mean is over what a speaker said for one user, so that users are kept apart as well.
 //! Nothing here may look at more than one speaker.
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub enum Normalization {
     /// Over the utterance itself.
     #[default]
     Utterance,
-    /// Over all utterances of its speaker that the dataset holds.
+    /// Over all utterances of its speaker that the dataset holds; where there are users, over those of the same user.
     Speaker,
 }
 
@@ -30,7 +31,8 @@ impl Normalization {
         !matches!(self, Self::Speaker)
     }
 
-    const fn describe(self) -> &'static str {
+    /// In words.
+    pub const fn describe(self) -> &'static str {
         match self {
             Self::None => "mean kept",
             Self::Utterance => "mean of the utterance subtracted",

@@ -1,9 +1,8 @@
-//! Where tests find shared vectors and data, which are not part of the repository.
+//! Where tests find vectors and data.
 //!
-//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `../shared/vectors` and `../shared/data` from the root of
-//! the workspace. Vectors must be there: a test of reference values that reads none tells nothing. Data that are absent by default
-//! are passed over, with a line on stderr; what was asked for by name must be there. `UNDERTONE_ALIGNER` names a Python with
-//! PocketSphinx in the same way.
+//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `tests/vectors` and `tests/data` (relative to the root of
+//! the workspace). A missing vector file fails the test. A test skips data that the default folder lacks, with a line on stderr;
+//! data that `UNDERTONE_DATA` lacks fail it. `UNDERTONE_ALIGNER` names a Python with PocketSphinx in the same way.
 
 use std::path::{Path, PathBuf};
 
@@ -58,6 +57,6 @@ fn find(variable: &str, folder: &str, name: &str) -> Option<PathBuf> {
 
 /// The folder that a variable names, or the usual one; relative to the root of the workspace.
 fn folder(variable: &str, usual: &str) -> PathBuf {
-    let named = std::env::var_os(variable).map_or_else(|| Path::new("../shared").join(usual), PathBuf::from);
+    let named = std::env::var_os(variable).map_or_else(|| Path::new("tests").join(usual), PathBuf::from);
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(named)
 }

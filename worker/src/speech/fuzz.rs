@@ -134,7 +134,7 @@ fn recordings(dir: &TempDir) -> Vec<Vec<u8>> {
     let many: Vec<u8> = (0..8192_u32).map(|at| ((at * at) >> 5) as u8).collect();
     let mut recordings = waves(dir);
     recordings.extend([flac(&[1, 2], 0), flac(&many, 1)]);
-    let real = fixture::data("an4-train/fash/1/fash-1-0251.flac");
+    let real = fixture::data("speech_tiny/an4-train/fash/1/fash-1-0251.flac");
     recordings.extend(real.map(|path| std::fs::read(path).expect("it is there")));
     recordings
 }

@@ -2,11 +2,18 @@
 //!
 //! The folder is LibriSpeech-style, `[<subset>/]<speaker>/<chapter>/<id>.flac|wav`; transcripts may lie there and are
 //! read only where labels are made from them. Whatever cannot be used is left out and named in a [`Report`], which stays at the site inside the dataset's
-//! folder. Either a whole dataset appears under the output, or nothing does. What is chosen depends on each utterance and
-//! its speaker alone, never on chance, so the same input gives the same digest.
+//! folder. Either a whole dataset appears under the output, or nothing does. Nothing depends on chance, so the same input
+//! gives the same digest.
+//!
+//! A job can protect a unit only if the rows of all others are the same with and without it. So what becomes of a recording is
+//! decided by that recording, its labels, its user and the options. The options that compute over more are listed in
+//! `separation`: of private data they are refused, or the dataset no longer claims the units that they mix. A preparation that
+//! is refused leaves nothing and tells its reason to this terminal only.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use undertone_api::dataset::Visibility;
 
 use super::align::aligner::{AlignerError, Identity};
 use super::align::journal::JournalError;
@@ -17,12 +24,14 @@ use super::dataset::{Dataset, DatasetError, Description, Meta, Split, Writer, re
 use super::features::Treatment;
 use super::mfcc;
 use super::progress::Progress;
+use crate::site::lineage::{LineageError, LineageIntake, LineageMarker};
 
 mod classes;
 mod forced;
 mod report;
 mod rows;
 mod scan;
+mod separation;
 mod transcripts;
 mod units;
 mod work;
@@ -34,7 +43,7 @@ pub use units::{UnitTable, UnitsError};
 
 use forced::Forced;
 use rows::Rows;
-use scan::Recording;
+use scan::{Chosen, Recording};
 use units::Units;
 use work::{Outcome, Ready, Settings};
 
@@ -60,6 +69,8 @@ pub struct Options {
     pub replace: bool,
     /// The name of the dataset.
     pub name: String,
+    /// What the data are to be. Of public data options may compute over several units.
+    pub visibility: Visibility,
     /// Only these subsets; none named means all.
     pub subsets: Vec<String>,
     /// Only these speakers.
@@ -86,7 +97,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual: all speakers, all utterances, nothing held out, classes from the labels, each utterance's mean subtracted.
+    /// The usual: private, all speakers, all utterances, nothing held out, classes from the labels (which private data have to
+    /// declare), each utterance's mean subtracted.
     pub fn new(input: &Path, alignments: &Path, output: &Path, name: &str) -> Self {
         Self {
             input: input.to_path_buf(),
@@ -96,6 +108,7 @@ impl Options {
             output: output.to_path_buf(),
             replace: false,
             name: name.to_owned(),
+            visibility: Visibility::Private,
             subsets: Vec::new(),
             speakers: Speakers::All,
             take: Take::All,
@@ -114,9 +127,10 @@ impl Options {
 /// How labels become classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Classes {
-    /// As many as the largest label of the chosen utterances needs; where they are made here, as many as the aligner knows.
+    /// As many as the aligner or the map of phones knows; without either, as many as the largest label of the chosen utterances
+    /// needs, which is told of public data only.
     FromLabels,
-    /// So many; a label that is not below is an error.
+    /// So many; an utterance with a label that is not below is left out.
     Count(usize),
     /// Labels with at least so many frames among the chosen utterances keep a class each; the rest share one. The map
     /// tells what is frequent here: make it from public data, and give it to the others.
@@ -146,7 +160,7 @@ pub enum PrepareError {
     /// The users of a line of versions would be others.
     #[error(
         "dataset `{name}` protects users by {before:?}, and what was spent on it was spent for these: keep --unit-column \
-         {before}, or prepare under another --name"
+         {before}"
     )]
     UnitColumn {
         /// The dataset.
@@ -157,22 +171,33 @@ pub enum PrepareError {
     /// The output.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// Data that are charged to the accounts of another dataset.
+    #[error(transparent)]
+    Lineage(Box<LineageError>),
     /// A share outside 0 to 1.
     #[error("--hold-out {0}: a share between 0 and 1")]
     HoldOut(f64),
     /// A number of classes that cannot be.
     #[error("--classes {0}: between 1 and 65536")]
     Classes(usize),
-    /// A label above the number of classes asked for.
-    #[error("utterance {id} has label {label}, not below --classes {classes}: raise it to {}, or give --class-map", label + 1)]
-    Label {
-        /// The utterance.
-        id: String,
-        /// Its label.
-        label: usize,
-        /// The number asked for.
-        classes: usize,
+    /// An option that computes over several units, of data that are not public.
+    #[error(
+        "{option} computes over all recordings, so that one of them would decide what becomes of others: of private data \
+         {remedy}. It is for public data (--visibility public)"
+    )]
+    PublicOnly {
+        /// The option.
+        option: &'static str,
+        /// What to do instead.
+        remedy: &'static str,
     },
+    /// No number of classes, of data that are not public.
+    #[error(
+        "--classes is missing: the number of classes is told when a dataset is registered, so that of private data it may not \
+         be counted in the labels. Say --classes N, the same number as all participants, or give a map of public data \
+         (--class-map, --phone-map). With --visibility public it is counted"
+    )]
+    Undeclared,
     /// Recordings there are, but none that can be used.
     #[error("none of the {found} recordings chosen in {input} can be used; nothing was written ({first}; {summary}{})", hint.as_ref().map(|id| format!("; the labels are of utterances such as {id}")).unwrap_or_default())]
     Nothing {
@@ -194,23 +219,36 @@ pub enum PrepareError {
 /// # Errors
 /// [`PrepareError`]; nothing is then left at the output.
 pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, PrepareError> {
+    prepare_in_lineage(options, None, progress)
+}
+
+/// As [`prepare`], for a dataset of a site: its lineage is decided before it has its place.
+///
+/// # Errors
+/// As [`prepare`]; [`PrepareError::Lineage`] when the data are charged to other accounts.
+pub fn prepare_in_lineage(
+    options: &Options,
+    mut intake: Option<&mut LineageIntake>,
+    progress: &dyn Progress,
+) -> Result<Report, PrepareError> {
     if !(0.0..=1.0).contains(&options.hold_out) {
         return Err(PrepareError::HoldOut(options.hold_out));
     }
     if !options.replace && options.output.symlink_metadata().is_ok() {
         return Err(DatasetError::Exists(options.output.clone()).into());
     }
+    separation::check(options)?;
     check_column(options)?;
     let units = options.units.as_ref().map(|table| Ok::<_, UnitsError>((table, Units::read(table)?))).transpose()?;
+    let users = units.as_ref().map(|(_, units)| units);
     let read = match options.aligner {
         Some(_) => None,
         None => Some(align::read(&options.alignments, &options.reading)?),
     };
     let found = scan::scan(&options.input)?;
-    let mut report = Report::new(options, &found);
-    let ids: BTreeSet<String> = found.recordings.iter().map(|recording| recording.id.clone()).collect();
-    let mut chosen = scan::choose(found.recordings, options)?;
-    report.chosen = chosen.len();
+    let choice = scan::choose(&found.recordings, options, users)?;
+    let mut report = Report::new(options, &found, &choice);
+    let Chosen { recordings: mut chosen, repeated } = choice;
     if let Some((table, units)) = &units {
         units.cover(table, chosen.iter().map(|recording| recording.id.as_str()))?;
     }
@@ -219,7 +257,8 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
         (None, Some(aligner)) => make(aligner, options, &mut chosen, &mut report, progress)?,
         (None, None) => Made::default(),
     };
-    report.labelled(&alignments, ids.iter().map(String::as_str));
+    let ids: BTreeSet<&str> = found.recordings.iter().map(|recording| recording.id.as_str()).collect();
+    report.labelled(&alignments, ids.into_iter());
     let map = match (&phones, &by) {
         // All classes of the map, or of the aligner, whichever occur here: another dataset made with it has the same.
         (Some(phones), _) if options.classes == Classes::FromLabels => ClassMap::identity(phones.classes()),
@@ -228,15 +267,19 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
     };
 
     let start = if options.replace { Writer::replace } else { Writer::create };
-    let mut writer = start(&options.output, description(options, &map, by.as_ref()))?;
+    let mut writer = start(&options.output, description(options, &map, by.as_ref(), !repeated.is_empty()))?;
     let settings = Settings { options, alignments: &alignments, map: &map };
     progress.start("Computing features", chosen.len() as u64);
     let mut write = |recording: &Recording, ready: &Ready| {
         let split = split(&recording.id, options.hold_out);
-        let user = units.as_ref().and_then(|(_, units)| units.of(&recording.id));
+        let user = users.and_then(|users| users.of(&recording.id));
+        if let Some(intake) = intake.as_deref_mut() {
+            intake.add_recording(&ready.source.file, &ready.source.audio);
+            std::iter::once(recording.speaker.as_str()).chain(user).for_each(|person| intake.add_person(person));
+        }
         writer.push_of(&recording.id, (&recording.speaker, user), split, &ready.features, &ready.labels)
     };
-    let mut rows = Rows::new(options.treatment);
+    let mut rows = Rows::new(options.treatment, users);
     work::each(&settings, &chosen, progress, |recording, outcome| match outcome {
         Outcome::Kept(ready) => {
             report.keep(&ready);
@@ -256,6 +299,10 @@ pub fn prepare(options: &Options, progress: &dyn Progress) -> Result<Report, Pre
         let strangers = report.surplus_alignments == alignments.by_id.len();
         let hint = alignments.by_id.keys().next().filter(|_| strangers).cloned();
         return Err(PrepareError::Nothing { input, found, first, summary, hint });
+    }
+    if let Some(intake) = intake {
+        let marker = intake.admit().map_err(|error| PrepareError::Lineage(Box::new(error)))?;
+        writer.attach(LineageMarker::FILE, &marker)?;
     }
     if options.classes != Classes::FromLabels {
         writer.attach(CLASSES_FILE, &map)?;
@@ -311,8 +358,8 @@ fn check_column(options: &Options) -> Result<(), PrepareError> {
 
 /// The map from labels to classes that the options ask for.
 fn class_map(options: &Options, chosen: &[Recording], alignments: &Alignments) -> Result<ClassMap, PrepareError> {
-    let labelled = || chosen.iter().filter_map(|recording| Some((recording, alignments.by_id.get(&recording.id)?)));
-    let runs = || labelled().flat_map(|(_, alignment)| alignment.runs().iter().copied());
+    let labelled = || chosen.iter().filter_map(|recording| alignments.by_id.get(&recording.id));
+    let runs = || labelled().flat_map(|alignment| alignment.runs().iter().copied());
     match &options.classes {
         Classes::FromLabels => {
             Ok(ClassMap::identity(1 + runs().map(|(label, _)| usize::from(label)).max().unwrap_or(0)))
@@ -323,18 +370,12 @@ fn class_map(options: &Options, chosen: &[Recording], alignments: &Alignments) -
             if !(1..=65_536).contains(classes) {
                 return Err(PrepareError::Classes(*classes));
             }
-            for (recording, alignment) in labelled() {
-                if let Some((label, _)) = alignment.runs().iter().find(|(label, _)| usize::from(*label) >= *classes) {
-                    let (id, label) = (recording.id.clone(), usize::from(*label));
-                    return Err(PrepareError::Label { id, label, classes: *classes });
-                }
-            }
             Ok(ClassMap::identity(*classes))
         }
     }
 }
 
-fn description(options: &Options, map: &ClassMap, by: Option<&Identity>) -> Description {
+fn description(options: &Options, map: &ClassMap, by: Option<&Identity>, repeats: bool) -> Description {
     let by = by.map(|by| format!(", by {} ({})", by.program, by.identity.get(..12).unwrap_or(&by.identity)));
     Description {
         name: options.name.clone(),
@@ -345,6 +386,7 @@ fn description(options: &Options, map: &ClassMap, by: Option<&Identity>) -> Desc
         treatment: options.treatment,
         unit_column: options.units.as_ref().map(|units| units.column.clone()),
         labels: map.describe() + &by.unwrap_or_default(),
+        preparation: separation::record(options, repeats),
         created: options.created.clone(),
     }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use super::DataError;
 use crate::site::datasets::Described;
 use crate::site::folder::Folder;
+use crate::site::lineage::has_sources;
 use crate::speech::dataset::DatasetError;
 
 /// Show this site's datasets.
@@ -30,8 +31,24 @@ impl List {
         } else {
             table(&rows)
         };
-        out.write_all(table.as_bytes()).map_err(DataError::Print)
+        out.write_all((table + &unknown_sources(&datasets, &rows)).as_bytes()).map_err(DataError::Print)
     }
+}
+
+/// Names the datasets whose sources would not be recognized under another name; nothing where there are none.
+fn unknown_sources(datasets: &Path, rows: &[Row]) -> String {
+    let unknown = |(name, described): &&Row| {
+        described.as_ref().is_ok_and(|described| !has_sources(&datasets.join(name), described))
+    };
+    let names: Vec<&str> = rows.iter().filter(unknown).map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nUnknown sources: {}. Prepared elsewhere or by an older worker: prepare again with --replace, so that the same data are recognized\n\
+         under another name.\n",
+        names.join(", ")
+    )
 }
 
 /// A folder's name, and the dataset in it.

@@ -10,8 +10,9 @@ use time::format_description::well_known::Rfc3339;
 use undertone_api::dataset::Visibility;
 
 use super::query_log::{self, QueryLog};
-use super::{Bar, DataError, threads};
+use super::{Bar, DataError, key_note, open_intake, threads};
 use crate::site::folder::Folder;
+use crate::site::lineage::LineageIntake;
 use crate::site::policy::declare;
 use crate::speech::align::pocketsphinx::PocketSphinx;
 use crate::speech::align::{self, PhoneMap, Reading, Tying};
@@ -52,15 +53,19 @@ pub(super) struct Prepare {
     #[arg(long, value_name = "FRAMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     label_step: u32,
     /// For phones: a phone's state in its context has a class of its own if it has so many frames here. Writes the map as
-    /// phones.json. Counts frames: for public data.
+    /// phones.json. Counts frames over all recordings: of public data only.
     #[arg(long, value_name = "FRAMES", conflicts_with = "phone_map")]
     phone_frames: Option<u64>,
     /// For phones: use the phones.json of another dataset.
     #[arg(long, value_name = "FILE")]
     phone_map: Option<PathBuf>,
-    /// Name of the dataset. Its budget belongs to the name: prepare new versions under the same one.
+    /// Name of the dataset. Prepare new versions under the same one: they are charged to the same accounts for life.
     #[arg(long)]
     pub(super) name: String,
+    /// The dataset of this site, or of an imported lineage, that has some of these recordings, people or rows already: both are charged
+    /// to the same accounts for life. Without it such data are refused.
+    #[arg(long, value_name = "DATASET")]
+    pub(super) continues: Option<String>,
     /// Another folder to make than the site's `data/<name>`.
     #[arg(long, value_name = "FOLDER")]
     pub(super) output: Option<PathBuf>,
@@ -68,7 +73,7 @@ pub(super) struct Prepare {
     #[arg(long)]
     pub(super) replace: bool,
     /// Who may learn what: `private` (differentially private releases only), `open` (exact gradients too, for the
-    /// comparison) or `public`. Written into the site's policy.
+    /// comparison) or `public`. Written into the site's policy. Options that compute over several recordings are for public data.
     #[arg(long, value_enum, default_value_t = Reach::Private)]
     pub(super) visibility: Reach,
     /// Only this subset; may be repeated.
@@ -80,15 +85,23 @@ pub(super) struct Prepare {
     /// Only the speakers in this file, one a line.
     #[arg(long, value_name = "FILE", conflicts_with = "speaker_range")]
     speakers_from: Option<PathBuf>,
-    /// Only the speakers at these places of the sorted list, from 0, end excluded: 0..20.
+    /// Only the speakers at these places of the sorted list, from 0, end excluded: 0..20. Of public data only: where a speaker
+    /// stands depends on the others.
     #[arg(long, value_name = "FROM..TO", value_parser = range)]
     speaker_range: Option<Range<usize>>,
-    /// Only the first N utterances of each speaker.
-    #[arg(long, value_name = "N", conflicts_with = "skip")]
+    /// Only the first N utterances of each speaker (with --units: that a speaker said for each user). Which they are depends on
+    /// the speaker's other recordings: jobs that protect single recordings are then refused.
+    #[arg(long, value_name = "N", conflicts_with_all = ["skip", "utterances", "utterances_from"])]
     first: Option<usize>,
-    /// All but the first N utterances of each speaker.
-    #[arg(long, value_name = "N")]
+    /// All but the first N utterances of each speaker, with the same consequence as --first.
+    #[arg(long, value_name = "N", conflicts_with_all = ["utterances", "utterances_from"])]
     skip: Option<usize>,
+    /// Only these utterances, by id.
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', conflicts_with = "utterances_from")]
+    utterances: Vec<String>,
+    /// Only the utterances in this file, an id a line.
+    #[arg(long, value_name = "FILE")]
+    utterances_from: Option<PathBuf>,
     /// Whose each utterance is, for jobs that protect users: a table (CSV; TSV if its name ends so) with a header, utterance
     /// ids in its first column, and a row for every utterance.
     #[arg(long, value_name = "FILE", requires = "unit_column")]
@@ -100,17 +113,21 @@ pub(super) struct Prepare {
     /// or of the different queries where there is no --user-column.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(super) hold_out: f64,
-    /// Number of classes; without it, one more than the largest label. All participants of a job need the same.
+    /// Number of classes; all participants of a job need the same. An utterance with a label that is not below is left out.
+    ///
+    /// It is told when the dataset is registered. So private data declare it, here or by --class-map, --phone-map or --align;
+    /// of public data it is otherwise one more than the largest label.
     #[arg(long, value_name = "N", conflicts_with_all = ["least_frames", "class_map"])]
     classes: Option<usize>,
-    /// Let labels with fewer frames share one class, and write the map as classes.json. Counts frames: for public data.
+    /// Let labels with fewer frames share one class, and write the map as classes.json. Counts frames over all recordings: of
+    /// public data only.
     #[arg(long, value_name = "FRAMES", conflicts_with = "class_map")]
     least_frames: Option<u64>,
     /// Use the classes.json of another dataset.
     #[arg(long, value_name = "FILE")]
     class_map: Option<PathBuf>,
-    /// The mean to subtract from the features: of each `utterance`, of all that a `speaker` said, or `none`. By speaker, a
-    /// recording's features depend on the speaker's other recordings: jobs that protect single recordings are then refused.
+    /// The mean to subtract from the features: of each `utterance`, of all that a `speaker` said (with --units: said for one
+    /// user), or `none`. By speaker, a recording's features depend on the speaker's other recordings: jobs that protect single recordings are then refused.
     #[arg(long, value_enum, default_value_t = Mean::Utterance)]
     normalize: Mean,
     /// Slopes over time beside the 13 coefficients: 0 for none, 1 for deltas (26 numbers a frame), 2 for deltas and
@@ -172,22 +189,31 @@ impl From<Mean> for Normalization {
 
 impl Prepare {
     pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), DataError> {
-        if self.output.is_some() && self.visibility != Reach::Private {
-            let reason = "only for a dataset of the site: leave --output out".to_owned();
+        if self.output.is_some() && self.visibility == Reach::Open {
+            let reason = "`open` is of a dataset of the site: leave --output out".to_owned();
             return Err(DataError::Argument { argument: "--visibility", reason });
         }
-        let (report, output) = match &self.input {
+        let (report, output, note) = match &self.input {
             Some(input) => {
                 let options = self.options(input, folder, now)?;
-                (prepare::prepare(&options, &Bar::default())?.to_string(), options.output)
+                let mut intake = self.intake(folder, now)?;
+                let report = prepare::prepare_in_lineage(&options, intake.as_mut(), &Bar::default())?;
+                (report.to_string(), options.output, key_note(intake.as_ref()))
             }
             // Clap asks for --queries where there is no --input.
             None => query_log::prepare(self, folder, now)?,
         };
-        if self.visibility != Reach::Private {
+        // Elsewhere, another policy says it.
+        if self.visibility != Reach::Private && self.output.is_none() {
             declare(&folder.policy(), &self.name, self.visibility.into())?;
         }
-        writeln!(out, "{report}\nLies in          {}", output.display()).map_err(DataError::Print)
+        writeln!(out, "{report}\nLies in          {}{note}", output.display()).map_err(DataError::Print)
+    }
+
+    /// Opens the intake of the dataset's lineage.
+    pub(super) fn intake(&self, folder: &Folder, now: OffsetDateTime) -> Result<Option<LineageIntake>, DataError> {
+        let place = (self.output.is_some(), now);
+        open_intake(folder, &self.name, self.visibility.into(), self.continues.as_deref(), place)
     }
 
     /// Where the dataset will lie.
@@ -228,12 +254,13 @@ impl Prepare {
             }),
             units: self.units.clone().zip(self.unit_column.clone()).map(|(path, column)| UnitTable { path, column }),
             replace: self.replace,
+            visibility: self.visibility.into(),
             subsets: self.subsets.clone(),
             speakers: self.speakers()?,
             take: match (self.first, self.skip) {
                 (Some(count), _) => Take::First(count),
                 (_, Some(count)) => Take::Skip(count),
-                _ => Take::All,
+                _ => self.named_utterances()?,
             },
             hold_out: self.hold_out,
             classes: match (self.classes, self.least_frames, &self.class_map) {
@@ -259,23 +286,36 @@ impl Prepare {
     }
 
     fn speakers(&self) -> Result<Speakers, DataError> {
-        let names = |names: Vec<String>| {
-            let names: Vec<String> =
-                names.iter().map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect();
-            let nobody = || DataError::Argument { argument: "--speakers", reason: "names nobody".to_owned() };
-            if names.is_empty() { Err(nobody()) } else { Ok(Speakers::Named(names)) }
-        };
         match (&self.speakers_from, &self.speaker_range) {
-            (Some(path), _) => {
-                let io = |source| DataError::File { argument: "--speakers-from", path: path.clone(), source };
-                let text = std::fs::read_to_string(path).map_err(io)?;
-                names(text.lines().map(str::to_owned).collect())
-            }
+            (Some(path), _) => Ok(Speakers::Named(lines("--speakers-from", path)?)),
             (_, Some(range)) => Ok(Speakers::Range(range.clone())),
-            _ if !self.speakers.is_empty() => names(self.speakers.clone()),
+            _ if !self.speakers.is_empty() => Ok(Speakers::Named(names("--speakers", &self.speakers)?)),
             _ => Ok(Speakers::All),
         }
     }
+
+    fn named_utterances(&self) -> Result<Take, DataError> {
+        let ids = match &self.utterances_from {
+            Some(path) => lines("--utterances-from", path)?,
+            None if !self.utterances.is_empty() => names("--utterances", &self.utterances)?,
+            None => return Ok(Take::All),
+        };
+        Ok(Take::Named(ids.into_iter().collect()))
+    }
+}
+
+/// Returns the names in a file, one a line.
+fn lines(argument: &'static str, path: &Path) -> Result<Vec<String>, DataError> {
+    let io = |source| DataError::File { argument, path: path.to_path_buf(), source };
+    let text = std::fs::read_to_string(path).map_err(io)?;
+    names(argument, &text.lines().map(str::to_owned).collect::<Vec<_>>())
+}
+
+/// Returns the names without blanks around them; at least one.
+fn names(argument: &'static str, texts: &[String]) -> Result<Vec<String>, DataError> {
+    let names: Vec<String> = texts.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    let nobody = || DataError::Argument { argument, reason: "names nobody".to_owned() };
+    if names.is_empty() { Err(nobody()) } else { Ok(names) }
 }
 
 /// The date of a dataset: RFC 3339 in UTC, to the second.

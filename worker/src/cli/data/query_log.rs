@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 
 use super::prepare::{Prepare, Reach, dated};
-use super::{Bar, DataError};
+use super::{Bar, DataError, key_note};
 use crate::queries::log::{Columns, Format, Reading};
 use crate::queries::normalize::{Blanks, Case, Digits, Form, Normalization, Punctuation};
 use crate::queries::prepare::{self, LONGEST, Options};
@@ -15,7 +15,7 @@ use crate::site::clock;
 use crate::site::folder::Folder;
 
 /// Arguments of `data prepare` that are of recordings only.
-const RECORDINGS: [&str; 24] = [
+const RECORDINGS: [&str; 26] = [
     "input",
     "alignments",
     "align",
@@ -31,6 +31,8 @@ const RECORDINGS: [&str; 24] = [
     "speaker_range",
     "first",
     "skip",
+    "utterances",
+    "utterances_from",
     "units",
     "unit_column",
     "classes",
@@ -47,6 +49,9 @@ const RECORDINGS: [&str; 24] = [
 #[command(next_help_heading = "Query logs")]
 pub(super) struct QueryLog {
     /// Query logs instead of recordings: CSV or TSV with a header, JSON Lines, or Parquet, as their names say.
+    ///
+    /// In private CSV a row is a line: where the quotes of a row do not close on its line, it could take in the rows of others, and
+    /// the log is refused. Write queries of several lines as JSON Lines or Parquet.
     ///
     /// Interrupted, the same command goes on where it stopped. Rows that cannot be used are counted, and a few are shown in the
     /// dataset's report.json, which stays here.
@@ -103,16 +108,21 @@ pub(super) struct QueryLog {
     longest_query: usize,
 }
 
-/// Prepares the logs; gives the report in words, and where the dataset lies.
-pub(super) fn prepare(all: &Prepare, folder: &Folder, now: OffsetDateTime) -> Result<(String, PathBuf), DataError> {
+/// Prepares the logs; gives the report in words, where the dataset lies, and a note about its lineage.
+pub(super) fn prepare(
+    all: &Prepare,
+    folder: &Folder,
+    now: OffsetDateTime,
+) -> Result<(String, PathBuf, &'static str), DataError> {
     let log = &all.log;
-    if log.label_column.is_some() && all.output.is_none() && all.visibility != Reach::Public {
+    if log.label_column.is_some() && all.visibility != Reach::Public {
         let reason = "labels are read of public logs only: leave it out, or say --visibility public".to_owned();
         return Err(DataError::Argument { argument: "--label-column", reason });
     }
     let options = log.options(all, folder, now)?;
-    let report = prepare::prepare(&options, &Bar::default())?;
-    Ok((report.to_string(), options.output))
+    let mut intake = all.intake(folder, now)?;
+    let report = prepare::prepare_in_lineage(&options, intake.as_mut(), &Bar::default())?;
+    Ok((report.to_string(), options.output, key_note(intake.as_ref())))
 }
 
 impl QueryLog {
@@ -128,6 +138,7 @@ impl QueryLog {
                 label: self.label_column.clone(),
                 subset: self.subset_column.clone(),
             },
+            rows_are_lines: false,
         };
         let key = clock::entropy().map_err(DataError::Entropy)?;
         Ok(Options {
@@ -138,6 +149,7 @@ impl QueryLog {
                 digits: self.digits,
                 blanks: self.blanks,
             },
+            visibility: all.visibility.into(),
             longest: self.longest_query,
             test: self.test_subsets.clone(),
             train: self.train_subsets.clone(),

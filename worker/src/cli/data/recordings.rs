@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use time::OffsetDateTime;
 
-use super::DataError;
 use super::prepare::{Reach, dated};
+use super::{DataError, key_note, open_intake};
 use crate::site::folder::Folder;
 use crate::site::policy::declare;
-use crate::speech::recordings::{Options, add};
+use crate::speech::recordings::{Options, add_to_lineage};
 
 /// Copy a folder of recordings into a dataset of this site, to be transcribed.
 ///
@@ -30,6 +30,10 @@ pub(super) struct AddRecordings {
     /// Replace a dataset of this name; what was spent of its budget stays spent.
     #[arg(long)]
     replace: bool,
+    /// The dataset of this site, or of an imported lineage, that has some of these recordings already: both are charged to the same
+    /// accounts for life.
+    #[arg(long, value_name = "DATASET")]
+    continues: Option<String>,
 }
 
 impl AddRecordings {
@@ -46,10 +50,13 @@ impl AddRecordings {
             replace: self.replace,
             created: dated(now)?,
         };
-        let added = add(&options)?;
+        let visibility = self.visibility.into();
+        let mut intake = open_intake(folder, &self.name, visibility, self.continues.as_deref(), (false, now))?;
+        let added = add_to_lineage(&options, intake.as_mut())?;
         if self.visibility != Reach::Private {
             declare(&folder.policy(), &self.name, self.visibility.into())?;
         }
-        writeln!(out, "{added}\nLies in         {}", output.display()).map_err(DataError::Print)
+        let note = key_note(intake.as_ref());
+        writeln!(out, "{added}\nLies in         {}{note}", output.display()).map_err(DataError::Print)
     }
 }

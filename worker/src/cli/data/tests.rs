@@ -1,5 +1,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod differential;
+mod lineage;
+
 use clap::Parser;
 
 use super::*;
@@ -13,11 +16,16 @@ struct Program {
 
 /// Runs `data <args>` at the site in `dir`, with `{}` in an argument standing for the folder.
 fn data(dir: &std::path::Path, args: &str) -> Result<String, String> {
+    data_at(&dir.join("site"), dir, args)
+}
+
+/// The same at the site in `site`.
+fn data_at(site: &std::path::Path, dir: &std::path::Path, args: &str) -> Result<String, String> {
     let place = dir.display().to_string();
     let args: Vec<String> = args.split_whitespace().map(|arg| arg.replace("{}", &place)).collect();
     let program = Program::try_parse_from(std::iter::once("data".to_owned()).chain(args)).map_err(|e| e.to_string())?;
     let mut out = Vec::new();
-    let folder = Folder::new(dir.join("site"));
+    let folder = Folder::new(site);
     program.data.run(&folder, OffsetDateTime::UNIX_EPOCH, &mut out).map_err(|error| error.to_string())?;
     Ok(String::from_utf8(out).unwrap())
 }
@@ -81,13 +89,16 @@ fn arguments_that_contradict_or_mean_nothing_are_refused_by_name() {
     assert!(refused("--class-map {}/none").contains("--class-map"));
     assert!(refused("--longest 0").contains("--longest"));
     assert!(refused("--hold-out 2").contains("--hold-out"));
-    assert!(refused("--output {}/o --visibility public").contains("--visibility"));
-    assert!(refused("").contains("--alignments"));
+    assert!(refused("--output {}/o --visibility open").contains("--visibility"));
+    assert!(refused("--first 1 --utterances a").contains("--utterances"));
+    assert!(refused("--utterances a --utterances-from {}/u").contains("--utterances-from"));
+    assert!(refused("--classes 5").contains("--alignments"));
+    assert!(refused("").contains("--classes N"), "private data declare their classes");
     assert!(refused("--align pocketsphinx --label-step 3").contains("--label-step"));
     assert!(refused("--align pocketsphinx --aligner-command {}/none").contains("--input"), "no recordings come first");
     assert!(refused("--model {}/m").contains("--align"));
     assert!(refused("--units {}/u.csv").contains("--unit-column"));
-    assert!(refused("--units {}/u.csv --unit-column patient").contains("--units"));
+    assert!(refused("--classes 5 --units {}/u.csv --unit-column patient").contains("--units"));
     assert!(refused("--deltas 3").contains("--deltas"));
     assert!(refused("--normalize batch").contains("utterance"));
     assert!(data(dir.path(), "prepare --input x --name n").unwrap_err().contains("--alignments"));
@@ -109,19 +120,23 @@ fn from_nothing_to_datasets_of_queries() {
     let private = data(dir, "prepare --queries {}/log.csv --user-column session --name ward").unwrap();
     assert!(private.contains("2000 found") && private.contains("NFC, lower case, single blanks"), "{private}");
     assert!(private.contains("site/data/ward") && private.contains("shown in report.json"), "{private}");
+    data(dir, "synthesize --queries --output {}/public.csv --rows 2000 --test-share 0.2 --seed 5").unwrap();
     let labelled = "--label-column intent --subset-column split --test-subset test";
-    let refused = data(dir, &format!("prepare --queries {{}}/log.csv {labelled} --name commons")).unwrap_err();
+    let refused = data(dir, &format!("prepare --queries {{}}/public.csv {labelled} --name commons")).unwrap_err();
     assert!(refused.contains("--label-column") && refused.contains("--visibility public"), "{refused}");
     let public =
-        data(dir, &format!("prepare --queries {{}}/log.csv {labelled} --name commons --visibility public")).unwrap();
+        data(dir, &format!("prepare --queries {{}}/public.csv {labelled} --name commons --visibility public")).unwrap();
     assert!(public.contains("Labels           12 (column intent)"), "{public}");
     let listed = data(dir, "list --check").unwrap();
     let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((lines[1][..2].join(" "), lines[1][7]), ("commons queries".to_owned(), "12"));
     assert_eq!((lines[2][..2].join(" "), lines[2][3], lines[2][7]), ("ward queries".to_owned(), "-", "-"));
     assert!(lines[2][4].starts_with('~') && lines[1][4] == "-", "{listed}");
-    let shown =
-        data(dir, "prepare --queries {}/log.csv --name strict --punctuation drop --digits zero --form nfkc").unwrap();
+    let shown = data(
+        dir,
+        "prepare --queries {}/log.csv --name strict --continues ward --punctuation drop --digits zero --form nfkc",
+    )
+    .unwrap();
     assert!(shown.contains("NFKC, lower case, no punctuation, every digit 0, single blanks"), "{shown}");
     std::fs::write(dir.join("site/data/ward/rows/000000.parquet"), "x").unwrap();
     assert!(data(dir, "list --check").unwrap().contains("truncated"));

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use undertone_api::dataset::Visibility;
+
 use super::Reader;
 use crate::queries::log::{Columns, Reading};
 use crate::queries::prepare::{Options, prepare};
 use crate::speech::progress::Silent;
 
 /// Options for preparing the CSV `text`, which is put in `folder`, as the dataset `folder/<name>`. Columns are mapped by their
-/// usual names: text, session or user, count, intent, split.
+/// usual names: text, session or user, count, intent, split. Logs with labels are public.
 pub(crate) fn options(folder: &Path, name: &str, text: &str) -> Options {
     let log = folder.join(format!("{name}.csv"));
     std::fs::write(&log, text).expect("the folder is writable");
@@ -22,6 +24,9 @@ pub(crate) fn options(folder: &Path, name: &str, text: &str) -> Options {
         subset: has("split"),
     };
     let mut options = Options::new(vec![log], Reading::new(columns), &folder.join(name), name, [7; 32]);
+    if has("intent").is_some() {
+        options.visibility = Visibility::Public;
+    }
     if has("split").is_some() {
         options.test = vec!["test".to_owned()];
     }

@@ -1,21 +1,20 @@
-//! What came through the gate, before and after it is paid for.
+//! What came through the gate, before and after it is made a pool.
 
 use std::collections::BinaryHeap;
 
 use undertone_api::job::active_learning::Gate as Settings;
 use undertone_api::question::MOST_QUESTIONS;
-use undertone_api::signed::Signed;
 use undertone_privacy::{Event, SamplingRate};
 use undertone_proto::question::{self, MAX_COUNT, Posed, QuestionError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::GateError;
 use crate::queries::count::CountError;
-use crate::site::clearance::{Clearance, Published};
+use crate::site::clearance::{Clearance, GrantId, Published};
 
-/// The texts with at least k kept rows, with their exact counts. As private as the log, until they are paid for.
+/// The texts with at least k kept rows, with their exact counts. As private as the log.
 ///
-/// One payment makes one pool, and one sample makes one pool:
+/// One grant makes one pool, and one sample makes one pool:
 ///
 /// ```compile_fail,E0382
 /// use undertone_worker::{queries::gate::Survivors, site::clearance::Clearance};
@@ -27,9 +26,9 @@ use crate::site::clearance::{Clearance, Published};
 ///
 /// ```compile_fail,E0382
 /// use undertone_worker::{queries::gate::Survivors, site::clearance::Clearance};
-/// fn with_one_payment(first: Survivors, second: Survivors, paid: Clearance) {
-///     let _ = first.release(paid);
-///     let _ = second.release(paid);
+/// fn with_one_grant(first: Survivors, second: Survivors, granted: Clearance) {
+///     let _ = first.release(granted);
+///     let _ = second.release(granted);
 /// }
 /// ```
 ///
@@ -104,20 +103,19 @@ impl Survivors {
         self.texts.iter().map(|survivor| (survivor.text.as_str(), survivor.count))
     }
 
-    /// Lets them go. The permission is used up: a payment for exactly this release, or the site's word that the data are public.
-    /// Counts go with the texts only where showing them is what is charged.
+    /// Makes a pool of them, which the site stores and pays for before it leaves. The permission is used up: a grant for exactly this
+    /// release, or the site's word that the data are public. Counts go with the texts only where showing them is what is charged.
     ///
     /// # Errors
-    /// [`GateError`] when the payment is for another release, or for one without sampling; the payment is lost then, as it would
-    /// be by a crash.
+    /// [`GateError`] when the grant is for another release, or for one without sampling. Nothing was charged.
     pub fn release(self, clearance: Clearance) -> Result<OutgoingPool, GateError> {
-        let receipt = match clearance {
+        let grant = match clearance {
             Clearance::Public(_) => None,
-            Clearance::Paid(_) if self.rate == SamplingRate::ONE => return Err(GateError::Unsampled),
-            Clearance::Paid(spent) if *spent.event() == self.event => Some(spent.receipt().clone()),
-            Clearance::Paid(spent) => {
-                let paid = Box::new(spent.event().clone());
-                return Err(GateError::WrongEvent { paid, made: Box::new(self.event) });
+            Clearance::Granted(_) if self.rate == SamplingRate::ONE => return Err(GateError::Unsampled),
+            Clearance::Granted(grant) if *grant.event() == self.event => Some(grant.id().clone()),
+            Clearance::Granted(grant) => {
+                let granted = Box::new(grant.event().clone());
+                return Err(GateError::WrongEvent { granted, made: Box::new(self.event) });
             }
         };
         let posed = |survivor: &Ranked| Posed {
@@ -127,7 +125,7 @@ impl Survivors {
         let mut fit = self.texts.len();
         loop {
             match question::write(self.texts[..fit].iter().map(posed).collect()) {
-                Ok(bytes) => return Ok(OutgoingPool { bytes, questions: fit as u64, receipt }),
+                Ok(bytes) => return Ok(OutgoingPool { bytes, questions: fit as u64, grant }),
                 // What travels has a bound in bytes, too. Again a function of what is released.
                 Err(QuestionError::TooLong(_)) if fit > 0 => fit -= fit.div_ceil(8),
                 Err(error) => return Err(error.into()),
@@ -136,20 +134,20 @@ impl Survivors {
     }
 }
 
-/// A pool that may leave the site: all that an exchange can ask with.
+/// A finished pool: all that an exchange can store, pay for and ask with, in this order.
 ///
 /// There is one way to make one, from [`Survivors`] with a permission. Texts are none:
 ///
 /// ```compile_fail,E0451
 /// use undertone_worker::queries::gate::OutgoingPool;
-/// let bare = OutgoingPool { bytes: Vec::new(), questions: 0, receipt: None };
+/// let bare = OutgoingPool { bytes: Vec::new(), questions: 0, grant: None };
 /// ```
 #[derive(Debug)]
-#[must_use = "it was cleared to be sent"]
+#[must_use = "it was made to be sent"]
 pub struct OutgoingPool {
     bytes: Vec<u8>,
     questions: u64,
-    receipt: Option<Signed>,
+    grant: Option<GrantId>,
 }
 
 impl OutgoingPool {
@@ -163,13 +161,13 @@ impl OutgoingPool {
         self.questions
     }
 
-    /// The receipt that goes with it; none for public data.
-    pub const fn receipt(&self) -> Option<&Signed> {
-        self.receipt.as_ref()
+    /// The grant that it was made under; none for public data.
+    pub const fn grant(&self) -> Option<&GrantId> {
+        self.grant.as_ref()
     }
 
-    /// Bytes and receipt.
-    pub fn into_parts(self) -> (Vec<u8>, Option<Signed>) {
-        (self.bytes, self.receipt)
+    /// Its bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }

@@ -1,7 +1,8 @@
 //! CSV, by the parser below the `csv` crate, so that a row can be bounded and a stray quote costs a row and not the file.
 //!
 //! A row that does not hold is passed over up to the end of its first line: where a quote that does not close swallowed the
-//! lines that follow, they are read again as rows.
+//! lines that follow, they are read again as rows. A swallowed line may also hold a quote, so that both together look like a
+//! good row. So where rows must not touch each other, a row is a line ([`Reading::rows_are_lines`]).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -27,6 +28,7 @@ pub(super) struct Csv {
     ends: Vec<usize>,
     next: Place,
     line: u64,
+    rows_are_lines: bool,
 }
 
 /// What the parser came upon.
@@ -37,10 +39,15 @@ enum Record {
         fields: usize,
         lines: u64,
     },
-    /// A row that does not end.
-    Endless,
-    /// A row that has more fields than there are columns, read so far: so many bytes.
-    Wide(usize),
+    /// A row that does not end, of which so many lines were read.
+    Endless {
+        lines: u64,
+    },
+    /// A row that has more fields than there are columns, read so far: so many bytes and lines.
+    Wide {
+        bytes: usize,
+        lines: u64,
+    },
     End,
 }
 
@@ -58,6 +65,7 @@ impl Csv {
             ends: vec![0; MOST_COLUMNS],
             next: Place::default(),
             line: 0,
+            rows_are_lines: reading.rows_are_lines,
         };
         let header = match &reading.header {
             Some(header) => header.clone(),
@@ -81,8 +89,8 @@ impl Csv {
         let broken = |reason: &str| LogError::Broken { path, what: "CSV", reason: reason.to_owned() };
         match self.record().map_err(|source| LogError::refused(&self.path, source))? {
             Record::End => Err(broken("it is empty")),
-            Record::Endless => Err(broken("its first line does not end in 1 MiB: is it another format?")),
-            Record::Wide(_) => Err(broken("its first line has more than 4,096 fields: is it another format?")),
+            Record::Endless { .. } => Err(broken("its first line does not end in 1 MiB: is it another format?")),
+            Record::Wide { .. } => Err(broken("its first line has more than 4,096 fields: is it another format?")),
             Record::Row { fields, .. } => {
                 let names =
                     (0..fields).map(|at| std::str::from_utf8(self.field(at)).map(|name| name.trim().to_owned()));
@@ -116,11 +124,11 @@ impl Csv {
                 ReadRecordResult::InputEmpty => {}
                 ReadRecordResult::OutputFull => {
                     self.next.line += lines;
-                    return Ok(Record::Endless);
+                    return Ok(Record::Endless { lines });
                 }
                 ReadRecordResult::OutputEndsFull => {
                     self.next.line += lines;
-                    return Ok(Record::Wide(bytes));
+                    return Ok(Record::Wide { bytes, lines });
                 }
                 ReadRecordResult::Record => {
                     self.next.line += lines;
@@ -143,6 +151,13 @@ impl Csv {
             self.next.at += empty as u64;
             self.file.consume(empty);
         }
+    }
+
+    /// Passes over the line that begins at `start`; `bytes` of its row are in `output`.
+    fn pass_over(&mut self, start: Place, reason: Reason, bytes: usize) -> Result<Next, LogError> {
+        let beginning = excerpt(&self.output[..bytes]);
+        self.skip_line(start).map_err(|source| LogError::refused(&self.path, source))?;
+        Ok(Next::Bad(reason, beginning))
     }
 
     /// Goes to the line after the one that begins at `start`.
@@ -178,15 +193,16 @@ impl Source for Csv {
         let start = self.next;
         let (bytes, fields, lines) = match self.record().map_err(|source| LogError::refused(&self.path, source))? {
             Record::End => return Ok(Next::End),
-            Record::Endless => {
-                let beginning = excerpt(&self.output);
-                self.skip_line(start).map_err(|source| LogError::refused(&self.path, source))?;
-                return Ok(Next::Bad(Reason::Row, beginning));
+            Record::Endless { lines } => {
+                let reason = if self.rows_are_lines && lines > 0 { Reason::Lines } else { Reason::Row };
+                return self.pass_over(start, reason, self.output.len());
             }
-            Record::Wide(bytes) => {
-                let beginning = excerpt(&self.output[..bytes]);
-                self.skip_line(start).map_err(|source| LogError::refused(&self.path, source))?;
-                return Ok(Next::Bad(Reason::Fields, beginning));
+            Record::Wide { bytes, lines } => {
+                let reason = if self.rows_are_lines && lines > 0 { Reason::Lines } else { Reason::Fields };
+                return self.pass_over(start, reason, bytes);
+            }
+            Record::Row { bytes, lines, .. } if self.rows_are_lines && lines > 0 => {
+                return self.pass_over(start, Reason::Lines, bytes);
             }
             Record::Row { bytes, fields, lines } => (bytes, fields, lines),
         };

@@ -238,6 +238,7 @@ fn a_log_that_is_not_what_it_should_be_is_refused_by_name() {
         delimiter: Some(b';'),
         header: Some(["q", "who", "n", "what"].map(str::to_owned).to_vec()),
         columns: columns(),
+        rows_are_lines: false,
     };
     let path = file(&dir, "f.log", "a;1;2;x\nb;1;2;x\n");
     assert_eq!(told(&path, &named), [(1, Ok(row(["a", "1", "2", "x"]))), (2, Ok(row(["b", "1", "2", "x"])))]);
@@ -247,4 +248,28 @@ fn a_log_that_is_not_what_it_should_be_is_refused_by_name() {
 fn an_excerpt_is_short_and_text() {
     assert_eq!(excerpt(b"a\xff\r\n"), "a\u{fffd}");
     assert_eq!(excerpt("\u{e9}".repeat(5000).as_bytes()).chars().count(), EXCERPT);
+}
+
+/// An open quote, with the row that it takes in where rows may have several lines.
+#[test]
+fn where_rows_are_lines_an_open_quote_costs_its_line_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, "a.csv", "q,who,n,what\n\"open,1,1,x\n\"b\",2,1,x\na \"c\",3,1,x\n\"d,\"\"e\",4,1,x\n");
+    let several = Reading::new(columns());
+    assert_eq!(told(&path, &several)[0], (2, Ok(row(["open,1,1,x\nb\"", "2", "1", "x"]))));
+    let lines = Reading { rows_are_lines: true, ..several };
+    assert_eq!(
+        told(&path, &lines),
+        [
+            (2, Err(Reason::Lines)),
+            (3, Ok(row(["b", "2", "1", "x"]))),
+            (4, Ok(row(["a \"c\"", "3", "1", "x"]))),
+            (5, Ok(row(["d,\"e", "4", "1", "x"]))),
+        ]
+    );
+    // However the row goes on: too many fields, or no end within the limit.
+    for rest in ["\",1,1,x,1,1,1\nz,9,1,x\n".to_owned(), "w,1,1,x\n".repeat(LONGEST_ROW / 4)] {
+        let path = file(&dir, "b.csv", format!("q,who,n,what\n\"open\n{rest}"));
+        assert_eq!(told(&path, &lines)[0], (2, Err(Reason::Lines)));
+    }
 }

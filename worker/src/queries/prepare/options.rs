@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use undertone_api::dataset::Visibility;
 use undertone_api::question::MOST_CHARACTERS;
 
 use super::PrepareError;
@@ -24,6 +25,8 @@ pub struct Options {
     pub inputs: Vec<PathBuf>,
     /// How to read them.
     pub reading: Reading,
+    /// What the data are to be. Rows of CSV that is not public are lines.
+    pub visibility: Visibility,
     /// What is done to each query.
     pub normalization: Normalization,
     /// The longest query to keep, characters, after that.
@@ -50,11 +53,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual: all rows, nothing held out, the default normalization.
+    /// The usual: private, all rows, nothing held out, the default normalization.
     pub fn new(inputs: Vec<PathBuf>, reading: Reading, output: &Path, name: &str, key: [u8; KEY]) -> Self {
         Self {
             inputs,
             reading,
+            visibility: Visibility::Private,
             normalization: Normalization::default(),
             longest: LONGEST,
             test: Vec::new(),

@@ -91,6 +91,12 @@ impl Tally {
         }
     }
 
+    /// Returns how many rows were left out for `reason`, and the first of those that are shown.
+    pub(super) fn left_out(&self, reason: Reason) -> Option<(u64, &Sample)> {
+        let Malformed { rows, sample } = self.malformed.get(&reason)?;
+        Some((*rows, sample.iter().min_by_key(|sample| (sample.file, sample.line))?))
+    }
+
     /// How many rows were left out why, in words.
     pub(super) fn summary(&self) -> String {
         let outside = (self.outside > 0).then(|| format!("{} of other subsets", self.outside));

@@ -5,6 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use undertone_privacy::PrivacyUnit;
+
 use super::*;
 use crate::fault::{self, Accident, Plan};
 use crate::queries::dataset::fixture::{options, prepared};

@@ -1,7 +1,7 @@
 //! The hidden folder that a preparation grows in, found again after a break.
 //!
 //! Beside the target, `.<name>.preparing/`: `lock`, held while somebody works there; `state.json`, how far it is; `dataset/`,
-//! the dataset in the making; for the moment of its replacement `replaced/`, the one that was there. In this order: rows
+//! the dataset in the making; `fingerprints.json`, of what was read, where the dataset is a site's; for the moment of its replacement `replaced/`, the one that was there. In this order: rows
 //! become durable, then the state that counts them, at the end the description, and then the folder gets its name.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -18,7 +18,11 @@ use crate::queries::dataset::user::{self, KEY, folder_error};
 use crate::queries::dataset::{Meta, ROWS_FOLDER};
 use crate::queries::log::Columns;
 use crate::site::folder::{create_private, sync_folder, write_durably};
+use crate::site::lineage::LineageMarker;
 use crate::speech::dataset::{DatasetError, META_FILE, REPORT_FILE};
+
+/// The file of fingerprints.
+const FINGERPRINTS: &str = "fingerprints.json";
 
 /// The folder of a preparation, locked against others.
 #[derive(Debug)]
@@ -99,12 +103,13 @@ impl Work {
 
     /// Begins anew: nothing that lies there counts.
     pub(super) fn begin(&self, of: &str) -> Result<State, DatasetError> {
-        let path = self.state_file();
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(DatasetError::io("remove", &path)(error));
+        for path in [self.state_file(), self.folder.join(FINGERPRINTS)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(DatasetError::io("remove", &path)(error));
+                }
+                _ => {}
             }
-            _ => {}
         }
         if self.dataset().is_dir() {
             fs::remove_dir_all(self.dataset()).map_err(DatasetError::io("remove", &self.dataset()))?;
@@ -129,6 +134,21 @@ impl Work {
     pub(super) fn save(&self, state: &State) -> Result<(), DatasetError> {
         let text = serde_json::to_vec(state).expect("a state is text and whole numbers, with text keys");
         write_durably(&self.state_file(), &text).map_err(folder_error)
+    }
+
+    /// The fingerprints of what was read so far; nothing where there are none.
+    pub(super) fn fingerprints(&self) -> Vec<u8> {
+        fs::read(self.folder.join(FINGERPRINTS)).unwrap_or_default()
+    }
+
+    /// Makes durable the fingerprints of what was read, before the state that counts it: what is taken twice counts once.
+    pub(super) fn save_fingerprints(&self, saved: &[u8]) -> Result<(), DatasetError> {
+        write_durably(&self.folder.join(FINGERPRINTS), saved).map_err(folder_error)
+    }
+
+    /// Writes into the dataset which accounts it is charged to.
+    pub(super) fn mark(&self, marker: &LineageMarker) -> Result<(), DatasetError> {
+        write_durably(&self.dataset().join(LineageMarker::FILE), &marker.to_json()).map_err(folder_error)
     }
 
     /// Describes the dataset, puts it in its place, and forgets the preparation.

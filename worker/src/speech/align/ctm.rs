@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use super::phones::{Phones, Segment};
-use super::{BadLine, lines};
+use super::{BadLine, NUMBERS, kaldi, lines};
 
 /// Reads a file of phones.
 ///
@@ -16,6 +16,9 @@ pub(super) fn parse(reader: impl BufRead) -> std::io::Result<(Phones, Vec<BadLin
     let mut bad_lines = lines::each(reader, |line| {
         if line.starts_with(b";;") {
             return Ok(());
+        }
+        if line.starts_with(b"{") || std::str::from_utf8(line).is_ok_and(kaldi::is_one) {
+            return Err(NUMBERS.to_owned());
         }
         let (id, channel, segment) = one(line)?;
         let (first, of_id) = segments.entry(id).or_insert_with(|| (channel.clone(), Vec::new()));

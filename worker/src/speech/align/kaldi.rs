@@ -2,24 +2,13 @@
 //!
 //! Models with frame subsampling (`chain`) have one number for three frames of features: `step` says how many.
 
-use std::io::BufRead;
+use super::{Alignment, MOST_FRAMES};
 
-use super::{Alignment, Alignments, MOST_FRAMES, lines};
-
-/// Reads an archive; every number stands for `step` frames, 1 to 8.
+/// Reads a line of an archive; every number stands for `step` frames, 1 to 8.
 ///
 /// # Errors
-/// Only what the reader itself says; a bad line is no error.
-pub(super) fn parse(reader: impl BufRead, step: u32) -> std::io::Result<Alignments> {
-    let mut alignments = Alignments::default();
-    alignments.bad_lines = lines::each(reader, |line| {
-        let (id, alignment) = one(line, step)?;
-        alignments.insert(id, alignment)
-    })?;
-    Ok(alignments)
-}
-
-fn one(line: &[u8], step: u32) -> Result<(String, Alignment), String> {
+/// In words, what does not hold.
+pub(super) fn one(line: &[u8], step: u32) -> Result<(String, Alignment), String> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8: write the archive as text (ark,t)".to_owned())?;
     let mut fields = text.split_ascii_whitespace();
     let id = fields.next().ok_or("no utterance id")?;

@@ -19,7 +19,11 @@ pub fn parse(reader: impl BufRead) -> std::io::Result<Alignments> {
     Ok(alignments)
 }
 
-fn one(line: &[u8]) -> Result<(String, Alignment), String> {
+/// Reads one line.
+///
+/// # Errors
+/// In words, what does not hold.
+pub(super) fn one(line: &[u8]) -> Result<(String, Alignment), String> {
     #[derive(Deserialize)]
     struct Line {
         u: String,

@@ -150,12 +150,6 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Whether all that a speaker said belongs to one user.
-    pub(super) fn users_hold_speakers(&self) -> bool {
-        let mut user_of = vec![None; self.speakers.len()];
-        self.entries.iter().all(|entry| *user_of[entry.speaker as usize].get_or_insert(entry.user) == entry.user)
-    }
-
     /// The index's bytes. Names and ids are at most 65,535 bytes, which `Writer` checks.
     pub(super) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -13,6 +13,7 @@ fn description() -> Description {
         labels: "five classes".to_owned(),
         created: "2026-01-01T00:00:00Z".to_owned(),
         treatment: Treatment::default(),
+        preparation: PreparationRecord::default(),
         unit_column: None,
     }
 }
@@ -110,18 +111,25 @@ fn a_column_of_users_is_a_unit_of_its_own() {
     }
 }
 
+/// Means over a speaker are those of one user, so users stay apart whether or not they share a speaker; a description of an
+/// earlier version, which took the mean over all users of a speaker, does not name them.
 #[test]
-fn users_who_share_a_speaker_are_not_apart_when_means_are_the_speakers() {
+fn units_follow_from_the_description_alone() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("ward");
     let meta = write_users(&target, Normalization::Speaker);
-    assert_eq!(meta.units, [PrivacyUnit::Speaker]);
-    let dataset = Dataset::open(&target).unwrap();
-    for (unit, word) in [(PrivacyUnit::Record, "one record"), (PrivacyUnit::User, "one user")] {
-        let refused = dataset.units(unit, Split::Train).unwrap_err().to_string();
-        assert!(refused.contains(word), "{refused}");
-    }
-    assert!(dataset.units(PrivacyUnit::Speaker, Split::Train).is_ok());
+    assert_eq!(meta.units, [PrivacyUnit::Speaker, PrivacyUnit::User]);
+    let refused = |unit| Dataset::open(&target).unwrap().units(unit, Split::Train).map_err(|error| error.to_string());
+    let record = refused(PrivacyUnit::Record).unwrap_err();
+    assert!(record.contains("one record") && record.contains("--normalize utterance"), "{record}");
+    assert!(refused(PrivacyUnit::Speaker).is_ok() && refused(PrivacyUnit::User).is_ok());
+    let earlier = Meta { units: vec![PrivacyUnit::Speaker], preparation: None, ..meta.clone() };
+    fs::write(target.join(META_FILE), serde_json::to_vec(&earlier).unwrap()).unwrap();
+    assert!(refused(PrivacyUnit::User).unwrap_err().contains("one user"));
+    let mixed = PreparationRecord { across_units: vec!["--least-frames".to_owned()], ..PreparationRecord::default() };
+    let mixed = Meta { units: Vec::new(), preparation: Some(mixed), ..meta };
+    fs::write(target.join(META_FILE), serde_json::to_vec(&mixed).unwrap()).unwrap();
+    assert!(refused(PrivacyUnit::Speaker).unwrap_err().contains("--least-frames"));
 }
 
 #[test]

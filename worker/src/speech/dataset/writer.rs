@@ -9,12 +9,11 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use undertone_api::dataset::usual_units;
 use undertone_privacy::PrivacyUnit;
 
 use super::layout::{Entry, HEADER_LEN, Header, Index};
 use super::staging::Staging;
-use super::{DATA_FILE, DatasetError, META_FILE, Meta, REPORT_FILE, Split, SplitCounts};
+use super::{DATA_FILE, DatasetError, META_FILE, Meta, PreparationRecord, REPORT_FILE, Split, SplitCounts};
 use crate::speech::features::Treatment;
 
 /// What the writer cannot know by itself.
@@ -36,6 +35,8 @@ pub struct Description {
     pub unit_column: Option<String>,
     /// What the labels are.
     pub labels: String,
+    /// What was computed across units before rows come here.
+    pub preparation: PreparationRecord,
     /// Now, RFC 3339 in UTC.
     pub created: String,
 }
@@ -290,6 +291,7 @@ impl Writer {
             labels: description.labels,
             unit_column: description.unit_column,
             units: self.units(),
+            preparation: Some(description.preparation),
             created: description.created,
             digest,
         }
@@ -297,12 +299,11 @@ impl Writer {
 }
 
 impl Writer {
-    /// The units whose features depend on nothing outside them, ascending.
+    /// The units whose rows depend on nothing outside them, ascending. Decided by the description, never by the rows.
     fn units(&self) -> Vec<PrivacyUnit> {
-        let records = self.description.treatment.normalization.keeps_records_apart();
-        let users = self.description.unit_column.is_some() && (records || self.index.users_hold_speakers());
-        let apart = |unit: &PrivacyUnit| *unit != PrivacyUnit::Record || records;
-        usual_units().into_iter().filter(apart).chain(users.then_some(PrivacyUnit::User)).collect()
+        let Description { treatment, preparation, unit_column, .. } = &self.description;
+        let units = preparation.speech_units(unit_column.is_some()).into_iter();
+        units.filter(|unit| *unit != PrivacyUnit::Record || treatment.normalization.keeps_records_apart()).collect()
     }
 }
 

@@ -26,7 +26,7 @@ struct Case {
     std: [f32; COEFFICIENTS],
 }
 
-/// Needs the shared vectors (`UNDERTONE_VECTORS`), and the speech they are of (`UNDERTONE_DATA`); passes without the speech.
+/// Needs the vectors (`UNDERTONE_VECTORS`), and the recordings that they describe (`UNDERTONE_DATA`); skipped without recordings.
 #[test]
 fn features_are_kaldis() {
     let vectors: Vectors = serde_json::from_value(fixture::vectors("mfcc")).unwrap();

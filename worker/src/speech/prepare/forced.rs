@@ -53,7 +53,7 @@ pub(super) fn align(
     let mut journal = Journal::open(&options.alignments)?;
     let (mut problems, mut todo) = (Vec::new(), Vec::new());
     for recording in chosen {
-        let Some(text) = transcripts.by_id.get(&recording.id).filter(|text| !text.is_empty()) else {
+        let Some(text) = transcripts.find(recording) else {
             problems.push(Problem::Untranscribed { id: recording.id.clone() });
             continue;
         };
@@ -61,7 +61,7 @@ pub(super) fn align(
         let known = journal.knows(&recording.id)
             && of(&by, text, &recording.path).is_ok_and(|of| journal.find(&recording.id, &of).is_some());
         if !known {
-            todo.push((recording, text.as_str()));
+            todo.push((recording, text));
         }
     }
     let resumed = chosen.len() - problems.len() - todo.len();

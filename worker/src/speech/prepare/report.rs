@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::scan::Found;
+use super::scan::{Chosen, Found};
 use super::work::Ready;
 use super::{Options, Split};
 use crate::speech::align::{Alignments, BadLine};
@@ -64,6 +64,13 @@ pub enum Problem {
         /// How far apart.
         reason: String,
     },
+    /// A label that is not one of the dataset's classes.
+    Class {
+        /// The recording.
+        id: String,
+        /// Its largest label.
+        label: u16,
+    },
     /// Another recording has its id.
     Repeated {
         /// The file.
@@ -93,7 +100,8 @@ impl Problem {
             | Self::Unaligned { id, .. }
             | Self::Audio { id, .. }
             | Self::Short { id, .. }
-            | Self::Mismatch { id, .. } => Some(id),
+            | Self::Mismatch { id, .. }
+            | Self::Class { id, .. } => Some(id),
             Self::Repeated { .. } | Self::Misplaced { .. } => None,
         }
     }
@@ -108,6 +116,7 @@ impl Problem {
             Self::Audio { .. } => "broken or unreadable",
             Self::Short { .. } => "shorter than one frame",
             Self::Mismatch { .. } => "labels of another length",
+            Self::Class { .. } => "with a label that is none of the classes",
             Self::Repeated { .. } => "of an id seen before",
             Self::Misplaced { .. } => "outside a speaker's chapter",
         }
@@ -123,6 +132,7 @@ impl fmt::Display for Problem {
             Self::Audio { file, reason, .. } => write!(f, "{file}: {reason}"),
             Self::Short { id, seconds } => write!(f, "{id}: {seconds:.3} s is shorter than one frame of 25 ms"),
             Self::Unaligned { id, reason } | Self::Mismatch { id, reason } => write!(f, "{id}: {reason}"),
+            Self::Class { id, label } => write!(f, "{id}: label {label} is none of the classes"),
             Self::Repeated { file } => write!(f, "{file}: another recording has this id"),
             Self::Misplaced { file } => write!(f, "{file}: not in <speaker>/<chapter>/"),
         }
@@ -192,21 +202,21 @@ pub struct Aligned {
 }
 
 impl Report {
-    pub(super) fn new(options: &Options, found: &Found) -> Self {
+    pub(super) fn new(options: &Options, found: &Found, chosen: &Chosen) -> Self {
         let below = |path: &PathBuf| path.strip_prefix(&options.input).unwrap_or(path).to_path_buf();
         let asked = |path: &PathBuf| {
             let in_subset = |subset: &String| path.iter().any(|part| part == subset.as_str());
             options.subsets.is_empty() || options.subsets.iter().any(in_subset)
         };
-        let files = |paths: &[PathBuf]| paths.iter().map(below).filter(asked).collect::<Vec<_>>();
         let text = |path: PathBuf| path.display().to_string();
-        let repeated = files(&found.repeated).into_iter().map(|path| Problem::Repeated { file: text(path) });
-        let misplaced = files(&found.misplaced).into_iter().map(|path| Problem::Misplaced { file: text(path) });
+        let repeated = chosen.repeated.iter().map(below).map(|path| Problem::Repeated { file: text(path) });
+        let misplaced = found.misplaced.iter().map(below).filter(asked);
+        let misplaced = misplaced.map(|path| Problem::Misplaced { file: text(path) });
         Self {
             name: options.name.clone(),
             digest: String::new(),
-            found: found.recordings.len() + found.repeated.len() + found.misplaced.len(),
-            chosen: 0,
+            found: found.recordings.len() + found.misplaced.len(),
+            chosen: chosen.recordings.len(),
             kept: 0,
             train: SplitCounts::default(),
             test: SplitCounts::default(),
@@ -314,6 +324,13 @@ impl fmt::Display for Report {
         if !self.bad_lines.is_empty() {
             let what = if self.aligner.is_some() { "Transcript lines" } else { "Label lines     " };
             writeln!(f, "{what} {} unreadable (named in report.json)", self.bad_lines.len())?;
+        }
+        let classes = self.problems.iter().filter_map(|problem| match problem {
+            Problem::Class { label, .. } => Some(*label),
+            _ => None,
+        });
+        if let Some(label) = classes.max() {
+            writeln!(f, "Note             labels go up to {label}: --classes {} keeps all", u32::from(label) + 1)?;
         }
         if self.hold_out > 0.0 && self.test.utterances == 0 {
             writeln!(f, "Note             the share {} held out no utterance; take a larger one", self.hold_out)?;

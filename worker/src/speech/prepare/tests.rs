@@ -81,9 +81,11 @@ impl Corpus {
         self.labels += "\n";
     }
 
+    /// Of public data, so that every option may be used.
     fn options(&self, name: &str) -> Options {
         fs::write(self.path("labels.jsonl"), &self.labels).unwrap();
-        Options::new(&self.path("site"), &self.path("labels.jsonl"), &self.path(name), name)
+        let options = Options::new(&self.path("site"), &self.path("labels.jsonl"), &self.path(name), name);
+        Options { visibility: Visibility::Public, ..options }
     }
 
     /// Everything beside the corpus itself.
@@ -346,15 +348,25 @@ fn held_out_utterances_stay_held_out_when_recordings_are_added() {
 }
 
 #[test]
-fn a_number_of_classes_that_is_too_small_names_the_label() {
+fn a_label_outside_the_declared_classes_leaves_its_row_out() {
     let corpus = Corpus::of_four();
-    let error = quietly(&Options { classes: Classes::Count(7), ..corpus.options("x") }).unwrap_err().to_string();
-    assert!(error.contains("cleo-1 has label 7") && error.contains("raise it to 8"), "{error}");
-    let report = quietly(&Options { classes: Classes::Count(9_096), ..corpus.options("many") }).unwrap();
-    assert_eq!(report.classes, 9_096);
-    let error = quietly(&Options { classes: Classes::Count(0), ..corpus.options("x") }).unwrap_err();
+    let declared = |classes, name: &str| Options {
+        classes: Classes::Count(classes),
+        visibility: Visibility::Private,
+        ..corpus.options(name)
+    };
+    let report = quietly(&declared(7, "few")).unwrap();
+    // Labels 7 to 11 are of five utterances.
+    assert_eq!((report.kept, report.classes, report.problems.len()), (7, 7, 5));
+    let named: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    assert!(named.contains(&"cleo-1: label 7 is none of the classes".to_owned()), "{named:?}");
+    let told = report.to_string();
+    assert!(told.contains("5 with a label that is none") && told.contains("--classes 12 keeps all"), "{told}");
+    let report = quietly(&declared(9_096, "many")).unwrap();
+    assert_eq!((report.kept, report.classes), (12, 9_096));
+    let error = quietly(&declared(0, "x")).unwrap_err();
     assert!(matches!(error, PrepareError::Classes(0)));
-    assert_eq!(corpus.leftovers(), ["many"]);
+    assert_eq!(corpus.leftovers().len(), 2);
 }
 
 #[test]
@@ -365,7 +377,7 @@ fn rare_labels_share_a_class_and_the_map_can_be_handed_on() {
     assert_eq!(report.classes, 2, "label 0 has 90 frames, 9 to 11 have 20 each");
     let map = ClassMap::read(&corpus.path("public").join(CLASSES_FILE)).unwrap();
     assert_eq!((map.class(0), map.class(9), map.class(700)), (Some(0), Some(1), Some(1)));
-    let private = Options { classes: Classes::Map(map), ..corpus.options("private") };
+    let private = Options { classes: Classes::Map(map), visibility: Visibility::Private, ..corpus.options("private") };
     quietly(&private).unwrap();
     let dataset = Dataset::open(&corpus.path("private")).unwrap();
     assert_eq!(dataset.meta().classes, 2);

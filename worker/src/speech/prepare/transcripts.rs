@@ -1,5 +1,6 @@
 //! What was said in each recording, by LibriSpeech-style transcripts: a `*.trans.txt` beside the recordings, a line
-//! `id TEXT` for each.
+//! `id TEXT` for each. Only what lies in a recording's own folder is read for it: the folder of another speaker says nothing
+//! of it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +13,10 @@ use crate::speech::align::{BadLine, lines};
 /// The ending of a file of transcripts.
 const ENDING: &str = ".trans.txt";
 
-/// Transcripts by utterance id, and the lines that do not hold, each with its file.
+/// Transcripts by folder and utterance id, and the lines that do not hold, each with its file.
 #[derive(Debug, Default)]
 pub(super) struct Transcripts {
-    pub(super) by_id: BTreeMap<String, String>,
+    by_place: BTreeMap<(PathBuf, String), String>,
     pub(super) bad_lines: Vec<BadLine>,
 }
 
@@ -45,12 +46,19 @@ impl Transcripts {
         Ok(transcripts)
     }
 
+    /// Returns what was said in a recording; `None` where nothing stands there.
+    pub(super) fn find(&self, recording: &Recording) -> Option<&str> {
+        let folder = recording.path.parent()?.to_path_buf();
+        self.by_place.get(&(folder, recording.id.clone())).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
     fn file(&mut self, input: &Path, path: &Path) -> std::io::Result<()> {
-        let by_id = &mut self.by_id;
+        let by_place = &mut self.by_place;
+        let folder = path.parent().unwrap_or(path);
         let bad_lines = lines::each(BufReader::new(std::fs::File::open(path)?), |line| {
             let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_owned())?;
             let (id, text) = text.split_once([' ', '\t']).ok_or("no text after the id: a line is `id TEXT`")?;
-            match by_id.entry(id.to_owned()) {
+            match by_place.entry((folder.to_path_buf(), id.to_owned())) {
                 Entry::Occupied(known) if known.get() != text.trim() => {
                     Err(format!("another transcript of {id} than before"))
                 }

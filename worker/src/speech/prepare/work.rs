@@ -3,7 +3,7 @@
 use super::scan::Recording;
 use super::{ClassMap, Options, Problem};
 use crate::speech::align::Alignments;
-use crate::speech::audio;
+use crate::speech::audio::{self, SourceDigest};
 use crate::speech::features::{self, Normalization, Treatment};
 use crate::speech::mfcc::{COEFFICIENTS, Mfcc};
 use crate::speech::progress::Progress;
@@ -32,6 +32,8 @@ pub(super) struct Ready {
     pub(super) source_rate: u32,
     /// The channels it was recorded with.
     pub(super) channels: usize,
+    /// By what its recording is recognized.
+    pub(super) source: SourceDigest,
 }
 
 /// What became of a recording.
@@ -85,6 +87,10 @@ fn one(settings: &Settings<'_>, recording: &Recording, mfcc: &mut Mfcc) -> Outco
         Ok(audio) => audio,
         Err(error) => return Outcome::Left(Problem::audio(options, &error)),
     };
+    let source = match SourceDigest::read(&recording.path, &audio.samples) {
+        Ok(source) => source,
+        Err(error) => return Outcome::Left(Problem::audio(options, &error)),
+    };
     let mut coefficients = mfcc.compute(&audio.samples);
     let frames = coefficients.len() / COEFFICIENTS;
     if frames == 0 {
@@ -94,9 +100,9 @@ fn one(settings: &Settings<'_>, recording: &Recording, mfcc: &mut Mfcc) -> Outco
         Ok(labels) => labels,
         Err(mismatch) => return Outcome::Left(Problem::Mismatch { id: id(), reason: mismatch.to_string() }),
     };
-    let Some(labels) = labels.into_iter().map(|label| map.class(label)).collect::<Option<Vec<u16>>>() else {
-        let reason = format!("a label is not below {}, the classes of the map", map.classes());
-        return Outcome::Left(Problem::Mismatch { id: id(), reason });
+    let classes: Option<Vec<u16>> = labels.iter().map(|label| map.class(*label)).collect();
+    let Some(labels) = classes else {
+        return Outcome::Left(Problem::Class { id: id(), label: labels.into_iter().max().unwrap_or_default() });
     };
     coefficients.truncate(labels.len() * COEFFICIENTS);
     let Treatment { normalization, .. } = options.treatment;
@@ -113,6 +119,7 @@ fn one(settings: &Settings<'_>, recording: &Recording, mfcc: &mut Mfcc) -> Outco
         surplus: alignment.frames() - labels.len(),
         source_rate: audio.source_rate,
         channels: audio.channels,
+        source,
         features,
         labels,
     }))

@@ -18,7 +18,7 @@ use crate::queries::dataset::Row;
 use crate::queries::sample::SampleError;
 use crate::queries::scratch::Scratch;
 use crate::queries::sketch::Key;
-use crate::site::clearance::{Clearance, Published, Spent};
+use crate::site::clearance::{Clearance, Published, ReleaseGrant};
 
 fn rows(texts: &[u8]) -> Vec<Row> {
     texts.iter().map(|text| row(&format!("query {text}"), 1)).collect()
@@ -164,13 +164,13 @@ fn condition_7_texts_are_counted_and_shown_as_they_stand() {
 #[test]
 fn condition_8_without_sampling_nothing_private_leaves_and_no_price_can_be_paid() {
     let every = Gate::new(settings(1.0, 5, Shown::Counts), PrivacyUnit::Record).unwrap();
-    assert!(mechanism::guarantee(&every.event(), Adjacency::AddRemove).is_err());
+    assert!(mechanism::guarantee(&every.event(), Adjacency::ZeroOut).is_err());
     let site = Site::new(ROOMY, 6);
     let survivors = || site.try_pass(every, &rows(&[1; 9]), &mut All).unwrap();
-    let paid = Clearance::Paid(Spent::in_test(every.event()));
-    assert!(matches!(survivors().release(paid), Err(GateError::Unsampled)));
+    let granted = Clearance::Granted(ReleaseGrant::in_test(every.event()));
+    assert!(matches!(survivors().release(granted), Err(GateError::Unsampled)));
     let pool = survivors().release(Clearance::Public(Published::in_test())).unwrap();
-    assert_eq!((pool.questions(), pool.receipt().is_none()), (1, true));
+    assert_eq!((pool.questions(), pool.grant().is_none()), (1, true));
 }
 
 #[test]
@@ -187,11 +187,11 @@ fn a_pool_leaves_by_a_payment_for_exactly_what_was_made() {
         Event::Repeated { count: 1, of: Box::new(gate.event()) },
     ];
     for wrong in others {
-        let error = survivors().release(Clearance::Paid(Spent::in_test(wrong))).err().unwrap();
+        let error = survivors().release(Clearance::Granted(ReleaseGrant::in_test(wrong))).err().unwrap();
         assert!(matches!(error, GateError::WrongEvent { .. }), "{error}");
     }
-    let pool = survivors().release(Clearance::Paid(Spent::in_test(gate.event()))).unwrap();
-    assert!(pool.receipt().is_some());
+    let pool = survivors().release(Clearance::Granted(ReleaseGrant::in_test(gate.event()))).unwrap();
+    assert!(pool.grant().is_some());
     let told: Vec<_> = posed(&pool).into_iter().map(|question| (question.text, question.count)).collect();
     assert_eq!(told, [("query 1".to_owned(), Some(2)), ("query 2".to_owned(), Some(3))]);
 }
@@ -201,7 +201,7 @@ fn counts_stay_where_only_the_set_is_charged() {
     let gate = Gate::new(settings(0.25, 2, Shown::Set), PrivacyUnit::Record).unwrap();
     let pool = |texts: &[u8]| {
         let survivors = Site::new(ROOMY, 8).try_pass(gate, &rows(texts), &mut All).unwrap();
-        survivors.release(Clearance::Paid(Spent::in_test(gate.event()))).unwrap()
+        survivors.release(Clearance::Granted(ReleaseGrant::in_test(gate.event()))).unwrap()
     };
     let one = pool(&[1, 1, 2, 2, 2, 3]);
     assert!(posed(&one).iter().all(|question| question.count.is_none()));

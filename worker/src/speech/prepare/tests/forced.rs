@@ -75,8 +75,8 @@ fn write(corpus: &Corpus, texts: &BTreeMap<String, String>) {
 
 fn run(corpus: &Corpus, program: &Obedient, threads: usize) -> Result<Forced, PrepareError> {
     let options = Options { alignments: corpus.path("kept.jsonl"), threads, ..corpus.options("x") };
-    let chosen = choose(scan(&options.input).unwrap().recordings, &options).unwrap();
-    forced::align(program, &options, &chosen, &Silent)
+    let chosen = choose(&scan(&options.input).unwrap().recordings, &options, None).unwrap();
+    forced::align(program, &options, &chosen.recordings, &Silent)
 }
 
 #[test]

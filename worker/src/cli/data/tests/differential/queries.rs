@@ -1,0 +1,187 @@
+//! A query log of six users in every format, with rows that are broken in every way a row can be.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use datafusion::parquet::arrow::ArrowWriter;
+use undertone_privacy::PrivacyUnit;
+
+use super::{Kind, Neighbourhood, OptionCase, PreparedRows, Refused, Tried};
+use crate::queries::dataset::user::{KEY, Users};
+use crate::queries::dataset::{KEY_FILE, Reader, Subset};
+
+/// What is known of the options of query logs. Arguments that name logs are taken as they are; others go with the CSV.
+pub(super) const CASES: &[(&str, OptionCase)] = &[
+    ("queries", Tried(&["--queries {}/log.csv {}/more.csv", "--queries {}/log.parquet --user-column user"])),
+    (
+        "format",
+        Tried(&[
+            "--format csv",
+            "--format tsv --queries {}/log.tsv --user-column user",
+            "--format jsonl --queries {}/log.jsonl --user-column user",
+            "--format parquet --queries {}/log.parquet --count-column count",
+        ]),
+    ),
+    ("delimiter", Tried(&["--queries {}/log.tsv --format csv --delimiter \\t --user-column user"])),
+    ("header", Tried(&["--queries {}/bare.csv --header text,user,count,subset --user-column user"])),
+    ("text-column", Tried(&["--text-column subset --user-column user"])),
+    ("user-column", Tried(&["--user-column user"])),
+    ("count-column", Tried(&["--count-column count --user-column user"])),
+    ("label-column", Refused("--label-column subset", "--visibility public")),
+    ("subset-column", Tried(&["--subset-column subset --test-subset test --user-column user"])),
+    ("test-subset", Tried(&["--subset-column subset --test-subset test"])),
+    ("train-subset", Tried(&["--subset-column subset --train-subset train --user-column user"])),
+    ("form", Tried(&["--form nfc", "--form nfkc --user-column user", "--form keep"])),
+    ("case", Tried(&["--case lower --user-column user", "--case keep"])),
+    ("punctuation", Tried(&["--punctuation drop --user-column user", "--punctuation keep"])),
+    ("digits", Tried(&["--digits zero --user-column user", "--digits keep"])),
+    ("blanks", Tried(&["--blanks single --user-column user", "--blanks keep"])),
+    ("longest-query", Tried(&["--longest-query 12 --user-column user"])),
+    ("hold-out", Tried(&["--hold-out 0.5", "--hold-out 0.5 --user-column user"])),
+    ("name", Tried(&["--visibility private"])),
+    ("continues", Tried(&["--continues first --user-column user"])),
+    ("output", Tried(&["--output {}/{name}"])),
+    ("replace", Tried(&["--replace --user-column user"])),
+    ("visibility", Tried(&["--visibility private", "--visibility open --user-column user"])),
+];
+
+/// A row: its user, its text, its count and its subset. The text tells the row from all others.
+struct Sample(&'static str, &'static str, &'static str, &'static str);
+
+/// Odd rows stand between others: no user, no text, no count, too long, characters that normalization brings together.
+const SAMPLES: [Sample; 13] = [
+    Sample("u1", "Where is my card?", "1", "train"),
+    Sample("u1", "\u{feff}line\u{200b}", "2", "test"),
+    Sample("", "nobody asked", "1", "train"),
+    Sample("u2", "card 17", "3", "train"),
+    Sample("u2", "  ", "1", "train"),
+    Sample("u2", "caf\u{e9} 5\" pipe", "1", "train"),
+    Sample("u3", "a query that is longer than most", "1", "other"),
+    Sample("u3", "no count", "many", "train"),
+    Sample("u4", "half a row", "", ""),
+    Sample("u5", "ＷＩＤＥ letters", "1000000000", "test"),
+    Sample("u5", "tab, comma", "1", "train"),
+    Sample("u6", "loan 18", "1", "train"),
+    Sample("u6", "last", "2", "train"),
+];
+
+/// With and without each row and user.
+pub(super) fn neighbourhood(dir: &Path) -> Neighbourhood {
+    Neighbourhood::new(
+        dir,
+        &SAMPLES,
+        &[(PrivacyUnit::Record, |sample| sample.1.to_owned()), (PrivacyUnit::User, |sample| sample.0.to_owned())],
+        write,
+    )
+}
+
+/// Writes the log in every format.
+fn write(dir: &Path, samples: &[&Sample]) {
+    fs::create_dir_all(dir).unwrap();
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let separated = |separator: &str| {
+        let row = |Sample(user, text, count, subset): &&Sample| match *count {
+            // A field too few.
+            "" => [&quoted(text), *user].join(separator) + "\n",
+            _ => [&quoted(text), *user, count, subset].join(separator) + "\n",
+        };
+        samples.iter().map(row).collect::<String>()
+    };
+    let object = |Sample(user, text, count, subset): &&Sample| match *count {
+        "" => "{\"text\":\"half\n".to_owned(),
+        _ => serde_json::json!({ "text": text, "user": user, "count": count, "subset": subset }).to_string() + "\n",
+    };
+    let head = ["text", "user", "count", "subset"];
+    for (name, text) in [
+        ("log.csv", head.join(",") + "\n" + &separated(",")),
+        ("log.tsv", head.join("\t") + "\n" + &separated("\t")),
+        ("bare.csv", separated(",")),
+        ("log.jsonl", samples.iter().map(object).collect()),
+        // The same users' other queries.
+        ("more.csv", head.join(",") + "\n" + &separated(",").to_uppercase().replace("CARD", "LOAN")),
+    ] {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    let texts = |field: fn(&Sample) -> &str| {
+        Arc::new(samples.iter().map(|sample| Some(field(sample))).collect::<StringArray>()) as ArrayRef
+    };
+    let counts: UInt64Array = samples.iter().map(|sample| sample.2.parse::<u64>().ok()).collect();
+    let batch = RecordBatch::try_from_iter([
+        ("text", texts(|sample| sample.1)),
+        ("user", texts(|sample| sample.0)),
+        ("count", Arc::new(counts) as ArrayRef),
+        ("subset", texts(|sample| sample.3)),
+    ])
+    .unwrap();
+    let out = fs::File::create(dir.join("log.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(out, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// A row: its text, count, user and part. Users are told by their names, whatever the dataset's key.
+type Row = (String, u64, Option<&'static str>, bool);
+
+pub(super) struct Queries;
+
+impl Kind for Queries {
+    type Row = Row;
+
+    fn command(&self, arguments: &str) -> String {
+        let log = if arguments.contains("--queries") { "" } else { "--queries {}/log.csv" };
+        format!("{log} {arguments}")
+    }
+
+    fn read(&self, dataset: &Path) -> PreparedRows<Row> {
+        let reader = Reader::open(dataset).unwrap();
+        let key = fs::read_to_string(dataset.join(KEY_FILE)).ok();
+        let key = key.map(|key| <[u8; KEY]>::try_from(hex::decode(key.trim()).unwrap()).unwrap());
+        let users = key.map(|key| Users::new(&key));
+        let name = |hash: u128| {
+            let users = users.as_ref().unwrap();
+            SAMPLES.iter().map(|sample| sample.0).find(|name| users.of(name) == hash).unwrap_or("nobody known")
+        };
+        let mut rows = Vec::new();
+        for subset in [Subset::Train, Subset::Test] {
+            for row in reader.rows(subset) {
+                let row = row.unwrap();
+                rows.push((row.text, row.count, row.user.map(name), subset == Subset::Test));
+            }
+        }
+        rows.sort();
+        PreparedRows { rows, units: reader.meta().units.clone() }
+    }
+
+    /// No option names a row or a user.
+    fn is_of(&self, _row: &Row, _unit: PrivacyUnit, _name: &str) -> bool {
+        false
+    }
+}
+
+/// The row of one user leaves a quote open, and the row of another one begins with a quote: read as RFC 4180 has it, both are one
+/// row, of the second user. Of private logs such a line is refused with all; of public ones it is read as ever.
+#[test]
+fn an_open_quote_takes_in_nothing_private() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = "text,user\nplain,u0\n\"open,u1\n\"theirs\",u2\nmore,u3\n";
+    fs::write(dir.path().join("log.csv"), log).unwrap();
+    let prepare = |name: &str, arguments: &str| {
+        let log = "--queries {}/log.csv --user-column user";
+        super::data_at(
+            &dir.path().join("site"),
+            dir.path(),
+            &format!("prepare {log} --name {name} --output {{}}/{name} {arguments}"),
+        )
+    };
+    let refused = prepare("ward", "").unwrap_err();
+    assert!(refused.contains("1 rows") && refused.contains("line 3") && refused.contains("JSON Lines"), "{refused}");
+    assert!(!dir.path().join("ward").exists());
+    prepare("public", "--visibility public").unwrap();
+    let rows = Queries.read(&dir.path().join("public")).rows;
+    assert!(rows.iter().any(|row| row.0.starts_with("open,u1")), "{rows:?}");
+    // Without the open quote nothing is refused, and the second user's row is its own.
+    fs::write(dir.path().join("log.csv"), log.replace("\"open,u1\n", "")).unwrap();
+    assert!(prepare("ward", "").unwrap().contains("3 kept"));
+}

@@ -1,21 +1,22 @@
-//! `transcription` at a site: recordings on their way to recognizers that learn almost nothing of them, and back as transcripts.
+//! `transcription` at a site: recordings on their way, in pieces and among dummies, to recognizers outside, and back as transcripts.
 //!
 //! | step | file | kept in the work folder |
 //! |---|---|---|
 //! | first transcript, by the site's own recognizer | `hear.rs` | `recordings.json`, `heard-N.json` |
-//! | vocabulary; pieces by words; what never leaves | `pieces.rs` | `vocabulary.json`, `pieces-N.json` |
+//! | vocabulary; what never leaves | `pieces.rs` | `vocabulary.json` |
 //! | pieces of recorded speech that dummies may be made of, where the site has some | `recorded.rs` | none: they are in the site's `spoken.jsonl` |
 //! | plan, texts and manners of the dummies | `dummies.rs` | `plan.json`, `texts.json`, `manners.json` |
 //! | which recorded piece is which dummy | `recorded.rs` | `recorded.json` |
 //! | rate and silences with which a dummy is no longer than a piece | `fitting.rs` | none |
 //! | voices to imitate, where the engine clones | `clones.rs` | `voices/`, only while dummies are made |
-//! | sounds in one voice, paid and sealed | `batch.rs` | `out/` |
+//! | sounds in one voice, sealed and paid | `batch.rs` | `out/` |
 //! | what each provider's adversary makes of it | `attack.rs` | none |
 //! | transcripts and the site's report | `outcome.rs` | none: they lie in the site's `transcripts/<job>/` |
 //!
 //! A run that is killed goes on from what is kept. What was not sealed was never sent, and is made again after the same plan;
-//! what was sealed is sent again bit for bit, without a second charge. The site pays after everything is made that can fail, so
-//! that a machine without a voice costs nothing.
+//! what was sealed is paid once and sent again bit for bit. The site pays after everything is made that can fail, so that a
+//! machine without a voice costs nothing, and the server countersigns the payment before the first sound leaves. A batch that was paid
+//! and is gone, because the ledger was restored on another machine, is never made a second time.
 //!
 //! The server is told the plan that it signed, and for public recordings what came of it. Nothing here logs a word or the name
 //! of a recording. The work folder is cleared when the transcripts are on disk.
@@ -43,8 +44,10 @@ pub(crate) use recorded::{Coverage, coverage, left};
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use undertone_api::job::Report as AnyReport;
+use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_api::job::transcription::{Outcome, Report, Spec};
 
 use super::{Exchange, Run, RunError};
@@ -53,6 +56,7 @@ use crate::speech::transcribe::outbound::Sealed;
 use crate::speech::transcribe::plan::{PlanError, kept};
 use crate::speech::transcribe::recognize::RecognizerError;
 use crate::speech::transcribe::recorded::RecordedError;
+use crate::speech::transcribe::speak::Engine;
 use stages::Stages;
 use tools::Tools;
 
@@ -81,6 +85,9 @@ impl From<RecordedError> for RunError {
     }
 }
 
+/// Period of the release clock of short recordings: what the dummies of a plan take does not depend on the recordings' length. That of
+/// longer recordings is as long as they last.
+const SHORTEST_WORK: Duration = Duration::from_mins(15);
 /// The folder below the job's own in which everything lies that is cleared at the end.
 const WORK: &str = "transcription";
 /// Why a run does not go on with recordings that were replaced.
@@ -113,21 +120,53 @@ impl Run for Spec {
     }
 }
 
+/// Refuses a job on private recordings whose noise does not cover what their site would send.
+///
+/// # Errors
+/// [`RunError::Refused`] where one spoken word changes more counts than the noise hides, or where dummies would tell recognizers of
+/// pieces that others hear while the job counts on their not knowing.
+fn check_cover(spec: &Spec, tools: &Tools) -> Result<(), RunError> {
+    let distance = spec.participant.distance.get();
+    if distance < ONE_WORD {
+        return Err(RunError::Refused(format!(
+            "one spoken word changes up to {ONE_WORD} counts of pieces, and the job hides {distance}: propose it with a distance \
+             of {ONE_WORD} or more"
+        )));
+    }
+    let clones = tools.engine.as_ref().is_some_and(Engine::clones);
+    let (colluding, providers) = (spec.colluding.get() as usize, spec.providers.len());
+    if clones && colluding < providers {
+        return Err(RunError::Refused(format!(
+            "this site's speech engine imitates the speakers, by which each recognizer hears of pieces that others are sent: \
+             propose the job with {providers} colluding recognizers, all of them, or have [transcription.speech] imitate nobody"
+        )));
+    }
+    Ok(())
+}
+
 /// The whole road, from wherever an earlier life stopped; the transcripts are on disk when this returns.
 fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<Outcome, RunError> {
+    // Public numbers alone: the recordings are not looked at before.
+    let longest = exchange.longest_recordings().map_or(SHORTEST_WORK, Duration::from_secs);
+    exchange.fix_period(&mut || Ok(longest.max(SHORTEST_WORK)))?;
     let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(failed)?;
     if collision(recordings.meta().recordings.iter().map(|recording| recording.name.as_str())).is_some() {
         return Err(failed(PLACES));
     }
     let site = exchange.transcribing()?;
     let tools = Tools::new(spec, &site)?;
+    if exchange.published(spec.participant.dataset).is_err() {
+        check_cover(spec, &tools)?;
+    }
     let mut stages = Stages::open(work)?;
     same_recordings(&recordings, work)?;
+    if batch::sealed(work)?.is_none() {
+        batch::is_untouched(exchange)?;
+    }
     let stock = recorded::Asked { spec, recordings: &recordings, tools: &tools, site: &site, work };
     stock.covers(exchange)?;
     let heard = stages.time("first transcript", || hear::all(&recordings, &tools, work, exchange))?;
-    let ground =
-        stages.time("vocabulary and pieces", || pieces::ground(spec, &recordings, &heard, &tools, work, exchange))?;
+    let ground = stages.time("vocabulary and pieces", || pieces::ground(spec, &heard, &tools, work, exchange))?;
     if tools.recorded.is_some() {
         stages.time("recorded speech", || stock.set_aside(&ground.vocabulary, exchange))?;
     }

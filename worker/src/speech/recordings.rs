@@ -5,28 +5,25 @@
 //! reference transcript is a text beside its recording with the same name; it is for measuring at the site, nothing else
 //! reads it.
 //!
-//! In the folder: `meta.json` ([`Meta`], written last), `audio/N.wav` or `.flac`, `references/N.txt`, numbered from 0; `replaced`, the digests of
-//! what lay there before.
+//! In the folder: `meta.json` ([`Meta`], written last), `audio/N.wav` or `.flac`, `references/N.txt`, numbered from 0; `lineage.json`, which
+//! accounts it is charged to.
 
 mod add;
-mod elsewhere;
 mod names;
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use undertone_api::dataset::Content;
 
-use super::audio::{AudioError, RATE, Stream};
+use super::audio::{AudioError, RATE, Stream, digest_of_file};
 use super::dataset::{DatasetError, META_FILE};
 
 #[cfg(test)]
 pub(crate) use add::DEEPEST;
-pub use add::{AddError, Added, Options, add};
-pub(crate) use elsewhere::known;
+pub use add::{AddError, Added, Options, add, add_to_lineage};
 pub use names::collision;
 
 /// Version of the description.
@@ -204,13 +201,7 @@ fn whole(path: &Path, recording: &Recording) -> Result<(), DatasetError> {
 }
 
 fn digest_of(path: &Path) -> std::io::Result<String> {
-    let (mut file, mut hash, mut buffer) = (File::open(path)?, Sha256::new(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex::encode(hash.finalize())),
-            read => hash.update(&buffer[..read]),
-        }
-    }
+    digest_of_file(path).map(hex::encode)
 }
 
 /// Reads the description alone, without opening any recording: for lists.

@@ -1,17 +1,18 @@
-//! Private transcription: cloud recognizers hear everything that is said here, and learn almost nothing of it.
+//! Private transcription: recognizers outside hear pieces of recordings in clear speech, among dummies that hide how many pieces carry
+//! which word of a vocabulary from a reader of these counts.
 //!
 //! After Prεεch (Ahmed, Chowdhury, Fawaz, Ramanathan, "Prεεch: A System for Privacy-Preserving Speech Transcription",
 //! USENIX Security 2020). The road is one way, each step a room of its own:
 //!
 //! | step | room | what it leaves |
 //! |---|---|---|
-//! | 1 | [`segment`] | short [`piece`]s of a recording, in order, with their times; silence is counted and dropped |
+//! | 1 | [`segment`] | at most one [`piece`] of each window of a public grid, in order, with its times; silence is counted and dropped |
 //! | 2 | [`recognize`] | a first transcript, made at the site by a recognizer of its own |
-//! | 3 | [`sensitive`] | the pieces that never leave: they keep the text of step 2 |
-//! | 4 | [`vocabulary`] | the words whose counts are hidden, and what their choice tells |
+//! | 3 | [`sensitive`], [`parts`] | the pieces that never leave: they keep the text of step 2 |
+//! | 4 | [`vocabulary`] | the words by which pieces are counted, and what their choice tells |
 //! | 5 | [`plan`], [`noise`] | who hears which piece and how many dummies of which word, drawn once and kept |
 //! | 6 | [`dummy`] | what the dummies say |
-//! | 7 | [`speak`] | the dummies' speech, like that of the true pieces |
+//! | 7 | [`speak`] | the dummies' speech; true pieces and dummies equally loud and long, by public numbers |
 //! | 6, 7 | [`recorded`] | both at once, of public recordings: people instead of an engine |
 //! | 8 | [`voice`] | both in one voice |
 //! | 9 | [`outbound`], [`provider`] | what was heard in them; the only rooms from which anything leaves, and only with a charge |

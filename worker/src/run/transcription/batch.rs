@@ -1,9 +1,10 @@
-//! The sounds: true pieces and dummies in one voice, paid for, sealed, and on their way.
+//! The sounds: true pieces and dummies in one voice, sealed, paid for, and on their way.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rand_chacha::rand_core::Rng;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use undertone_api::job::transcription::HISTOGRAM;
 
@@ -15,17 +16,20 @@ use super::{clones, failed, fitting, go_on, recorded};
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Exchange, Past, RunError};
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::outbound::{Charged, Delivered, Draft, OutboundError, Sealed};
+use crate::speech::transcribe::outbound::{BatchPermit, Delivered, Draft, OutboundError, Sealed};
 use crate::speech::transcribe::plan::{Item, Plan};
 use crate::speech::transcribe::provider::line::Line;
 use crate::speech::transcribe::segment::Spoken;
 use crate::speech::transcribe::segment::cut::cut;
-use crate::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum, length, ragged};
+use crate::speech::transcribe::speak::likeness::{Manner, SAMPLES, Shaping, Spectrum, length, level, pad};
 use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
 use crate::speech::transcribe::wav;
 
 /// The one round of the series.
 pub(super) const ROUND: u32 = 1;
+/// Why no second batch is made.
+const GONE: &str = "a batch of sounds was paid for, and is not in the job's folder any more: the ledger was restored from an older copy, \
+                    or the folder was removed. A second one is never made; propose a new job";
 /// Pieces in memory at a time while they are brought to the one voice.
 pub(crate) const AT_ONCE: usize = 32;
 /// Dummies by which the engine's own spectrum is known.
@@ -56,10 +60,18 @@ pub(super) fn sealed(work: &Path) -> Result<Option<Arc<Sealed>>, RunError> {
     Ok(Sealed::open(&work.join("out")).map_err(failed)?.map(Arc::new))
 }
 
-/// Makes all sounds, pays, and seals.
+/// Checks that no batch of the job was paid: a second one is never made.
 ///
 /// # Errors
-/// [`RunError::Refused`] when the site does not pay, [`RunError::Failed`] when a batch was paid and is gone, or something cannot be
+/// [`RunError::Refused`] when one was.
+pub(super) fn is_untouched(exchange: &dyn Exchange) -> Result<(), RunError> {
+    if exchange.past(HISTOGRAM, ROUND)? == Past::Untouched { Ok(()) } else { Err(RunError::Refused(GONE.to_owned())) }
+}
+
+/// Makes all sounds, and seals them. They are paid when they leave.
+///
+/// # Errors
+/// [`RunError::Refused`] when the site would not pay, [`RunError::Failed`] when a batch was paid and is gone, or something cannot be
 /// made, [`RunError::Stopped`] when the exchange says so.
 pub(super) fn make(
     making: &Making<'_>,
@@ -67,9 +79,7 @@ pub(super) fn make(
     exchange: &mut dyn Exchange,
 ) -> Result<Arc<Sealed>, RunError> {
     let Making { recordings, ground, plan, tools, work } = making;
-    if exchange.past(HISTOGRAM, ROUND)? != Past::Untouched {
-        return Err(failed("the batch that was paid for is not in the job's folder any more: propose a new job"));
-    }
+    is_untouched(exchange)?;
     let all = plan.dummies().count();
     let taken = recorded::taken(making, exchange)?;
     // The numbers of those that are not recorded, and what they say.
@@ -79,12 +89,13 @@ pub(super) fn make(
         Some(engine) => clones::begin(engine, work)?,
         None => None,
     };
-    let sound =
-        stages.time("likeness", || dummies::likeness(recordings, ground, plan, references.as_ref(), exchange))?;
+    if let Some(references) = &references {
+        stages.time("voices", || dummies::keep_references(recordings, ground, plan, references, exchange))?;
+    }
     let count = recordings.meta().recordings.len() as u32;
     // What each says that is not recorded.
     let said: Vec<_> = (0..all).map(|number| texts.get(number).filter(|_| taken.piece(number).is_none())).collect();
-    let manners = dummies::manners(&sound, count, &said, work, exchange)?;
+    let manners = dummies::manners(count, &said, work, exchange)?;
     if let Some(references) = &references {
         clones::complete(references, spoken.iter().map(|number| &manners[*number]), recordings, ground, exchange)?;
     }
@@ -106,22 +117,17 @@ pub(super) fn make(
     if !spoken.is_empty() {
         let sample = |place: usize| say(spoken[place]);
         let own = stages.time("sample of the speech", || spectrum(spoken.len(), &sample))?;
-        let shaping = Shaping::new(&own, dummies::target(&sound.likeness, &own));
-        let shape = |number: usize, sound: Vec<f32>, manner: &Manner| {
-            // A stream of its own for each dummy, whoever makes it when.
-            let mut rng = chance.stream(2 + number as u32);
-            let mut shaped = shaping.shape(&sound, &fitting::fitted(*manner, length(&sound)), &mut rng);
-            shaped.truncate(ragged(shaped.len(), &mut rng));
-            shaped
-        };
+        let shaping = Shaping::new(&own);
+        let shape =
+            |sound: Vec<f32>, manner: &Manner| shaping.shape(&sound, fitting::fitted_lead(*manner, length(&sound)));
         let stopped: &dyn Exchange = exchange;
-        stages.time("dummies", || speak(&say, &spoken, &manners, making, &places, &draft, &shape, stopped))?;
+        stages.time("dummies", || speak(&say, &spoken, &manners, making, &places, &draft, &shape, &chance, stopped))?;
     }
     // No voice is on the disk any longer than it is imitated.
     drop(references);
     if spoken.len() < all {
-        let placing = recorded::Placing { making, places: &places, draft: &draft, manners: &manners, chance: &chance };
-        stages.time("recorded dummies", || placing.put(&taken, &sound.likeness, exchange))?;
+        let placing = recorded::Placing { making, places: &places, draft: &draft, chance: &chance };
+        stages.time("recorded dummies", || placing.put(&taken, exchange))?;
     }
     let draft = draft.into_inner().unwrap_or_else(PoisonError::into_inner);
     go_on(exchange)?;
@@ -131,9 +137,9 @@ pub(super) fn make(
     }
     // From here on nothing fails but the disk.
     let event = plan.event()?;
-    let charged = Charged::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
+    let permit = BatchPermit::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
         .map_err(|error| RunError::Refused(error.to_string()))?;
-    draft.seal(charged).map(Arc::new).map_err(failed)
+    draft.seal(permit).map(Arc::new).map_err(failed)
 }
 
 /// Sends what is left of a batch, as long as providers answer more of it each time; why what is left has no answer, by provider.
@@ -211,6 +217,17 @@ pub(super) fn add(draft: &Mutex<Draft>, (provider, place): (u32, u32), file: &[u
     draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file).map_err(failed)
 }
 
+/// The file of a sound that leaves, brought to the public length.
+///
+/// # Errors
+/// [`RunError::Failed`] for one that is longer.
+pub(super) fn file(sound: Vec<f32>, rng: &mut impl Rng) -> Result<Vec<u8>, RunError> {
+    let sound = pad(sound, rng).ok_or_else(|| {
+        failed("a sound is longer than any piece: the converter of voices, or the speech engine, does not keep to its length")
+    })?;
+    Ok(wav::write(&sound))
+}
+
 /// Brings the pieces that are sent to the one voice and puts them in their places.
 fn true_pieces(
     making: &Making<'_>,
@@ -227,18 +244,19 @@ fn true_pieces(
             continue;
         }
         let stream = recordings.stream(recording).map_err(failed)?;
-        let mut sounds = cut(stream, sent.iter().map(|(_, piece, _)| (*piece).clone()));
+        let mut sounds = cut(stream, sent.iter().map(|(_, piece)| (*piece).clone()));
         by_parts(&sent, &mut sounds, |numbers, mut some: Vec<Spoken>| {
             go_on(exchange)?;
             for sound in &mut some {
-                sound.audio.truncate(ragged(sound.audio.len(), &mut ends));
+                sound.audio = level(&sound.audio, &mut ends);
             }
-            let files: Vec<Vec<u8>> = some
+            let spoken: Vec<Vec<f32>> = some
                 .par_iter()
-                .map(|sound| tools.voice.convert(&sound.audio).map(|audio| wav::write(&audio)))
+                .map(|sound| tools.voice.convert(&sound.audio))
                 .collect::<Result<_, _>>()
                 .map_err(failed)?;
-            for (file, (piece, ..)) in files.iter().zip(numbers) {
+            let files = spoken.into_iter().map(|sound| file(sound, &mut ends)).collect::<Result<Vec<_>, _>>()?;
+            for (file, (piece, _)) in files.iter().zip(numbers) {
                 let place = places.pieces.get(piece).ok_or_else(|| failed("a piece has no place in the plan"))?;
                 add(draft, *place, file)?;
             }
@@ -278,8 +296,8 @@ fn spectrum(dummies: usize, say: &Say<'_>) -> Result<Spectrum, RunError> {
     Ok(spectrum.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What a dummy of this number is made of what an engine said, in this manner.
-type Shape<'a> = dyn Fn(usize, Vec<f32>, &Manner) -> Vec<f32> + Sync + 'a;
+/// What a dummy is made of what an engine said, in this manner.
+type Shape<'a> = dyn Fn(Vec<f32>, &Manner) -> Vec<f32> + Sync + 'a;
 
 /// Why no dummy was made.
 enum Unmade {
@@ -304,19 +322,23 @@ fn speak(
     places: &Places,
     draft: &Mutex<Draft>,
     shape: &Shape<'_>,
+    chance: &Randomness,
     exchange: &dyn Exchange,
 ) -> Result<(), RunError> {
     let voice = &making.tools.voice;
     let heard = |number: usize, sound: Vec<f32>| -> Result<(), Unmade> {
         let unmade = |error: &dyn std::fmt::Display| Unmade::Run(failed(error));
-        let shaped = shape(number, sound, &manners[number].manner);
+        let shaped = shape(sound, &manners[number].manner);
         if shaped.is_empty() {
             return Err(SpeakError::Silent.into());
         }
-        if shaped.len() > fitting::MOST {
+        if shaped.len() > SAMPLES {
             return Err(unmade(&"a dummy is longer than any piece: the speech engine does not keep to the rate"));
         }
-        let file = voice.convert(&shaped).map(|audio| wav::write(&audio)).map_err(|error| unmade(&error))?;
+        // A stream of its own for each dummy, whoever makes it when.
+        let mut rng = chance.stream(2 + number as u32);
+        let spoken = voice.convert(&level(&shaped, &mut rng)).map_err(|error| unmade(&error))?;
+        let file = file(spoken, &mut rng).map_err(Unmade::Run)?;
         places.dummy(number).and_then(|place| add(draft, place, &file)).map_err(Unmade::Run)
     };
     // In parts, so that a stop is heard in between.

@@ -13,21 +13,13 @@ use crate::dp::noise::below;
 use crate::dp::randomness::Purpose;
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::dummy::{self, Length, Lengths, Text};
+use crate::speech::transcribe::dummy::{self, Lengths, Text};
 use crate::speech::transcribe::noise::Mechanism;
-use crate::speech::transcribe::piece::{Piece, Word};
+use crate::speech::transcribe::piece::Piece;
 use crate::speech::transcribe::plan::{Chance, Item, Plan, kept};
 use crate::speech::transcribe::segment::cut::cut;
-use crate::speech::transcribe::speak::USUAL_RATE;
-use crate::speech::transcribe::speak::likeness::{Likeness, Manner, Spectrum};
+use crate::speech::transcribe::speak::likeness::Manner;
 use crate::speech::transcribe::speak::reference::{Reference, References};
-use crate::speech::transcribe::vocabulary::language::Language;
-
-/// Lengths of dummies where no piece is sent whose length they could have.
-const USUAL: [Length; 3] =
-    [Length { words: 2, content: 1 }, Length { words: 3, content: 2 }, Length { words: 4, content: 2 }];
-/// The manner of dummies where no piece is sent whose manner they could have.
-const PLAIN: Manner = Manner { before: 1_600, after: 1_600, loudness: 0.05, floor: 0.000_5, rate: USUAL_RATE };
 
 /// Why nothing is made of what is kept.
 pub(super) const OTHERS: &str = "what is kept of the dummies is of another plan";
@@ -61,11 +53,8 @@ pub(super) fn plan(spec: &Spec, ground: &Ground, work: &Path, exchange: &mut dyn
     Ok(Plan::once(&work.join("plan.json"), &paid, draw)?)
 }
 
-/// The pieces of a recording that are sent, in order of time, with their words.
-pub(super) fn sent<'a>(
-    ground: &'a Ground,
-    plan: &Plan,
-) -> impl Fn(usize) -> Vec<(u32, &'a Piece, &'a [Word])> + use<'a> {
+/// The pieces of a recording that are sent, in order of time.
+pub(super) fn sent<'a>(ground: &'a Ground, plan: &Plan) -> impl Fn(usize) -> Vec<(u32, &'a Piece)> + use<'a> {
     let mut numbers: Vec<u32> = (0..plan.providers())
         .flat_map(|provider| plan.batch(provider))
         .filter_map(|item| match item {
@@ -79,21 +68,9 @@ pub(super) fn sent<'a>(
         let end = cut.first + cut.parts.len() as u32;
         let range =
             numbers.partition_point(|number| *number < cut.first)..numbers.partition_point(|number| *number < end);
-        let piece = |number: &u32| {
-            let part = &cut.parts[(number - cut.first) as usize];
-            (*number, &part.piece, part.offline.words.as_slice())
-        };
+        let piece = |number: &u32| (*number, &cut.parts[(number - cut.first) as usize].piece);
         numbers[range].iter().map(piece).collect()
     }
-}
-
-/// How the pieces that are sent sound.
-#[derive(Default)]
-pub(super) struct Sound {
-    /// On the whole.
-    pub(super) likeness: Likeness,
-    /// By piece with a sound, in the order in which it was heard: the number of its recording.
-    recordings: Vec<u32>,
 }
 
 /// How one dummy is made to sound.
@@ -101,7 +78,7 @@ pub(super) struct Sound {
 #[serde(deny_unknown_fields)]
 pub(super) struct Sounding {
     pub(super) manner: Manner,
-    /// The recording whose piece has this manner, and whose voice is imitated where the engine does.
+    /// The recording whose voice is imitated where the engine does. Each is as likely as any other.
     pub(super) recording: u32,
 }
 
@@ -112,18 +89,17 @@ impl Sounding {
     }
 }
 
-/// How the pieces that are sent sound; what is best to imitate of each recording goes to `references`.
+/// Keeps what is best to imitate of each recording, of pieces that are sent.
 ///
 /// # Errors
 /// [`RunError`] when a recording cannot be read, the disk refuses, or the exchange says stop.
-pub(super) fn likeness(
+pub(super) fn keep_references(
     recordings: &Recordings,
     ground: &Ground,
     plan: &Plan,
-    references: Option<&References>,
+    references: &References,
     exchange: &dyn Exchange,
-) -> Result<Sound, RunError> {
-    let mut heard = Sound::default();
+) -> Result<(), RunError> {
     let sent = sent(ground, plan);
     for (number, recording) in (0_u32..).zip(&recordings.meta().recordings) {
         let sent = sent(number as usize);
@@ -131,24 +107,17 @@ pub(super) fn likeness(
             continue;
         }
         let stream = recordings.stream(recording).map_err(failed)?;
-        let sounds = cut(stream, sent.iter().map(|(_, piece, _)| (*piece).clone()));
         let mut reference = Reference::default();
-        for (sound, (.., words)) in sounds.zip(&sent) {
+        for sound in cut(stream, sent.iter().map(|(_, piece)| (*piece).clone())) {
             go_on(exchange)?;
-            let audio = sound.map_err(failed)?.audio;
-            if heard.likeness.hear(&audio, words.len()) {
-                heard.recordings.push(number);
-            }
-            if references.is_some() {
-                reference.hear(&audio);
-            }
+            reference.hear(&sound.map_err(failed)?.audio);
         }
         let voice = reference.sound();
-        if let Some(references) = references.filter(|_| !voice.is_empty()) {
+        if !voice.is_empty() {
             references.keep(number, &voice).map_err(failed)?;
         }
     }
-    Ok(heard)
+    Ok(())
 }
 
 /// What the dummies say, in the order of their numbers.
@@ -164,30 +133,17 @@ pub(super) fn texts(
 ) -> Result<Vec<Text>, RunError> {
     let chance = exchange.chance(Purpose::Dummies);
     let texts: Vec<Text> = kept::<_, RunError>(&work.join("texts.json"), || {
-        let lengths = lengths(ground, plan, tools.language)?;
-        dummy::write(plan, &ground.vocabulary, &tools.corpus, &lengths, &chance).map_err(failed)
+        dummy::write(plan, &ground.vocabulary, &tools.corpus, &Lengths::public(), &chance).map_err(failed)
     })?;
     if texts.len() == plan.dummies().count() { Ok(texts) } else { Err(failed(OTHERS)) }
 }
 
-/// The lengths of the pieces that are sent, in words.
-///
-/// # Errors
-/// [`RunError::Failed`] never: there are usual ones where none is sent.
-pub(super) fn lengths(ground: &Ground, plan: &Plan, language: Language) -> Result<Lengths, RunError> {
-    let sent = sent(ground, plan);
-    let words: Vec<&[Word]> =
-        (0..ground.cuts.len()).flat_map(|recording| sent(recording).into_iter().map(|(.., words)| words)).collect();
-    if words.is_empty() { Lengths::stated(USUAL.to_vec()) } else { Lengths::of(words, language) }.map_err(failed)
-}
-
-/// How each dummy is made to sound, in the order of their numbers: as a piece that is sent, or plainly after any of `recordings`
-/// where none is, and as fast as its text needs; those without a text are recorded, and have a pace of their own.
+/// How each dummy is made to sound, in the order of their numbers: in a manner that is drawn, after any of `recordings`, and as fast
+/// as its text needs. Those without a text are recorded, and have a pace of their own.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.
 pub(super) fn manners(
-    sound: &Sound,
     recordings: u32,
     texts: &[Option<&Text>],
     work: &Path,
@@ -196,21 +152,12 @@ pub(super) fn manners(
     let chance = exchange.chance(Purpose::Dummies);
     let manners: Vec<Sounding> = kept::<_, RunError>(&work.join("manners.json"), || {
         let mut rng = chance.stream(1);
-        let mut draw = || match sound.likeness.choose(&mut rng) {
-            Some((place, manner)) => Sounding { manner, recording: sound.recordings[place] },
-            None => Sounding { manner: PLAIN, recording: below(recordings.max(1), &mut rng) },
-        };
-        let sounding = |text: Option<&Text>| {
-            let drawn = draw();
+        let mut sounding = |text: Option<&Text>| {
             let words = text.map_or(0, |text| text.text.split_whitespace().count());
-            Sounding { manner: fitting::hurried(drawn.manner, words), ..drawn }
+            let manner = fitting::hurried(Manner::draw(&mut rng), words);
+            Sounding { manner, recording: below(recordings.max(1), &mut rng) }
         };
-        Ok(texts.iter().copied().map(sounding).collect())
+        Ok(texts.iter().copied().map(&mut sounding).collect())
     })?;
     if manners.len() == texts.len() { Ok(manners) } else { Err(failed(OTHERS)) }
-}
-
-/// The spectrum that dummies are brought to: that of the pieces, or where none is sent their own.
-pub(super) fn target<'a>(likeness: &'a Likeness, own: &'a Spectrum) -> &'a Spectrum {
-    if *likeness.spectrum() == Spectrum::default() { own } else { likeness.spectrum() }
 }

@@ -1,19 +1,14 @@
-//! Dummies that are no longer than pieces are. A longer sound would be known for a dummy, and it would cost more than the most that a
-//! job is said to cost ([`PIECES`]).
+//! Dummies that are no longer than the public length of every sound.
 //!
-//! Words, rate and silences of a dummy are those of different pieces, so together they may be too long. Then it is spoken faster, and
-//! where that is not enough its silences are shorter. Nothing is cut off: the word that is counted could be in it. What does not fit even
-//! so ends the run before anything is paid. Recorded dummies are pieces themselves, and nothing is done to make them fit: that they do is
+//! Words, rate and silence of a dummy are drawn, so together they may be too long. Then it is spoken faster, and where that is not
+//! enough its silence is shorter. Nothing is cut off: the word that is counted could be in it. What does not fit even so ends the
+//! run before anything is paid. Recorded dummies are pieces themselves, and nothing is done to make them fit: that they do is
 //! looked at (`recorded.rs`).
 
-use undertone_api::job::transcription::worst::PIECES;
-
 use crate::speech::audio::RATE;
-use crate::speech::transcribe::speak::likeness::{Manner, length};
+use crate::speech::transcribe::speak::likeness::{Manner, SAMPLES, length};
 use crate::speech::transcribe::speak::{RATES, SpeakError};
 
-/// Most samples of a dummy: those of the longest piece.
-pub(super) const MOST: usize = (PIECES[1] * RATE as f64) as usize;
 /// How often a dummy that is too long is spoken again.
 const TRIES: usize = 2;
 /// How much faster than is needed: engines keep to a rate roughly.
@@ -46,19 +41,14 @@ pub(super) fn say(
     Ok(said)
 }
 
-/// The manner with silences so short that they fit around so many samples of words; none where there is no room for any.
-pub(super) fn fitted(manner: Manner, words: usize) -> Manner {
-    let (room, silences) = (MOST.saturating_sub(words), manner.before as usize + manner.after as usize);
-    if silences <= room {
-        return manner;
-    }
-    let share = |silence: u32| (silence as usize * room / silences) as u32;
-    Manner { before: share(manner.before), after: share(manner.after), ..manner }
+/// The silence ahead of so many samples of words that fits; none where there is no room for any.
+pub(super) fn fitted_lead(manner: Manner, words: usize) -> u32 {
+    manner.lead.min(SAMPLES.saturating_sub(words) as u32)
 }
 
-/// Samples for the words between the silences.
+/// Samples for the words behind the silence.
 fn room(manner: &Manner) -> usize {
-    MOST.saturating_sub(manner.before as usize + manner.after as usize).max(1)
+    SAMPLES.saturating_sub(manner.lead as usize).max(1)
 }
 
 #[cfg(test)]
@@ -72,8 +62,8 @@ mod tests {
     use crate::speech::transcribe::dummy::MOST_WORDS;
     use crate::speech::transcribe::speak::{Engine, Speaker as _};
 
-    fn manner(silence: u32, rate: f64) -> Manner {
-        Manner { before: silence, after: silence, loudness: 0.05, floor: 0.000_5, rate }
+    fn manner(lead: u32, rate: f64) -> Manner {
+        Manner { lead, rate }
     }
 
     /// So many words at a rate.
@@ -83,43 +73,40 @@ mod tests {
     }
 
     #[test]
-    fn a_dummy_is_as_long_as_the_longest_piece_and_no_longer() {
-        assert_eq!(MOST, 96_000);
-        // Six words at 80 a minute are 4.5 s: they fit between silences of 0.75 s, and not between longer ones.
-        for (silence, rates) in [(12_000, 1), (12_001, 2)] {
-            let (manner, asked) = (manner(silence, 80.0), RefCell::new(Vec::new()));
+    fn a_dummy_is_as_long_as_every_sound_and_no_longer() {
+        // Five words at 80 a minute are 3.75 s: they fit behind 0.75 s, and not behind more.
+        for (lead, rates) in [(12_000, 1), (12_001, 2)] {
+            let (manner, asked) = (manner(lead, 80.0), RefCell::new(Vec::new()));
             let said = say(&manner, |rate| {
                 asked.borrow_mut().push(rate);
-                Ok(words(6, rate))
+                Ok(words(5, rate))
             });
-            let fitted = fitted(manner, said.as_ref().unwrap().len());
-            assert_eq!(fitted, manner, "silences stay where speaking faster is enough");
-            assert!(said.unwrap().len() + 2 * silence as usize <= MOST);
+            let said = said.unwrap().len();
+            assert_eq!(fitted_lead(manner, said), lead, "silence stays where speaking faster is enough");
+            assert!(said + lead as usize <= SAMPLES);
             assert_eq!(asked.into_inner().len(), rates);
         }
     }
 
     #[test]
-    fn who_speaks_slower_than_is_asked_is_asked_again_twice_and_then_silences_are_shorter() {
-        let (manner, asked) = (manner(16_000, 100.0), RefCell::new(Vec::new()));
+    fn a_slow_engine_is_asked_again_twice_and_then_silence_is_shorter() {
+        let (manner, asked) = (manner(4_800, 100.0), RefCell::new(Vec::new()));
         let said = say(&manner, |rate| {
             asked.borrow_mut().push(rate);
-            Ok(words(10, 120.0))
+            Ok(words(9, 122.0))
         });
         let said = said.unwrap().len();
         let asked = asked.into_inner();
         assert_eq!(asked.len(), 1 + TRIES);
         assert!(asked.is_sorted() && asked.iter().all(|rate| RATES.contains(rate)), "{asked:?}");
-        let fitted = fitted(manner, said);
-        assert_eq!((said, fitted.before, fitted.after), (80_000, 8_000, 8_000));
+        assert_eq!((said, fitted_lead(manner, said)), (70_819, 1_181));
         // More than all of it leaves no silence, and is refused by who makes the batch.
-        let none = super::fitted(manner, MOST + 1);
-        assert_eq!((none.before, none.after), (0, 0));
+        assert_eq!(fitted_lead(manner, SAMPLES + 1), 0);
     }
 
     #[test]
     fn a_text_is_given_a_rate_at_which_it_should_fit() {
-        let rate = |count| hurried(manner(16_000, 100.0), count).rate;
+        let rate = |count| hurried(manner(8_000, 100.0), count).rate;
         assert_eq!(rate(6).to_bits(), 100.0_f64.to_bits());
         assert!((rate(10) - 150.0).abs() < 1e-9, "ten words in four seconds");
         assert_eq!(rate(200).to_bits(), RATES.end().to_bits());
@@ -127,18 +114,17 @@ mod tests {
 
     /// Needs espeak-ng; passes without.
     #[test]
-    fn the_longest_text_in_the_slowest_manner_fits_when_it_is_really_spoken() {
+    fn the_longest_text_fits_when_it_is_really_spoken() {
         if std::process::Command::new("espeak-ng").arg("--version").output().is_err() {
             return;
         }
         let engine = Engine::espeak("en-us", Duration::from_mins(1)).unwrap();
-        let text = ["the", "patient", "was", "given", "insulin", "before", "surgery", "again"].repeat(3).join(" ");
-        assert_eq!(text.split(' ').count() as u32, MOST_WORDS);
-        let slow = manner(16_000, *RATES.start());
+        let text = ["the", "patient", "was", "given", "insulin", "before"].repeat(2).join(" ");
+        assert!(text.split(' ').count() <= MOST_WORDS as usize);
+        let slow = manner(4_800, *RATES.start());
         let usual = length(&engine.speak(&text, slow.rate).unwrap());
-        assert!(usual > MOST, "{usual}: it would be too long");
+        assert!(usual > SAMPLES, "{usual}: it would be too long");
         let said = length(&say(&slow, |rate| engine.speak(&text, rate)).unwrap());
-        let fitted = fitted(slow, said);
-        assert!(said + (fitted.before + fitted.after) as usize <= MOST, "{said}");
+        assert!(said + fitted_lead(slow, said) as usize <= SAMPLES, "{said}");
     }
 }

@@ -11,17 +11,24 @@ use super::tools::Tools;
 use super::{failed, go_on};
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::{Recording, Recordings};
-use crate::speech::transcribe::piece::{Heard, Piece, Word};
+use crate::speech::transcribe::piece::{Heard, Piece};
 use crate::speech::transcribe::plan::kept;
-use crate::speech::transcribe::segment::{Limits, segment};
+use crate::speech::transcribe::segment::{Limits, Spoken, segment};
 
 /// What was heard in one recording.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct First {
-    /// Pieces by pauses, in order of time.
-    pub(super) pieces: Vec<Piece>,
-    /// Words, timed from the beginning of the recording, in order.
-    pub(super) words: Vec<Word>,
+    /// The pieces in order of time, each with the words that were heard in it and in nothing else, timed from the beginning of the
+    /// recording.
+    pub(super) pieces: Vec<(Piece, Heard)>,
+}
+
+impl First {
+    /// All words, in order of time.
+    pub(super) fn all_words(&self) -> Heard {
+        Heard { words: self.pieces.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() }
+    }
 }
 
 /// All recordings, in the order of the dataset.
@@ -49,12 +56,9 @@ fn one(
 ) -> Result<First, RunError> {
     let stream = recordings.stream(recording).map_err(failed)?;
     let sounds = segment(stream, Limits::default()).map_err(failed)?.map(|sound| sound.map_err(failed));
-    let heard: Vec<(Piece, Heard)> =
-        tools.ears.hear(sounds, &|| go_on(exchange), &|sound, heard| (sound.piece, heard))?;
-    let later = |(piece, heard): &(Piece, Heard)| {
-        let start = piece.start();
-        heard.words.iter().map(move |word| word.later(start)).collect::<Vec<Word>>()
+    let timed = |sound: Spoken, heard: Heard| {
+        let start = sound.piece.start();
+        (sound.piece, Heard { words: heard.words.iter().map(|word| word.later(start)).collect() })
     };
-    let words = heard.iter().flat_map(later).collect();
-    Ok(First { pieces: heard.into_iter().map(|(piece, _)| piece).collect(), words })
+    Ok(First { pieces: tools.ears.hear(sounds, &|| go_on(exchange), &timed)? })
 }

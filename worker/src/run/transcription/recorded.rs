@@ -15,16 +15,17 @@ use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, Pa
 use undertone_api::job::transcription::{Spec, Vocabulary as Words};
 use url::Url;
 
-use super::batch::{Making, Places, SAMPLE, add, by_parts};
-use super::dummies::{self, Sounding, mechanism};
+use super::batch::{Making, Places, add, by_parts, file};
+use super::dummies::{self, mechanism};
 use super::tools::{self, Tools};
-use super::{failed, fitting, go_on};
+use super::{failed, go_on};
 use crate::config::transcription::Recorded;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Exchange, RunError, Transcribing};
 use crate::site::folder::Folder;
 use crate::site::speech;
 use crate::speech::recordings::Recordings;
+use crate::speech::transcribe::dummy::Lengths;
 use crate::speech::transcribe::outbound::Draft;
 use crate::speech::transcribe::plan::kept;
 use crate::speech::transcribe::recorded::choice::choose;
@@ -34,10 +35,9 @@ use crate::speech::transcribe::recorded::need::most;
 use crate::speech::transcribe::recorded::offer::{Found, Offer, Sieve, find};
 use crate::speech::transcribe::recorded::sounds::{in_order, sounds};
 use crate::speech::transcribe::sensitive::Finder;
-use crate::speech::transcribe::speak::likeness::{Likeness, Shaping, Spectrum, ragged};
+use crate::speech::transcribe::speak::likeness::{SAMPLES, length, level};
 use crate::speech::transcribe::vocabulary::language::Language;
 use crate::speech::transcribe::vocabulary::{self, List, Vocabulary};
-use crate::speech::transcribe::wav;
 
 /// The stream of randomness that pieces are drawn with: far from those that shape dummies, which count from 0.
 const DRAWING: u32 = u32::MAX - 1;
@@ -182,7 +182,7 @@ impl Stock {
         rng: &mut impl Rng,
         go_on: &dyn Fn() -> Result<(), RunError>,
     ) -> Result<Found, RunError> {
-        let sieve = Sieve::new(looked.vocabulary, looked.finder)?;
+        let sieve = Sieve::new(looked.vocabulary, looked.finder);
         let lines = Index::lines(&self.folder)?.map(|line| {
             go_on()?;
             line.map_err(RunError::from)
@@ -257,7 +257,7 @@ impl Taken {
 /// [`RunError::Failed`] when a dummy would have neither a piece nor an engine, or be longer than any piece is, or what is kept is of
 /// another plan.
 pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<Taken, RunError> {
-    let Making { ground, plan, tools, work, .. } = making;
+    let Making { plan, tools, work, .. } = making;
     if tools.recorded.is_none() {
         return Ok(Taken::default());
     }
@@ -266,9 +266,8 @@ pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<
     let of = aside.into_iter().find(|one| one.name == name(exchange));
     let (recordings, offers) = of.map(|of| (of.recordings, of.offers)).unwrap_or_default();
     let chance = exchange.chance(Purpose::Dummies);
-    let chosen: Vec<Option<u32>> = kept::<_, RunError>(&work.join("recorded.json"), || {
-        Ok(choose(plan, &offers, &dummies::lengths(ground, plan, tools.language)?, &chance))
-    })?;
+    let chosen: Vec<Option<u32>> =
+        kept::<_, RunError>(&work.join("recorded.json"), || Ok(choose(plan, &offers, &Lengths::public(), &chance)))?;
     let piece = |chosen: Option<u32>| match chosen {
         None => Ok(None),
         Some(place) => offers.get(place as usize).cloned().map(Some).ok_or(place),
@@ -279,8 +278,8 @@ pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<
             if tools.engine.is_none() && pieces.iter().any(Option::is_none) {
                 return Err(failed("no recorded speech was set aside for some dummies of the plan: propose a new job"));
             }
-            // They were cut as the true ones are, and shaping keeps their lengths.
-            if pieces.iter().flatten().any(|piece| piece.end.saturating_sub(piece.start) > fitting::MOST as u64) {
+            // They were cut as the true ones are.
+            if pieces.iter().flatten().any(|piece| piece.end.saturating_sub(piece.start) > SAMPLES as u64) {
                 return Err(failed(
                     "a recorded dummy is longer than any piece: have the recorded speech heard anew by `data index-speech --replace`, \
                      and propose a new job",
@@ -297,17 +296,16 @@ pub(super) struct Placing<'a> {
     pub(super) making: &'a Making<'a>,
     pub(super) places: &'a Places,
     pub(super) draft: &'a Mutex<Draft>,
-    pub(super) manners: &'a [Sounding],
     pub(super) chance: &'a Randomness,
 }
 
 impl Placing<'_> {
-    /// Makes the pieces like the true ones, brings them to the one voice, and puts them in their places.
+    /// Brings the pieces to the public loudness, the one voice and the public length, as true ones are, and puts them in their places.
     ///
     /// # Errors
     /// [`RunError`] when a recording is not what it was or cannot be read, the voice fails, the disk refuses, or the exchange says
     /// stop.
-    pub(super) fn put(&self, taken: &Taken, likeness: &Likeness, exchange: &dyn Exchange) -> Result<(), RunError> {
+    pub(super) fn put(&self, taken: &Taken, exchange: &dyn Exchange) -> Result<(), RunError> {
         let tools = self.making.tools;
         let Some(of) = &tools.recorded else { return Ok(()) };
         let folder = Folder::new(exchange.transcribing()?.site);
@@ -316,32 +314,23 @@ impl Placing<'_> {
         let mut pieces: Vec<(usize, Offer)> =
             numbered.filter_map(|(number, piece)| piece.clone().map(|piece| (number, piece))).collect();
         in_order(&mut pieces);
-        let mut own = Spectrum::default();
-        let sample: Vec<(usize, Offer)> =
-            pieces.iter().step_by(pieces.len().div_ceil(SAMPLE).max(1)).cloned().collect();
-        for sound in sounds(&recordings, &taken.recordings, &sample)? {
-            go_on(exchange)?;
-            own.hear(&sound?);
-        }
-        let shaping = Shaping::new(&own, dummies::target(likeness, &own));
-        let (chance, manners, voice) = (self.chance, self.manners, &tools.voice);
-        let file = |((number, _), sound): (&(usize, Offer), &Vec<f32>)| -> Result<(usize, Vec<u8>), RunError> {
-            // A stream of its own for each dummy, whoever makes it when.
-            let mut rng = chance.stream(2 + *number as u32);
-            let mut shaped = shaping.recorded(sound, &manners[*number].manner, &mut rng);
-            shaped.truncate(ragged(shaped.len(), &mut rng));
-            if shaped.is_empty() {
+        let (chance, voice) = (self.chance, &tools.voice);
+        let made = |((number, _), sound): (&(usize, Offer), &Vec<f32>)| -> Result<(usize, Vec<u8>), RunError> {
+            if length(sound) == 0 {
                 return Err(failed(
                     "a piece of the recorded speech is silent: take its recording out and index the rest",
                 ));
             }
-            Ok((*number, wav::write(&voice.convert(&shaped).map_err(failed)?)))
+            // A stream of its own for each dummy, whoever makes it when.
+            let mut rng = chance.stream(2 + *number as u32);
+            let spoken = voice.convert(&level(sound, &mut rng)).map_err(failed)?;
+            Ok((*number, file(spoken, &mut rng)?))
         };
         let mut heard = sounds(&recordings, &taken.recordings, &pieces)?;
         by_parts(&pieces, &mut heard, |part, some: Vec<Vec<f32>>| {
             go_on(exchange)?;
             let files: Vec<(usize, Vec<u8>)> =
-                part.par_iter().zip(&some).map(&file).collect::<Result<_, RunError>>()?;
+                part.par_iter().zip(&some).map(&made).collect::<Result<_, RunError>>()?;
             for (number, file) in files {
                 add(self.draft, self.places.dummy(number)?, &file)?;
             }

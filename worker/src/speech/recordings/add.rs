@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use undertone_api::dataset::Content;
 
-use super::elsewhere::{elsewhere, remember};
-use super::{FORMAT, LARGEST_REFERENCE, LONGEST, MOST, Meta, Recording, collision, digest, digest_of};
+use super::{FORMAT, LARGEST_REFERENCE, LONGEST, MOST, Meta, Recording, collision, digest, digest_of_file};
 use crate::fault;
 use crate::site::folder::{FolderError, create_private, exchange, recover, sync_folder, write_durably};
-use crate::speech::audio::{AudioError, RATE, Stream};
+use crate::site::lineage::{LineageError, LineageIntake, LineageMarker};
+use crate::speech::audio::{AudioError, RATE, SampleHash, Stream};
 use crate::speech::dataset::META_FILE;
 
 /// Endings of sound files that are read.
@@ -97,18 +97,9 @@ pub enum AddError {
     /// A reference that is too long or no text.
     #[error("{0} is no reference transcript: a file, no link, of UTF-8 text of at most {limit} MiB", limit = LARGEST_REFERENCE >> 20)]
     Reference(PathBuf),
-    /// Recordings that are, or were, in another dataset.
-    #[error(
-        "{count} of the recordings are in the dataset `{dataset}` of this site, or were before it was replaced; what is spent on them is \
-         counted there, and under another name they would begin an account of their own. Replace that dataset (--name {dataset} \
-         --replace), or leave them out"
-    )]
-    Elsewhere {
-        /// That dataset.
-        dataset: String,
-        /// How many.
-        count: usize,
-    },
+    /// Recordings that are charged to the accounts of another dataset.
+    #[error(transparent)]
+    Lineage(Box<LineageError>),
     /// A dataset lies there.
     #[error("{0} is there already: choose another --name, or say --replace (its budget stays spent)")]
     There(PathBuf),
@@ -124,6 +115,14 @@ pub enum AddError {
 /// # Errors
 /// [`AddError`] that names the file and the remedy.
 pub fn add(options: &Options) -> Result<Added, AddError> {
+    add_to_lineage(options, None)
+}
+
+/// As [`add`], for a dataset of a site: its lineage is decided before it has its place.
+///
+/// # Errors
+/// As [`add`]; [`AddError::Lineage`] when the recordings are charged to other accounts.
+pub fn add_to_lineage(options: &Options, intake: Option<&mut LineageIntake>) -> Result<Added, AddError> {
     recover(&options.output)?;
     if options.output.exists() && !options.replace {
         return Err(AddError::There(options.output.clone()));
@@ -139,7 +138,7 @@ pub fn add(options: &Options) -> Result<Added, AddError> {
     // Hidden until it is whole.
     let growing = above.join(format!(".{}.growing", options.name));
     remove(&growing)?;
-    let made = copy(options, &found, &growing);
+    let made = copy(options, &found, &growing, intake);
     if made.is_ok() {
         // Where this fails both stay: which of them the disk has under the name is not known. The next one removes what is left.
         exchange(&growing, &options.output)?;
@@ -158,21 +157,32 @@ fn counted(found: usize, input: &Path) -> Result<(), AddError> {
     }
 }
 
-fn copy(options: &Options, found: &BTreeMap<String, PathBuf>, to: &Path) -> Result<Added, AddError> {
+fn copy(
+    options: &Options,
+    found: &BTreeMap<String, PathBuf>,
+    to: &Path,
+    mut intake: Option<&mut LineageIntake>,
+) -> Result<Added, AddError> {
     let (audio, references) = (to.join("audio"), to.join("references"));
     create_private(&audio)?;
     create_private(&references)?;
     let mut recordings = Vec::with_capacity(found.len());
     for (number, (name, path)) in found.iter().enumerate() {
         let mut samples = 0;
+        let mut sound = SampleHash::default();
         for block in Stream::open(path, LONGEST)? {
-            samples += block?.len() as u64;
+            let block = block?;
+            samples += block.len() as u64;
+            sound.update(&block);
         }
         let ending = ending(path).unwrap_or(ENDINGS[0]);
         let file = format!("{number}.{ending}");
         let copied = audio.join(&file);
         let bytes = private_copy(path, &copied)?;
-        let digest = digest_of(&copied).map_err(FolderError::io("read", &copied))?;
+        let digest = digest_of_file(&copied).map_err(FolderError::io("read", &copied))?;
+        if let Some(intake) = intake.as_deref_mut() {
+            intake.add_recording(&digest, &sound.finish());
+        }
         let reference = reference(path)?.map(|text| -> Result<_, FolderError> {
             let file = format!("{number}.txt");
             write_durably(&references.join(&file), text.as_bytes())?;
@@ -183,15 +193,15 @@ fn copy(options: &Options, found: &BTreeMap<String, PathBuf>, to: &Path) -> Resu
             file,
             samples,
             bytes,
-            digest,
+            digest: hex::encode(digest),
             reference: reference.transpose()?,
         });
     }
     sync_folder(&audio)?;
-    if let Some((dataset, count)) = elsewhere(&options.output, &recordings)? {
-        return Err(AddError::Elsewhere { dataset, count });
+    if let Some(intake) = intake {
+        let marker = intake.admit().map_err(|error| AddError::Lineage(Box::new(error)))?;
+        write_durably(&to.join(LineageMarker::FILE), &marker.to_json())?;
     }
-    remember(&options.output, to)?;
     let samples: u64 = recordings.iter().map(|recording| recording.samples).sum();
     let added = Added {
         recordings: recordings.len(),
@@ -434,27 +444,6 @@ mod tests {
         }
         assert_eq!(last, Some((false, Some(2), Some(1))), "the last place is the sync of the new name");
         assert_eq!((seconds(&options.output), replaced.exists()), (Some(2), false));
-    }
-
-    #[test]
-    fn the_same_recordings_do_not_begin_a_second_account_under_another_name() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "a.wav", 1);
-        write(folder.path(), "b.wav", 2);
-        let ward = options(folder.path());
-        add(&ward).unwrap();
-        let other = Options { output: folder.path().join("data/other"), name: "other".to_owned(), ..ward.clone() };
-        // Under any name, and among others.
-        std::fs::rename(folder.path().join("in/a.wav"), folder.path().join("in/c.wav")).unwrap();
-        write(folder.path(), "b.wav", 3);
-        let refused = add(&other).unwrap_err();
-        assert!(matches!(&refused, AddError::Elsewhere { dataset, count: 1 } if dataset == "ward"), "{refused}");
-        assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 1, "nothing is left of it");
-        // They may be added to where they are, and others elsewhere.
-        add(&Options { replace: true, ..ward }).unwrap();
-        std::fs::remove_dir_all(folder.path().join("in")).unwrap();
-        write(folder.path(), "a.wav", 4);
-        add(&other).unwrap();
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! What dummies say: short phrases that carry the word they were drawn for and no other of the vocabulary.
 //!
-//! A phrase is as long as a true piece that is sent, has no more words beside stop words than that, and is made around its word
-//! by a small model of a language (`ngram`). The corpus of that model is spoken to providers in parts, so it must be one that
-//! anybody may have; never transcripts of the recording. A little public-domain text is here for a start
-//! ([`ngram::Corpus::bundled`]); a corpus of the field makes better dummies.
+//! A phrase is made around its word by a small model of a language (`ngram`). The corpus of that model is spoken to providers in
+//! parts, so it must be one that anybody may have; never transcripts of the recording. A little public-domain text is here for a
+//! start ([`ngram::Corpus::bundled`]); a corpus of the field makes better dummies.
 //!
-//! Lengths are drawn among those of the true pieces that are sent. They tell nothing that providers together do not see
-//! anyway; one provider alone sees by its dummies, roughly, how long the pieces of the others are. Who minds states lengths
-//! instead ([`Lengths::stated`]).
+//! Lengths are public ([`Lengths::public`]): those of the true pieces would tell each provider how long the pieces are that others
+//! hear.
 //!
 //! Dummies that people recorded say what they say: of those no text is made, and lengths decide which are taken
 //! ([`recorded`](super::recorded)).
@@ -26,14 +24,37 @@ use serde::{Deserialize, Serialize};
 use super::piece::Word;
 use super::plan::Plan;
 use super::vocabulary::Vocabulary;
-use super::vocabulary::language::{Language, normal};
+use super::vocabulary::language::normal;
 use crate::dp::noise::below;
 use crate::dp::randomness::{Purpose, Randomness};
 use ngram::{Corpus, Kind, Model};
 
-/// Longest phrase, words: so many are said within the longest piece, 6 s, by who speaks fast. The few pieces with more have dummies of
-/// so many.
+/// Longest phrase, words: so many are said within the longest piece, 4.5 s, at the fastest rate of engines.
 pub const MOST_WORDS: u32 = 24;
+/// Words of a window of read or spontaneous speech, 130 to 190 a minute with pauses in between: 3 s hold some 7, a window of 1.5 s or with
+/// a pause fewer, one of 4.5 s more. About half of the words of English are stop words. Public, and the same for every recording.
+const USUAL: [(u32, u32); 20] = [
+    (2, 1),
+    (3, 1),
+    (3, 2),
+    (4, 2),
+    (4, 3),
+    (5, 2),
+    (5, 3),
+    (6, 3),
+    (6, 4),
+    (7, 3),
+    (7, 3),
+    (7, 4),
+    (8, 3),
+    (8, 4),
+    (8, 5),
+    (9, 4),
+    (9, 5),
+    (10, 5),
+    (11, 5),
+    (12, 6),
+];
 /// How often another phrase is tried before one may be said twice.
 const TRIES: usize = 20;
 
@@ -92,17 +113,12 @@ impl Length {
 }
 
 impl Lengths {
-    /// Those of pieces that are sent, by their offline words. Pieces without a word count as one word.
-    ///
-    /// # Errors
-    /// [`DummyError::Lengths`] when there is none.
-    pub fn of<'a>(pieces: impl IntoIterator<Item = &'a [Word]>, language: Language) -> Result<Self, DummyError> {
-        let stops = language.stop_words();
-        let length = |words: &[Word]| Length::of(words, &stops);
-        Self::stated(pieces.into_iter().map(length).collect())
+    /// Returns the lengths of the dummies of every job: none of them is a recording's.
+    pub fn public() -> Self {
+        Self(USUAL.into_iter().map(|(words, content)| Length { words, content }).collect())
     }
 
-    /// These, whatever the recording.
+    /// These, for measurements.
     ///
     /// # Errors
     /// [`DummyError::Lengths`] when there is none, or one out of range.

@@ -49,7 +49,7 @@ pub enum NoiseError {
 }
 
 impl Mechanism {
-    /// The least noise that keeps (ε, δ) for histograms at distance d, words exchanged as well as added or removed, against
+    /// The least noise that keeps (ε, δ) for histograms at distance d, counts added and removed together, against
     /// the colluding providers of the partition.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Mechanism {
         self.noise
     }
 
-    /// d, the most words in which histograms may differ that are not to be told apart, added and removed together.
+    /// d, the most counts in which histograms may differ that are not to be told apart, added and removed together.
     pub const fn distance(&self) -> NonZeroU32 {
         self.distance
     }

@@ -1,8 +1,9 @@
 //! What leaves for the recognizers: sounds that were charged, bit for bit, and once charged, as often as it takes.
 //!
-//! The road is a chain of types. A [`Draft`] takes the finished sounds onto the disk; nothing of it can be sent. [`Charged`] is made of
-//! the site's [`Clearance`] alone, for exactly the release that the plan is, and is used up by [`Draft::seal`], which gives a
-//! [`Sealed`] batch. Of it, and of nothing else, come [`Outgoing`] sounds, the only thing that a
+//! The road is a chain of types. A [`Draft`] takes the finished sounds onto the disk; nothing of it can be sent. A [`BatchPermit`] is made
+//! of the site's [`Clearance`] alone, for exactly the release that the plan is, and is used up by [`Draft::seal`], which gives a
+//! [`Sealed`] batch: durable, and not paid yet. With the site's [`Departure`](crate::site::clearance::Departure), which exists once the batch is paid and the server has
+//! countersigned the payment, come [`Outgoing`] sounds of it, the only thing that a
 //! [`Line`](super::provider::line::Line) sends. A bare sound is none:
 //!
 //! ```compile_fail,E0451
@@ -10,7 +11,7 @@
 //! let bare = Outgoing { wav: vec![0; 48] };
 //! ```
 //!
-//! A draft is none, and a charge pays for one batch:
+//! A draft is none, and a permit seals one batch:
 //!
 //! ```compile_fail,E0599
 //! use undertone_worker::speech::transcribe::outbound::Draft;
@@ -20,19 +21,19 @@
 //! ```
 //!
 //! ```compile_fail,E0382
-//! use undertone_worker::speech::transcribe::outbound::{Charged, Draft};
-//! fn twice(one: Draft, two: Draft, charged: Charged) {
-//!     let _ = one.seal(charged);
-//!     let _ = two.seal(charged);
+//! use undertone_worker::speech::transcribe::outbound::{BatchPermit, Draft};
+//! fn twice(one: Draft, two: Draft, permit: BatchPermit) {
+//!     let _ = one.seal(permit);
+//!     let _ = two.seal(permit);
 //! }
 //! ```
 //!
-//! After a crash [`Sealed::open`] finds what was sealed, with its answers: the same bits go again to the same recognizer without
-//! a second charge. Other bits do not: every sound is held against the digest that was sealed, every recognizer against its name
+//! After a crash [`Sealed::open`] finds what was sealed, with its answers: it is paid if it was not, and the same bits go again to the
+//! same recognizer without a second charge. Other bits do not: every sound is held against the digest that was sealed, every recognizer against its name
 //! and address. An unsealed draft counts for nothing and is made anew, noise and all.
 //!
 //! In the folder: `sounds-N` (the files of provider N, one behind the other), `index` (where each lies, with its digest), `seal.json`
-//! (digest of the index, recipients, receipt; written last), `answers` (append-only: what was sent and what was answered). All of
+//! (digest of the index, recipients, the event that it is; written last), `answers` (append-only: what was sent and what was answered). All of
 //! it only its owner may read.
 
 mod deliver;
@@ -47,7 +48,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use undertone_api::signed::Signed;
+use undertone_api::signed::{Receipt, Signed};
 use undertone_privacy::Event;
 
 use self::journal::Journal;
@@ -65,17 +66,20 @@ pub use draft::Draft;
 /// Why nothing leaves.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
-    /// Paid for something else.
-    #[error("the site paid for {paid:?}, but the batch would be {made:?}: spec and manifest disagree")]
+    /// Something else was granted.
+    #[error("the site grants {granted:?}, but the batch would be {made:?}: spec and manifest disagree")]
     WrongEvent {
-        /// What was paid.
-        paid: Box<Event>,
+        /// What was granted.
+        granted: Box<Event>,
         /// What would leave.
         made: Box<Event>,
     },
-    /// A batch that was charged is there already.
-    #[error("{0} holds a batch that was charged: open it instead of drawing another")]
-    Charged(PathBuf),
+    /// A batch that was sealed is there already.
+    #[error("{0} holds a sealed batch: open it instead of drawing another")]
+    Sealed(PathBuf),
+    /// It is not paid, or the server has not countersigned the payment.
+    #[error("the batch is not paid and countersigned, so nothing of it leaves")]
+    Unpaid,
     /// A place that there is not, or that was filled.
     #[error("provider {provider} has no empty place {place} in this batch")]
     Place {
@@ -85,7 +89,7 @@ pub enum OutboundError {
         place: u32,
     },
     /// Not all sounds are there.
-    #[error("{missing} sounds of the batch are missing: make them before it is charged")]
+    #[error("{missing} sounds of the batch are missing: make them before it is sealed")]
     Incomplete {
         /// How many.
         missing: usize,
@@ -122,25 +126,27 @@ pub enum OutboundError {
     },
 }
 
-/// Proof that one batch was charged, or comes from public data. It cannot be copied.
+/// Permission to seal one batch. It cannot be copied.
 #[derive(Debug)]
-#[must_use = "a batch that was charged and is not sealed is budget thrown away"]
-pub struct Charged {
-    receipt: Option<Signed>,
+#[must_use = "without it the sounds cannot leave"]
+pub struct BatchPermit {
+    /// What is charged for the batch before it leaves; nothing for public data.
+    event: Option<Event>,
 }
 
-impl Charged {
+impl BatchPermit {
     /// Uses up the site's permission for the release `made`, which the plan of the batch is.
     ///
     /// # Errors
-    /// [`OutboundError::WrongEvent`] when something else was paid; the payment is lost then, as it would be by a crash.
+    /// [`OutboundError::WrongEvent`] when something else was granted. Nothing was charged.
     pub fn new(clearance: Clearance, made: &Event) -> Result<Self, OutboundError> {
         match clearance {
-            Clearance::Public(_) => Ok(Self { receipt: None }),
-            Clearance::Paid(spent) if spent.event() == made => Ok(Self { receipt: Some(spent.receipt().clone()) }),
-            Clearance::Paid(spent) => {
-                Err(OutboundError::WrongEvent { paid: Box::new(spent.event().clone()), made: Box::new(made.clone()) })
-            }
+            Clearance::Public(_) => Ok(Self { event: None }),
+            Clearance::Granted(grant) if grant.event() == made => Ok(Self { event: Some(made.clone()) }),
+            Clearance::Granted(grant) => Err(OutboundError::WrongEvent {
+                granted: Box::new(grant.event().clone()),
+                made: Box::new(made.clone()),
+            }),
         }
     }
 }
@@ -191,14 +197,30 @@ struct Seal {
     index: String,
     /// Name and address of each provider.
     recipients: Vec<String>,
+    /// What the batch releases; nothing for public data.
+    #[serde(default)]
+    event: Option<Event>,
+    /// By a worker that paid before it sealed: the receipt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     receipt: Option<Signed>,
 }
 
-/// A batch that may leave.
+impl Seal {
+    /// What the batch releases; nothing for public data.
+    fn event(&self) -> Result<Option<Event>, serde_json::Error> {
+        match &self.receipt {
+            Some(signed) => serde_json::from_str::<Receipt>(&signed.payload).map(|receipt| Some(receipt.event)),
+            None => Ok(self.event.clone()),
+        }
+    }
+}
+
+/// A batch of which no bit changes any more. It leaves when it is paid.
 #[derive(Debug)]
 pub struct Sealed {
     folder: PathBuf,
     seal: Seal,
+    event: Option<Event>,
     /// By provider and place.
     rows: Vec<Vec<Row>>,
     sounds: Vec<File>,
@@ -228,7 +250,8 @@ impl Sealed {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(FolderError::io("read", &path))?,
         };
-        let seal: Seal = serde_json::from_slice(&text).map_err(|_| OutboundError::Damaged(path))?;
+        let seal: Seal = serde_json::from_slice(&text).map_err(|_| OutboundError::Damaged(path.clone()))?;
+        let event = seal.event().map_err(|_| OutboundError::Damaged(path))?;
         let path = index(folder);
         let text = fs::read(&path).map_err(FolderError::io("read", &path))?;
         if hex::encode(Sha256::digest(&text)) != seal.index {
@@ -248,12 +271,12 @@ impl Sealed {
         };
         let files = (0..rows.len()).map(open).collect::<Result<_, _>>()?;
         let journal = Mutex::new(Journal::open(folder)?);
-        Ok(Some(Self { folder: folder.to_owned(), seal, rows, sounds: files, journal }))
+        Ok(Some(Self { folder: folder.to_owned(), seal, event, rows, sounds: files, journal }))
     }
 
-    /// The receipt that paid for it; none for public data.
-    pub const fn receipt(&self) -> Option<&Signed> {
-        self.seal.receipt.as_ref()
+    /// What it releases and what must be paid before it leaves; none for public data.
+    pub const fn event(&self) -> Option<&Event> {
+        self.event.as_ref()
     }
 
     /// Name and address of each provider, by its number.

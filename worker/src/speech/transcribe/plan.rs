@@ -8,7 +8,8 @@
 //! * The number of dummies of each word at each provider is drawn for itself.
 //! * **Nothing of the vocabulary counts as one word more**, with dummies that carry none. Otherwise a provider could count the
 //!   pieces without a word exactly, and a word exchanged for one that is no vocabulary would show there. So the size of a batch
-//!   is a sum of covered counts, and a word exchanged in the recording is a distance of 2.
+//!   is a sum of covered counts. How many counts one spoken word changes is bounded where recordings are cut
+//!   ([`segment`](super::segment)).
 //! * **A piece with several words is kept at the site**, unless it is asked for: no dummy has two, so such a piece is known to
 //!   be a true one, and its words with it.
 //! * A dummy is of one provider and is sent to it once. Two providers that put their parts together find none twice.

@@ -3,8 +3,9 @@
 //! The program does not imitate; it says with flite what it is to say, and notes what it was given: which is what is claimed here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
-use undertone_api::job::transcription::Voice;
+use undertone_api::job::transcription::{Spec, Voice};
 
 use super::place::{Death, Place};
 use crate::run::RunError;
@@ -18,12 +19,52 @@ const CLONER: &str = "text=$(cat); name=${1##*/}; cp \"$1\" \"$0/$name.$$\"; mv 
 
 /// Needs flite; nothing without.
 fn place() -> Option<Place> {
-    Some(Place::new(|spec| spec.voice = Voice::Cloned)?.cloning_with(CLONER))
+    Some(Place::new(cloned)?.cloning_with(CLONER))
 }
 
-/// Where `part` lies in the samples of `whole`.
+/// Imitations tell each provider of the voices in pieces that the other one hears: the job pays for both together.
+fn cloned(spec: &mut Spec) {
+    together(spec);
+    spec.voice = Voice::Cloned;
+}
+
+fn together(spec: &mut Spec) {
+    spec.colluding = NonZeroU32::new(2).unwrap();
+}
+
+/// Whether `part` lies in the samples of `whole`.
 fn lies_in(part: &[u8], whole: &[u8]) -> bool {
     whole.windows(part.len()).step_by(2).any(|window| window == part)
+}
+
+/// Samples by which a sound is known again: the longest period of a voice, several times over.
+const KNOWN: usize = 1_200;
+
+/// Whether the loudest part of `part` is said in `whole`, at any loudness.
+fn is_said_in(part: &[u8], whole: &[u8]) -> bool {
+    let numbers = |bytes: &[u8]| -> Vec<f32> {
+        bytes.chunks_exact(2).map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]]))).collect()
+    };
+    let (part, whole) = (numbers(part), numbers(whole));
+    let power = |sound: &[f32]| sound.iter().map(|sample| sample * sample).sum::<f32>();
+    let loudest = (0..part.len() - KNOWN)
+        .step_by(KNOWN / 4)
+        .max_by(|one, other| power(&part[*one..*one + KNOWN]).total_cmp(&power(&part[*other..*other + KNOWN])));
+    let Some(start) = loudest else { return false };
+    let known = &part[start..start + KNOWN];
+    let places = 0..KNOWN;
+    let highest = places.clone().max_by(|one, other| known[*one].total_cmp(&known[*other])).unwrap();
+    let lowest = places.min_by(|one, other| known[*one].total_cmp(&known[*other])).unwrap();
+    let alike = |window: &[f32]| {
+        // Few places agree in two samples, so that all of them have to be compared.
+        let (one, other) = (window[highest] / known[highest], window[lowest] / known[lowest]);
+        if one <= 0.0 || (one / other - 1.0).abs() > 0.1 {
+            return false;
+        }
+        let product: f32 = known.iter().zip(window).map(|(one, other)| one * other).sum();
+        product > 0.98 * (power(known) * power(window)).sqrt()
+    };
+    whole.windows(KNOWN).any(alike)
 }
 
 /// What the program said, and in whose voice, sorted.
@@ -46,13 +87,13 @@ fn voices(place: &Place) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn true_pieces_leave_as_they_were_recorded_and_dummies_after_the_voice_of_their_recording() {
+fn true_pieces_keep_their_voices_and_dummies_imitate_a_recording() {
     let Some(place) = place() else { return };
     place.live().unwrap();
     assert_eq!(place.paid(), 1);
     let recordings = ["first", "second"].map(|name| place.recorded(name));
     for (provider, received) in place.outcome().providers.iter().zip(place.received()) {
-        let as_recorded = |wav: &&Vec<u8>| recordings.iter().any(|whole| lies_in(&wav[wav::HEADER..], whole));
+        let as_recorded = |wav: &&Vec<u8>| recordings.iter().any(|whole| is_said_in(&wav[wav::HEADER..], whole));
         assert_eq!(received.iter().filter(as_recorded).count() as u64, provider.pieces);
         assert!(provider.dummies > 0);
     }
@@ -76,14 +117,14 @@ fn true_pieces_leave_as_they_were_recorded_and_dummies_after_the_voice_of_their_
 #[test]
 fn what_is_made_again_is_made_in_the_same_voices_and_no_voice_stays_between() {
     let Some(place) = place() else { return };
-    place.die(Death::Paid);
+    place.die(Death::Cleared);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     assert!(!place.has_voices(), "they are gone before anything is paid");
     let (manners, first) = (place.kept("manners.json"), said(&place));
     let before = voices(&place);
     assert!(!before.is_empty());
     std::fs::remove_file(place.cloner().join("said")).unwrap();
-    place.die(Death::Noted);
+    place.die(Death::Paid);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     assert_eq!((place.kept("manners.json"), said(&place)), (manners, first));
     assert_eq!(voices(&place), before, "the same voices, to the bit");
@@ -96,7 +137,7 @@ fn what_is_made_again_is_made_in_the_same_voices_and_no_voice_stays_between() {
 
 #[test]
 fn a_program_that_fails_costs_nothing_and_leaves_no_voice() {
-    let Some(place) = Place::new(|spec| spec.voice = Voice::Cloned) else { return };
+    let Some(place) = Place::new(cloned) else { return };
     let place = place.cloning_with("echo nothing");
     assert!(matches!(place.live(), Err(RunError::Failed(_))));
     assert_eq!((place.paid(), place.received().concat().len(), place.has_voices()), (0, 0, false));
@@ -104,7 +145,7 @@ fn a_program_that_fails_costs_nothing_and_leaves_no_voice() {
 
 #[test]
 fn a_program_that_says_more_than_the_longest_piece_holds_costs_nothing() {
-    let Some(place) = Place::new(|spec| spec.voice = Voice::Cloned) else { return };
+    let Some(place) = Place::new(cloned) else { return };
     let long = "somebody who is asked for a word and talks on and on about the weather".repeat(3);
     let place = place.cloning_with(&format!("cat > /dev/null; exec flite -voice slt -t '{long}' -o /dev/stdout"));
     let Err(RunError::Failed(said)) = place.live() else { panic!("it does not keep to the rate") };
@@ -113,13 +154,22 @@ fn a_program_that_says_more_than_the_longest_piece_holds_costs_nothing() {
 }
 
 #[test]
+fn imitations_are_charged_for_all_recognizers_together() {
+    let Some(place) = Place::new(|spec| spec.voice = Voice::Cloned) else { return };
+    let place = place.cloning_with(CLONER);
+    let Err(RunError::Refused(said)) = place.live() else { panic!("they tell of pieces that others hear") };
+    assert!(said.contains("2 colluding recognizers"), "{said}");
+    assert_eq!((place.paid(), place.heard_at_the_site(), place.received().concat().len()), (0, 0, 0));
+}
+
+#[test]
 fn imitations_may_go_through_the_one_voice_too() {
-    let Some(place) = Place::new(|_| ()) else { return };
+    let Some(place) = Place::new(together) else { return };
     let place = place.cloning_with(CLONER);
     place.live().unwrap();
     let recordings = ["first", "second"].map(|name| place.recorded(name));
     let received = place.received().concat();
-    let as_recorded = |wav: &&Vec<u8>| recordings.iter().any(|whole| lies_in(&wav[wav::HEADER..], whole));
+    let as_recorded = |wav: &&Vec<u8>| recordings.iter().any(|whole| is_said_in(&wav[wav::HEADER..], whole));
     assert_eq!(received.iter().filter(as_recorded).count(), 0, "true pieces leave in the one voice");
     assert!(!voices(&place).is_empty(), "and dummies after their voices");
 }

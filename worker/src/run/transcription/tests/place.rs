@@ -1,31 +1,33 @@
 //! A site in memory with recordings on disk, a recognizer of its own and two providers on loopback: real servers, all of them.
 //!
-//! The site's recognizer hears a word that depends on the length of a sound; a provider hears the length itself, so that each word
-//! of a transcript shows which sound it is of.
+//! The site's recognizer hears a word that depends on the length of a sound. All sounds that leave are equally long, so a provider
+//! hears how long it is loud: each word of a transcript shows which sound it is of.
+
+mod results;
 
 use std::cell::RefCell;
 use std::num::NonZeroU32;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::join_all;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::DatasetId;
 use undertone_api::job::transcription::{
-    Dummies, Outcome, Party, Protocol, Provider, Recognizer, Report, Spec, Vocabulary, Voice,
+    Dummies, Party, Protocol, Provider, Recognizer, Report, Spec, Vocabulary, Voice,
 };
 use undertone_api::job::{Measurement, Report as AnyReport, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::{Delta, Epsilon, Event};
 
+use super::sound::{loud, samples};
 use crate::config::transcription::Transcription;
+use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
 use crate::run::{Average, Exchange, Past, Run as _, RunError, Transcribing};
-use crate::site::clearance::{Clearance, Published, Spent};
+use crate::site::clearance::{Clearance, Departure, Published, ReleaseGrant};
 use crate::site::clock;
 use crate::site::folder::{Folder, write_durably};
 use crate::speech::recordings::{Options, add};
@@ -41,10 +43,10 @@ const HEARD: [&str; 5] = ["medicine", "window", "twenty", "garden", "breathing"]
 /// Where a run dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Death {
-    /// The site has paid, and nothing is sealed.
+    /// The site has cleared the batch, and nothing is sealed.
+    Cleared,
+    /// The batch is paid, and nothing has left.
     Paid,
-    /// That the batch leaves is noted, and nothing has left.
-    Noted,
     /// Everything was answered, and nobody knows yet.
     Sent,
 }
@@ -57,6 +59,8 @@ struct State {
     public: bool,
     charge_otherwise: bool,
     death: Option<Death>,
+    /// What everything is drawn with, where that is to be the same again.
+    seed: Option<u8>,
     /// What is sensitive besides, as a pattern.
     listed: Option<&'static str>,
     /// Looks at whether to stop that are still answered with no.
@@ -78,15 +82,15 @@ pub(super) struct Place {
     state: RefCell<State>,
 }
 
-/// Two providers, ε = 8 at two words: a few dummies a word.
+/// Two providers, ε = 24 at one spoken word: a few dummies a word.
 pub(super) fn spec() -> Spec {
     let provider = |name: &str, protocol| Provider { name: name.to_owned(), protocol, price: None };
     Spec {
         participant: Party {
             dataset: OURS,
-            epsilon: Epsilon::new(8.0).unwrap(),
+            epsilon: Epsilon::new(24.0).unwrap(),
             delta: Delta::new(0.01).unwrap(),
-            distance: NonZeroU32::new(2).unwrap(),
+            distance: NonZeroU32::new(6).unwrap(),
         },
         providers: vec![provider("one", Protocol::Deepgram), provider("two", Protocol::Openai)],
         colluding: NonZeroU32::MIN,
@@ -97,10 +101,6 @@ pub(super) fn spec() -> Spec {
         crowded: undertone_api::job::transcription::Crowded::Keep,
         recognizer: Recognizer::Site,
     }
-}
-
-fn samples(file: &[u8]) -> usize {
-    (file.len() - wav::HEADER) / 2
 }
 
 impl Place {
@@ -141,7 +141,7 @@ impl Place {
             let seconds = samples(file) as f64 / 16_000.0;
             vec![(HEARD[samples(file) / 256 % HEARD.len()].to_owned(), 0.25 * seconds, 0.75 * seconds)]
         });
-        let cloud: Ear = Arc::new(|file| vec![(format!("w{}", samples(file)), 0.0, samples(file) as f64 / 16_000.0)]);
+        let cloud: Ear = Arc::new(|file| vec![(format!("w{}", loud(file)), 0.0, loud(file) as f64 / 16_000.0)]);
         let start = |ear: &Ear| runtime.block_on(Cloud::start(Arc::clone(ear))).unwrap();
         let (site, providers) = (start(&first), vec![start(&cloud), start(&cloud)]);
         let mut spec = spec();
@@ -251,10 +251,30 @@ impl Place {
         self.state.borrow_mut().listed = Some(pattern);
     }
 
+    /// Draws everything with this seed.
+    pub(super) fn draw_with(&self, seed: u8) {
+        self.state.borrow_mut().seed = Some(seed);
+    }
+
+    /// Other recordings of the same lengths: the same ones backwards, and quieter.
+    pub(super) fn turn_recordings(&self) {
+        for name in ["first", "second"] {
+            let path = self.folder.path().join(format!("in/{name}.wav"));
+            let sound = wav::read(&std::fs::read(&path).unwrap()).unwrap();
+            let turned: Vec<f32> = sound.iter().rev().map(|sample| 0.3 * sample).collect();
+            std::fs::write(&path, wav::write(&turned)).unwrap();
+        }
+        self.add_again();
+    }
+
     /// One recording more, under the same name of the dataset.
     pub(super) fn replace_recordings(&self) {
+        std::fs::write(self.folder.path().join("in/third.wav"), wav::write(&vec![0.25; 16_000])).unwrap();
+        self.add_again();
+    }
+
+    fn add_again(&self) {
         let input = self.folder.path().join("in");
-        std::fs::write(input.join("third.wav"), wav::write(&vec![0.25; 16_000])).unwrap();
         let output = self.folder.path().join("data");
         let options = Options { input, output, name: "data".to_owned(), replace: true, created: String::new() };
         add(&options).unwrap();
@@ -279,54 +299,6 @@ impl Place {
 
     pub(super) fn report(&self) -> Option<Report> {
         self.state.borrow().report.clone()
-    }
-
-    /// What each provider received, in the order of its arrival.
-    pub(super) fn received(&self) -> Vec<Vec<Vec<u8>>> {
-        let of = |cloud: &Cloud| cloud.received().into_iter().map(|one| one.wav).collect();
-        self.providers.iter().map(of).collect()
-    }
-
-    /// Sounds that the site's own recognizer heard.
-    pub(super) fn heard_at_the_site(&self) -> usize {
-        self.site.received().len()
-    }
-
-    /// The site's own report of what came of it.
-    pub(super) fn outcome(&self) -> Outcome {
-        serde_json::from_value(self.page()["outcome"].clone()).unwrap()
-    }
-
-    /// The site's own report.
-    pub(super) fn page(&self) -> Value {
-        serde_json::from_slice(&std::fs::read(self.results().join("report.json")).unwrap()).unwrap()
-    }
-
-    /// The words of all transcripts.
-    pub(super) fn words(&self) -> Vec<Value> {
-        let words = ["first", "second"].map(|name| {
-            let text = std::fs::read(self.results().join("recordings").join(format!("{name}.json"))).unwrap();
-            let page: Value = serde_json::from_slice(&text).unwrap();
-            page["words"].as_array().unwrap().clone()
-        });
-        words.concat()
-    }
-
-    fn results(&self) -> PathBuf {
-        self.folder.path().join("transcripts")
-    }
-
-    pub(super) fn left_behind(&self) -> Vec<PathBuf> {
-        let items = std::fs::read_dir(self.folder.path().join("work")).unwrap();
-        items.map(|item| item.unwrap().path()).collect()
-    }
-
-    /// That only its owner may read what was written.
-    pub(super) fn is_for_its_owner_alone(&self) -> bool {
-        let formats = ["txt", "srt", "vtt", "json"].map(|ending| format!("recordings/first.{ending}"));
-        let files = formats.into_iter().chain(["report.json", "histogram.tsv"].map(str::to_owned));
-        let mode = |file: String| std::fs::metadata(self.results().join(file)).unwrap().permissions().mode() & 0o777;
-        files.map(mode).all(|mode| mode == 0o600)
     }
 }
 
@@ -367,16 +339,14 @@ impl Exchange for Life<'_> {
 
     fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError> {
         assert_eq!((series, round), ("histogram", 1));
-        let (paid, public) = {
-            let mut state = self.place.state.borrow_mut();
-            assert!(state.noted.is_none(), "what was noted is not paid again");
-            // A payment of which nothing was noted is found again, as the ledger does.
-            state.paid = 1;
+        let (granted, public) = {
+            let state = self.place.state.borrow();
+            assert!(state.noted.is_none(), "what was paid is not made again");
             (self.own().charge.as_ref().map(|charge| charge.event.clone()), state.public)
         };
-        self.dies(Death::Paid)?;
-        Ok(match paid.filter(|_| !public) {
-            Some(event) => Clearance::Paid(Spent::in_test(event)),
+        self.dies(Death::Cleared)?;
+        Ok(match granted.filter(|_| !public) {
+            Some(event) => Clearance::Granted(ReleaseGrant::in_test(event)),
             None => Clearance::Public(Published::in_test()),
         })
     }
@@ -430,13 +400,15 @@ impl Exchange for Life<'_> {
     ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
         {
             let mut state = self.place.state.borrow_mut();
-            assert_eq!(state.paid, 1, "nothing leaves that was not paid");
+            // The ledger pays for a batch once.
+            state.paid = 1;
             let noted = state.noted.get_or_insert_with(|| batch.digest().to_owned());
             assert_eq!(noted, batch.digest(), "the same bits");
         }
-        self.dies(Death::Noted)?;
+        self.dies(Death::Paid)?;
         let stop = CancellationToken::new();
-        let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, &stop));
+        let departure = Departure::in_test(batch.digest());
+        let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, &stop, &departure));
         let delivered = self.place.runtime.block_on(join_all(parts));
         self.dies(Death::Sent)?;
         Ok(delivered)
@@ -454,6 +426,11 @@ impl Exchange for Life<'_> {
         let AnyReport::Transcription(report) = report else { panic!("it is of this kind") };
         self.place.state.borrow_mut().report = Some(report);
         Ok(())
+    }
+
+    fn chance(&mut self, purpose: Purpose) -> Randomness {
+        let seed = self.place.state.borrow().seed;
+        seed.map_or_else(|| Randomness::from_os(purpose), |seed| Randomness::in_test(purpose, seed))
     }
 
     fn stopped(&self) -> bool {

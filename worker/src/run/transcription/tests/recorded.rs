@@ -104,7 +104,7 @@ fn chosen(place: &Place) -> Vec<Option<u32>> {
 #[test]
 fn each_dummy_is_a_piece_of_its_word_that_nobody_hears_again() {
     let Some(place) = recorded(ALONE, &WORDS, needed()) else { return };
-    place.die(Death::Noted);
+    place.die(Death::Paid);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     let all = aside(&place);
     let [of] = all.as_slice() else { panic!("{all:?}") };
@@ -125,7 +125,7 @@ fn each_dummy_is_a_piece_of_its_word_that_nobody_hears_again() {
     let sounds: u64 = outcome.providers.iter().map(|one| one.pieces + one.dummies).sum();
     let received = place.received().concat();
     assert_eq!((sounds, place.paid()), (received.len() as u64, 1));
-    assert!(received.iter().all(|wav| wav.len() - 44 <= 2 * 96_000), "none is longer than the longest piece");
+    assert!(received.iter().all(|wav| wav.len() - 44 == 2 * 72_000), "all are equally long");
     assert_eq!(place.page()["tools"][1][1], "public recordings");
     assert_eq!(aside(&place), all, "nothing more is set aside for it");
     assert!(place.left_behind().is_empty());
@@ -135,10 +135,10 @@ fn each_dummy_is_a_piece_of_its_word_that_nobody_hears_again() {
 #[test]
 fn what_is_made_again_after_a_death_is_made_of_the_same_pieces() {
     let Some(place) = recorded(ALONE, &WORDS, needed()) else { return };
-    place.die(Death::Paid);
+    place.die(Death::Cleared);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     let before = (chosen(&place), place.kept("manners.json"), aside(&place));
-    place.die(Death::Noted);
+    place.die(Death::Paid);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     assert_eq!((chosen(&place), place.kept("manners.json"), aside(&place)), before);
     // What is sealed is sent as it is, whatever has become of the recordings.
@@ -179,7 +179,7 @@ fn a_job_for_which_too_little_is_left_is_refused_before_anything_is_heard_or_pai
 #[test]
 fn where_recordings_lack_a_word_an_engine_speaks_if_the_site_says_so() {
     let Some(place) = recorded(FILLED, &["garden", "medicine"], needed()) else { return };
-    place.die(Death::Noted);
+    place.die(Death::Paid);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     let plan: Plan = serde_json::from_slice(&place.kept("plan.json")).unwrap();
     let medicine = aside(&place)[0].offers.iter().find_map(|offer| offer.word);
@@ -195,11 +195,11 @@ fn where_recordings_lack_a_word_an_engine_speaks_if_the_site_says_so() {
 #[test]
 fn a_recorded_dummy_that_is_longer_than_the_longest_piece_does_not_leave() {
     let Some(place) = recorded(ALONE, &WORDS, needed()) else { return };
-    place.die(Death::Paid);
+    place.die(Death::Cleared);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     // As if they had been cut by other limits. No recording goes on for so long: what is not refused for that cannot be read.
     let mut all = aside(&place);
-    for (samples, refused) in [(96_001, true), (96_000, false)] {
+    for (samples, refused) in [(72_001, true), (72_000, false)] {
         all[0].offers.iter_mut().for_each(|offer| offer.end = offer.start + samples);
         std::fs::write(place.site().spoken(), serde_json::to_string(&all[0]).unwrap() + "\n").unwrap();
         let Err(RunError::Failed(said)) = place.live() else { panic!("there are no such pieces") };
@@ -236,5 +236,5 @@ fn what_is_set_aside_follows_from_the_spec_alone() {
     };
     assert_eq!(count(|_| ()), needed());
     assert!(count(|spec| spec.providers.truncate(1)) < needed());
-    assert!(count(|spec| spec.participant.distance = std::num::NonZeroU32::new(4).unwrap()) > needed());
+    assert!(count(|spec| spec.participant.distance = std::num::NonZeroU32::new(12).unwrap()) > needed());
 }

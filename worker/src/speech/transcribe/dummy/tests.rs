@@ -10,6 +10,7 @@ use undertone_privacy::histogram::{Partition, TruncatedLaplace};
 use super::*;
 use crate::speech::transcribe::noise::Mechanism;
 use crate::speech::transcribe::plan::{Chance, Crowded, Dummy};
+use crate::speech::transcribe::vocabulary::language::Language;
 use crate::speech::transcribe::vocabulary::{Disclosure, Held, List, public};
 
 fn english() -> Language {
@@ -93,12 +94,12 @@ proptest! {
 }
 
 #[test]
-fn lengths_are_those_of_the_pieces() {
-    let word = |text: &str| Word { text: text.to_owned(), start: 0.0, end: 0.1, confidence: None };
-    let pieces = [vec![word("the"), word("White"), word("rabbit")], vec![], vec![word("and"), word("then")]];
-    let lengths = Lengths::of(pieces.iter().map(Vec::as_slice), english()).unwrap();
-    let length = |words, content| Length { words, content };
-    assert_eq!(lengths.0, [length(3, 2), length(1, 1), length(2, 1)]);
+fn public_lengths_are_fit_to_be_said() {
+    let public = Lengths::public();
+    assert_eq!(Lengths::stated(public.0.clone()).unwrap(), public);
+    assert!(public.0.iter().all(|length| length.content <= length.words && length.words <= 12));
+    let mean = public.0.iter().map(|length| f64::from(length.words)).sum::<f64>() / public.0.len() as f64;
+    assert!((mean - 6.7).abs() < 0.1, "{mean}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{OutboundError, Sealed};
 use crate::fault;
+use crate::site::clearance::Departure;
 use crate::speech::transcribe::provider::line::{Line, LineError};
 
 /// So many sounds without an answer, one after the other, and the rest is not tried: the provider is gone.
@@ -24,18 +25,22 @@ pub struct Delivered {
     pub problem: Option<LineError>,
 }
 
-/// Sends what `provider` has not answered, in the batch's order, as many at a time as its `line` allows. What it answers is on disk as
+/// Sends what `provider` has not answered of a batch that may leave, in the batch's order, as many at a time as its `line` allows. What it answers is on disk as
 /// soon as it is there; whoever stops this, by `stop` or by a crash, goes on later with the rest.
 ///
 /// # Errors
-/// [`OutboundError::Recipient`] when the line leads elsewhere than when the batch was charged, [`OutboundError::Damaged`] when a
+/// [`OutboundError::Unpaid`] when the permission is for another batch, [`OutboundError::Recipient`] when the line leads elsewhere than when the batch was charged, [`OutboundError::Damaged`] when a
 /// sound is not what was charged, [`OutboundError::Line`] when the provider does not know the site.
 pub async fn deliver(
     sealed: &Arc<Sealed>,
     provider: u32,
     line: &Line,
     stop: &CancellationToken,
+    departure: &Departure,
 ) -> Result<Delivered, OutboundError> {
+    if !departure.covers(sealed.digest(), sealed.event().is_some()) {
+        return Err(OutboundError::Unpaid);
+    }
     let now = line.recipient();
     match sealed.recipients().get(provider as usize) {
         Some(recipient) if recipient == now => {}

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{Charged, OutboundError, Row, Seal, Sealed, index, seal, sounds};
+use super::{BatchPermit, OutboundError, Row, Seal, Sealed, index, seal, sounds};
 use crate::fault;
 use crate::site::folder::{FolderError, create_private, sync_folder, write_durably};
 
-/// A batch that is not charged yet.
+/// A batch that is not whole yet.
 #[derive(Debug)]
 #[must_use = "sounds that were made should leave"]
 pub struct Draft {
@@ -37,10 +37,10 @@ impl Draft {
     /// earlier life left unsealed is deleted: it was never charged, and nothing of it was ever sent.
     ///
     /// # Errors
-    /// [`OutboundError::Charged`] when a batch is sealed there.
+    /// [`OutboundError::Sealed`] when a batch is sealed there.
     pub fn begin(folder: &Path, providers: Vec<(String, u32)>) -> Result<Self, OutboundError> {
         if seal(folder).exists() {
-            return Err(OutboundError::Charged(folder.to_owned()));
+            return Err(OutboundError::Sealed(folder.to_owned()));
         }
         match std::fs::remove_dir_all(folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -93,11 +93,11 @@ impl Draft {
         all - self.filled.len()
     }
 
-    /// Makes it a batch that may leave; sounds, index and receipt are on disk when this returns.
+    /// Makes it a batch that may be paid and leave; sounds, index and event are on disk when this returns.
     ///
     /// # Errors
-    /// [`OutboundError::Incomplete`] when sounds are missing; the charge is lost then, as it would be by a crash.
-    pub fn seal(self, charged: Charged) -> Result<Sealed, OutboundError> {
+    /// [`OutboundError::Incomplete`] when sounds are missing.
+    pub fn seal(self, permit: BatchPermit) -> Result<Sealed, OutboundError> {
         let missing = self.missing();
         if missing > 0 {
             return Err(OutboundError::Incomplete { missing });
@@ -109,7 +109,7 @@ impl Draft {
         }
         sync(rows, &index(&folder))?;
         sync_folder(&folder)?;
-        let made = Seal { index: hex::encode(digest.finalize()), recipients, receipt: charged.receipt };
+        let made = Seal { index: hex::encode(digest.finalize()), recipients, event: permit.event, receipt: None };
         let text = serde_json::to_vec(&made).map_err(|_| OutboundError::Damaged(seal(&folder)))?;
         // The seal comes last: without it the sounds count for nothing.
         write_durably(&seal(&folder), &text)?;

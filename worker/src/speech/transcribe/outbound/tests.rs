@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use undertone_privacy::Event;
 
-use super::{Charged, Draft, OutboundError, Sealed, deliver, sounds};
-use crate::site::clearance::{Clearance, Published, Spent};
+use super::{BatchPermit, Draft, OutboundError, Sealed, deliver, sounds};
+use crate::site::clearance::{Clearance, Departure, Published, ReleaseGrant};
 use crate::site::clock::system;
 use crate::speech::transcribe::provider::line::Line;
 use crate::speech::transcribe::provider::loopback::{Cloud, Ear, Fault, KEY};
@@ -18,8 +18,13 @@ fn sound(number: u32) -> Vec<u8> {
     wav::write(&vec![number as f32 / 1_000.0 + 0.001; 800])
 }
 
-fn charged() -> Charged {
-    Charged::new(Clearance::Paid(Spent::in_test(Event::NonPrivate)), &Event::NonPrivate).unwrap()
+/// As if the batch was paid and countersigned.
+fn departure(batch: &Sealed) -> Departure {
+    Departure::in_test(batch.digest())
+}
+
+fn permit() -> BatchPermit {
+    BatchPermit::new(Clearance::Granted(ReleaseGrant::in_test(Event::NonPrivate)), &Event::NonPrivate).unwrap()
 }
 
 fn draft(folder: &Path, recipient: &str, count: u32) -> Draft {
@@ -54,9 +59,9 @@ async fn a_batch_leaves_in_its_order_and_every_answer_finds_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let (cloud, stop) = (cloud().await, CancellationToken::new());
     let line = line(&cloud, "concurrency = 1");
-    let sealed = draft(&folder.path().join("out"), line.recipient(), 20).seal(charged()).unwrap();
+    let sealed = draft(&folder.path().join("out"), line.recipient(), 20).seal(permit()).unwrap();
     let sealed = Arc::new(sealed);
-    let done = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    let done = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();
     assert_eq!((done.answered, done.left), (20, 0));
     let received: Vec<Vec<u8>> = cloud.received().into_iter().map(|one| one.wav).collect();
     assert_eq!(received, (0..20).map(sound).collect::<Vec<_>>());
@@ -74,9 +79,9 @@ async fn what_was_interrupted_goes_on_with_the_same_bits_and_no_second_charge() 
     let out = folder.path().join("out");
     let (cloud, stop) = (cloud().await, CancellationToken::new());
     let line = line(&cloud, "concurrency = 1");
-    let sealed = Arc::new(draft(&out, line.recipient(), 6).seal(charged()).unwrap());
+    let sealed = Arc::new(draft(&out, line.recipient(), 6).seal(permit()).unwrap());
     cloud.order([Fault::Status(503), Fault::Status(400)]);
-    let first = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    let first = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();
     assert_eq!((first.answered, first.left), (4, 2));
     drop(sealed);
     // A crash in the middle of a line.
@@ -86,8 +91,8 @@ async fn what_was_interrupted_goes_on_with_the_same_bits_and_no_second_charge() 
     std::fs::write(&journal, text).unwrap();
 
     let sealed = Arc::new(Sealed::open(&out).unwrap().unwrap());
-    assert_eq!((sealed.left(0), sealed.receipt().is_some()), (vec![0, 1], true));
-    let second = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    assert_eq!((sealed.left(0), sealed.event().is_some()), (vec![0, 1], true));
+    let second = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();
     assert_eq!((second.answered, second.left, sealed.sent(0)), (2, 0, 8));
     let received = cloud.received();
     assert_eq!((received.len(), &received[6].wav, &received[7].wav), (8, &sound(0), &sound(1)));
@@ -104,13 +109,13 @@ async fn other_bits_never_leave() {
     let out = folder.path().join("out");
     let (cloud, stop) = (cloud().await, CancellationToken::new());
     let line = line(&cloud, "concurrency = 1");
-    drop(draft(&out, line.recipient(), 3).seal(charged()).unwrap());
+    drop(draft(&out, line.recipient(), 3).seal(permit()).unwrap());
     let mut file = std::fs::read(sounds(&out, 0)).unwrap();
     let last = file.len() - 1;
     file[last] ^= 1;
     std::fs::write(sounds(&out, 0), file).unwrap();
     let sealed = Arc::new(Sealed::open(&out).unwrap().unwrap());
-    assert!(matches!(deliver(&sealed, 0, &line, &stop).await, Err(OutboundError::Damaged(_))));
+    assert!(matches!(deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await, Err(OutboundError::Damaged(_))));
     assert!(cloud.received().is_empty(), "the first place lies last in the file");
     // Nor does a changed index.
     let index = std::fs::read_to_string(out.join("index")).unwrap();
@@ -123,9 +128,15 @@ async fn what_one_recognizer_was_to_hear_no_other_hears() {
     let folder = tempfile::tempdir().unwrap();
     let (cloud, other, stop) = (cloud().await, cloud().await, CancellationToken::new());
     let (meant, another) = (line(&cloud, ""), line(&other, ""));
-    let sealed = Arc::new(draft(&folder.path().join("out"), meant.recipient(), 2).seal(charged()).unwrap());
-    assert!(matches!(deliver(&sealed, 0, &another, &stop).await, Err(OutboundError::Recipient { provider: 0, .. })));
-    assert!(matches!(deliver(&sealed, 1, &meant, &stop).await, Err(OutboundError::Recipient { provider: 1, .. })));
+    let sealed = Arc::new(draft(&folder.path().join("out"), meant.recipient(), 2).seal(permit()).unwrap());
+    assert!(matches!(
+        deliver(&sealed, 0, &another, &stop, &departure(&sealed)).await,
+        Err(OutboundError::Recipient { provider: 0, .. })
+    ));
+    assert!(matches!(
+        deliver(&sealed, 1, &meant, &stop, &departure(&sealed)).await,
+        Err(OutboundError::Recipient { provider: 1, .. })
+    ));
     assert!(cloud.received().is_empty() && other.received().is_empty());
 }
 
@@ -134,15 +145,15 @@ async fn a_provider_that_is_gone_is_given_up_and_one_that_refuses_the_key_at_onc
     let folder = tempfile::tempdir().unwrap();
     let (cloud, stop) = (cloud().await, CancellationToken::new());
     let line = line(&cloud, "concurrency = 1");
-    let sealed = Arc::new(draft(&folder.path().join("out"), line.recipient(), 30).seal(charged()).unwrap());
+    let sealed = Arc::new(draft(&folder.path().join("out"), line.recipient(), 30).seal(permit()).unwrap());
     cloud.order([Fault::Status(503); 10]);
-    let gone = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    let gone = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();
     assert_eq!((gone.answered, gone.left, gone.problem.is_some()), (0, 30, true));
     assert_eq!(cloud.received().len(), 10);
     cloud.order([Fault::Status(401)]);
-    assert!(matches!(deliver(&sealed, 0, &line, &stop).await, Err(OutboundError::Line { .. })));
+    assert!(matches!(deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await, Err(OutboundError::Line { .. })));
     stop.cancel();
-    let stopped = deliver(&sealed, 0, &line, &stop).await.unwrap();
+    let stopped = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();
     assert_eq!((stopped.answered, stopped.left, stopped.problem.is_none()), (0, 30, true));
     assert_eq!(cloud.received().len(), 11);
 }
@@ -156,22 +167,22 @@ fn a_draft_is_sealed_whole_once_and_for_what_was_paid() {
     for (provider, place) in [(0, 1), (0, 2), (1, 0), (2, 0)] {
         assert!(matches!(half.add(provider, place, &sound(0)), Err(OutboundError::Place { .. })), "{provider} {place}");
     }
-    assert!(matches!(half.seal(charged()), Err(OutboundError::Incomplete { missing: 1 })));
+    assert!(matches!(half.seal(permit()), Err(OutboundError::Incomplete { missing: 1 })));
     assert!(Sealed::open(&out).unwrap().is_none(), "it counts for nothing");
-    drop(draft(&out, "one", 2).seal(charged()).unwrap());
-    assert!(matches!(Draft::begin(&out, vec![("one".to_owned(), 2)]), Err(OutboundError::Charged(_))));
+    drop(draft(&out, "one", 2).seal(permit()).unwrap());
+    assert!(matches!(Draft::begin(&out, vec![("one".to_owned(), 2)]), Err(OutboundError::Sealed(_))));
 
-    let paid = || Clearance::Paid(Spent::in_test(Event::NonPrivate));
+    let granted = || Clearance::Granted(ReleaseGrant::in_test(Event::NonPrivate));
     let other = Event::Repeated { count: 2, of: Box::new(Event::NonPrivate) };
-    assert!(matches!(Charged::new(paid(), &other), Err(OutboundError::WrongEvent { .. })));
-    assert!(Charged::new(Clearance::Public(Published::in_test()), &other).is_ok_and(|free| free.receipt.is_none()));
+    assert!(matches!(BatchPermit::new(granted(), &other), Err(OutboundError::WrongEvent { .. })));
+    assert!(BatchPermit::new(Clearance::Public(Published::in_test()), &other).is_ok_and(|free| free.event.is_none()));
 }
 
 #[test]
 fn the_site_looks_at_what_was_charged_and_sends_nothing_by_it() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let sealed = draft(&out, "one", 3).seal(charged()).unwrap();
+    let sealed = draft(&out, "one", 3).seal(permit()).unwrap();
     assert_eq!(sealed.samples(0, 2).unwrap(), wav::read(&sound(2)).unwrap());
     assert_eq!((sealed.sent(0), sealed.left(0)), (0, vec![0, 1, 2]));
     for (provider, place) in [(0, 3), (1, 0)] {
@@ -191,7 +202,7 @@ fn only_the_owner_may_look() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    drop(draft(&out, "one", 1).seal(charged()).unwrap());
+    drop(draft(&out, "one", 1).seal(permit()).unwrap());
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&out), 0o700);
     for entry in std::fs::read_dir(&out).unwrap() {

@@ -1,8 +1,7 @@
 //! Which of the pieces that were set aside becomes which dummy.
 //!
-//! For each dummy a length is drawn among those of the true pieces that are sent, and of some of the pieces of its word, by chance,
-//! the one nearest to it is taken. A piece with more words that are no stop words than any true one is taken only when no other is
-//! left. It is never a reason to give up: that would tell how long the longest true piece is.
+//! For each dummy a public length is drawn, and of some of the pieces of its word, by chance, the one nearest to it is taken. A piece
+//! with more words that are no stop words than any of these lengths is taken only when no other is left.
 
 use rand_chacha::rand_core::Rng;
 

@@ -1,9 +1,7 @@
 //! Recorded speech for the tests of this room: lines of an index as a recognizer would make them.
 
 use super::index::{Base, Line};
-use crate::speech::transcribe::piece::{Piece, Word, sample};
-use crate::speech::transcribe::segment::split::Splitter;
-use crate::speech::transcribe::segment::{Limits, Spoken};
+use crate::speech::transcribe::piece::{Word, sample};
 use crate::speech::transcribe::sensitive::language::Language as Sensitive;
 use crate::speech::transcribe::sensitive::{Finder, Settings};
 use crate::speech::transcribe::vocabulary::language::Language;
@@ -26,7 +24,6 @@ pub(super) fn finder() -> Finder {
 /// The recording of this number, in which each of these phrases is a piece: words of 0.4 s with 0.1 s of silence between, 1 s between
 /// phrases.
 pub(super) fn line(recording: u32, phrases: &[&str]) -> Line {
-    let splitter = Splitter::new(&Limits::default()).expect("they are the usual ones");
     let (mut at, mut pieces) = (0.5, Vec::new());
     for phrase in phrases {
         let start = at;
@@ -37,10 +34,7 @@ pub(super) fn line(recording: u32, phrases: &[&str]) -> Line {
         }
         let samples = sample(start)..sample(at);
         at += 1.0;
-        let audio = vec![0.1; (samples.end - samples.start) as usize];
-        let sound = Spoken { piece: Piece { id: 0, samples: samples.clone() }, audio };
-        let gaps = splitter.gaps(&sound, &words);
-        pieces.push(Base { start: samples.start, end: samples.end, words, gaps });
+        pieces.push(Base { start: samples.start, end: samples.end, words });
     }
     Line { recording, digest: format!("{recording:064x}"), pieces }
 }

@@ -1,7 +1,7 @@
 //! What was heard in the recorded speech: made once, kept beside it, and read line by line.
 //!
-//! A line is a recording: its pieces by pauses, the words in them, and where each could be cut between two words. That is all that
-//! a vocabulary needs to have its own pieces, so the recordings are not heard, nor even read, again.
+//! A line is a recording: its pieces and the words in them. That is all that any vocabulary needs, so the recordings are not heard,
+//! nor even read, again.
 //!
 //! In the folder: `index.of` (of what it is, written first), `index.lines` (a line is on disk before the next recording is begun),
 //! `index.json` ([`Index`], written last). A run that is killed goes on after the last whole line. In memory is one recording's
@@ -21,12 +21,11 @@ use crate::speech::progress::Progress;
 use crate::speech::recordings::{Recording, Recordings};
 use crate::speech::transcribe::piece::{Heard, Word};
 use crate::speech::transcribe::recognize::ears::Ears;
-use crate::speech::transcribe::segment::split::{Gap, Splitter};
 use crate::speech::transcribe::segment::{Limits, Spoken, segment};
 use crate::speech::transcribe::vocabulary::language::Language;
 
-/// Version of the form.
-pub const FORMAT: u32 = 1;
+/// Version of the form. Since 2, pieces are cut on the public grid.
+pub const FORMAT: u32 = 2;
 
 /// Of what an index is. Any difference makes other pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +41,7 @@ pub struct Of {
     pub recognizer: String,
 }
 
-/// A piece by pauses.
+/// A piece.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
@@ -52,8 +51,6 @@ pub struct Base {
     pub end: u64,
     /// What was heard in it, timed from the beginning of the recording, in order.
     pub words: Vec<Word>,
-    /// Where it could be cut: [`Splitter::gaps`].
-    pub gaps: Vec<Option<Gap>>,
 }
 
 /// A recording.
@@ -76,7 +73,7 @@ pub struct Index {
     pub of: Of,
     /// How many recordings.
     pub recordings: u64,
-    /// Their pieces by pauses.
+    /// Their pieces.
     pub pieces: u64,
     /// Words that were heard.
     pub words: u64,
@@ -168,12 +165,10 @@ pub fn make(
 
 /// The pieces of a recording.
 fn hear(recordings: &Recordings, recording: &Recording, ears: &Ears) -> Result<Vec<Base>, RecordedError> {
-    let splitter = Splitter::new(&Limits::default())?;
     let sounds = segment(recordings.stream(recording)?, Limits::default())?;
     let base = |sound: Spoken, heard: Heard| {
-        let words: Vec<Word> = heard.words.iter().map(|word| word.later(sound.piece.start())).collect();
-        let gaps = splitter.gaps(&sound, &words);
-        Base { start: sound.piece.samples.start, end: sound.piece.samples.end, words, gaps }
+        let words = heard.words.iter().map(|word| word.later(sound.piece.start())).collect();
+        Base { start: sound.piece.samples.start, end: sound.piece.samples.end, words }
     };
     ears.hear(sounds.map(|sound| sound.map_err(RecordedError::from)), &|| Ok(()), &base)
 }

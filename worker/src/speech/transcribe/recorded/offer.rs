@@ -9,16 +9,14 @@ use std::hash::BuildHasher;
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
-use super::RecordedError;
-use super::index::Line;
+use super::index::{Base, Line};
 use super::journal::Used;
 use crate::dp::noise::below;
 use crate::speech::transcribe::dummy::Length;
 use crate::speech::transcribe::parts::parts;
-use crate::speech::transcribe::piece::{Piece, Word};
-use crate::speech::transcribe::segment::Limits;
-use crate::speech::transcribe::segment::split::Splitter;
+use crate::speech::transcribe::piece::{Heard, Piece};
 use crate::speech::transcribe::sensitive::Finder;
+use crate::speech::transcribe::transcript::Part;
 use crate::speech::transcribe::vocabulary::{Held, Vocabulary};
 
 /// A piece that may be a dummy.
@@ -41,33 +39,24 @@ pub struct Offer {
 pub struct Sieve<'a> {
     vocabulary: &'a Vocabulary,
     finder: &'a Finder,
-    splitter: Splitter,
     stops: BTreeSet<String>,
 }
 
 impl<'a> Sieve<'a> {
     /// For a vocabulary, without what is sensitive.
-    ///
-    /// # Errors
-    /// [`RecordedError::Limits`] never: pieces are cut as those of recordings are.
-    pub fn new(vocabulary: &'a Vocabulary, finder: &'a Finder) -> Result<Self, RecordedError> {
-        let splitter = Splitter::new(&Limits::default())?;
-        Ok(Self { vocabulary, finder, splitter, stops: vocabulary.language().stop_words() })
+    pub fn new(vocabulary: &'a Vocabulary, finder: &'a Finder) -> Self {
+        Self { vocabulary, finder, stops: vocabulary.language().stop_words() }
     }
 
     /// The pieces of a recording that fit, in order of time.
     pub fn offers(&self, line: &Line) -> Vec<Offer> {
-        let listed = |word: &Word| word.text.split_whitespace().any(|text| self.vocabulary.number(text).is_some());
-        let mut pieces: Vec<Piece> = Vec::new();
-        for base in &line.pieces {
-            let piece = Piece { id: 0, samples: base.start..base.end };
-            for samples in self.splitter.again(&piece, &base.words, &base.gaps, listed) {
-                pieces.push(Piece { id: pieces.len() as u32, samples });
-            }
-        }
-        let words: Vec<Word> = line.pieces.iter().flat_map(|base| base.words.iter().cloned()).collect();
-        let fit = parts(pieces, &words, self.finder).into_iter().filter(|part| part.stays.is_none());
-        let offer = |(piece, words): (Piece, Vec<Word>)| {
+        let piece = |(base, id): (&Base, u32)| {
+            (Piece { id, samples: base.start..base.end }, Heard { words: base.words.clone() })
+        };
+        let pieces = line.pieces.iter().zip(0..).map(piece).collect();
+        let fit = parts(pieces, self.finder).into_iter().filter(|part| part.stays.is_none());
+        let offer = |part: Part| {
+            let (piece, words) = (part.piece, part.offline.words);
             let word = match self.vocabulary.held(&words) {
                 Held::Nothing => None,
                 Held::One(word) => Some(word),
@@ -76,7 +65,7 @@ impl<'a> Sieve<'a> {
             let length = Length::of(&words, &self.stops);
             Some(Offer { recording: line.recording, start: piece.samples.start, end: piece.samples.end, word, length })
         };
-        fit.map(|part| (part.piece, part.offline.words)).filter_map(offer).collect()
+        fit.filter_map(offer).collect()
     }
 }
 
@@ -144,23 +133,24 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
 
+    use super::super::RecordedError;
     use super::super::fixture::{finder, line, vocabulary};
     use super::*;
 
     fn found(lines: &[Line], used: &Used, without: &[&str], most: u32, seed: u64) -> Found {
         let (vocabulary, finder) = (vocabulary(), finder());
-        let sieve = Sieve::new(&vocabulary, &finder).unwrap();
+        let sieve = Sieve::new(&vocabulary, &finder);
         let without: std::collections::HashSet<String> = without.iter().map(|digest| (*digest).to_owned()).collect();
         let lines = lines.iter().cloned().map(Ok::<_, RecordedError>);
         find(lines, &sieve, used, &without, most, &mut ChaCha20Rng::seed_from_u64(seed)).unwrap()
     }
 
     #[test]
-    fn a_piece_is_cut_at_the_words_of_the_vocabulary_and_has_one_of_them() {
-        // "medicine" and "window" are the vocabulary; between words is silence.
-        let line = line(0, &["the medicine was by the window", "nobody came back", "medicine"]);
+    fn a_piece_has_one_word_of_the_vocabulary_or_none() {
+        // "medicine" and "window" are the vocabulary.
+        let line = line(0, &["the medicine was", "by the window", "nobody came back", "medicine"]);
         let (vocabulary, finder) = (vocabulary(), finder());
-        let offers = Sieve::new(&vocabulary, &finder).unwrap().offers(&line);
+        let offers = Sieve::new(&vocabulary, &finder).offers(&line);
         let words: Vec<Option<u32>> = offers.iter().map(|offer| offer.word).collect();
         let number = |word| vocabulary.number(word);
         assert_eq!(words, [number("medicine"), number("window"), None, number("medicine")]);
@@ -170,12 +160,11 @@ mod tests {
 
     #[test]
     fn what_a_true_piece_never_has_no_dummy_has() {
-        // A number, a name, two words of the vocabulary with no place to cut, and nothing.
-        let mut crowded = line(0, &["medicine window"]);
-        crowded.pieces[0].gaps = vec![None];
+        // A number, a name, two words of the vocabulary, and nothing.
         let mut silent = line(0, &["nobody came"]);
         silent.pieces[0].words.clear();
-        for line in [line(0, &["twenty medicine"]), line(0, &["doctor miller spoke"]), crowded, silent] {
+        let phrases = ["twenty medicine", "doctor miller spoke", "medicine window"];
+        for line in phrases.map(|phrase| line(0, &[phrase])).into_iter().chain([silent]) {
             let found = found(&[line], &Used::default(), &[], 9, 1);
             assert_eq!((found.drawn, found.there), (vec![], vec![0, 0, 0]));
         }

@@ -1,15 +1,19 @@
-//! How true pieces sound on the whole, and dummies made to sound so: as long before and after the words, as fast, as loud, of
-//! the same average spectrum and with as much noise behind.
+//! How every sound that leaves is made to sound, true piece or dummy: as loud, as long, and with as much noise behind; and the
+//! dummies of an engine with the mean spectrum of speech.
 //!
-//! What people recorded has silences, a room and a pace that are as natural as those of the true pieces, and keeps them
-//! ([`Shaping::recorded`]): made-up silence would be worse.
+//! **Every figure here is public.** None is computed of recordings. A dummy made like the true pieces would tell the provider that hears it
+//! of pieces that other providers hear. Then a provider would see more of the recordings than its share of the pieces, and the share
+//! is what is charged ([`Partition`](undertone_privacy::histogram::Partition)).
 //!
-//! Every dummy has a [`Manner`] of its own, put together from true pieces that are sent: its silences and its rate from one each,
-//! loudness and noise from another, and each of them a little other than there. A manner that was a piece's own would be known
-//! again: the pieces of one provider would show among the dummies of another, and whoever counted the different manners
-//! would know how many pieces there are, which the noise of the plan hides. What a provider learns by its dummies of pieces that
-//! others hear is how they sound on the whole, as it does by the average spectrum, which is that of all. Manners are drawn once
-//! and kept with the texts, so that the same sound is made again.
+//! | what | true pieces | dummies of an engine | recorded dummies |
+//! |---|---|---|---|
+//! | length ([`pad`]) | 4.5 s | 4.5 s | 4.5 s |
+//! | loudness and least noise ([`level`]) | −26 dB, −66 dB | −26 dB, −66 dB | −26 dB, −66 dB |
+//! | mean spectrum ([`Shaping`]) | their own | that of speech ([`Spectrum::speech`]) | their own |
+//! | silence ahead, words a minute ([`Manner`]) | their own | drawn | their own |
+//!
+//! What is left of a true piece, its colour, its pace and its pauses, is its own. It tells the provider that hears it of that piece alone, and
+//! helps to tell it from dummies: how well is measured by attacks.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -17,11 +21,10 @@ use std::ops::Range;
 use rand_chacha::rand_core::Rng;
 use realfft::RealFftPlanner;
 use serde::{Deserialize, Serialize};
+use undertone_api::job::transcription::window::SOUND;
 
-use super::{RATES, USUAL_RATE};
 use crate::dp::noise::below;
 use crate::speech::audio::RATE;
-use crate::speech::transcribe::segment::FRAME as FRAME_OF_PIECES;
 
 /// Samples of a frame of the spectrum.
 const FRAME: usize = 512;
@@ -37,29 +40,64 @@ const REACH: usize = 64;
 const MOST: f64 = 10.0;
 /// Bins to either side over which gains are averaged: the colour of a voice, not its pitch.
 const SMOOTH: usize = 4;
-/// Longest silence before or after the words, samples: 1 s.
-const LONGEST_SILENCE: usize = RATE as usize;
 /// What no sample is above.
 const PEAK: f64 = 0.98;
-/// Samples by which the silences of a manner are longer or shorter than a piece's: up to 40 ms.
-const SILENCE_APART: u32 = 640;
-/// The part by which loudness, noise and rate of a manner are more or less than a piece's.
-const APART: f64 = 0.1;
+/// Root mean square of the words of a sound that leaves, full scale = 1: −26 dB, the usual active level of speech (ITU-T P.56).
+pub const LOUDNESS: f64 = 0.05;
+/// Root mean square of the noise that is added to a sound that leaves, full scale = 1: 40 dB below the words.
+pub const FLOOR: f64 = 0.000_5;
+/// Samples of every sound that leaves.
+pub const SAMPLES: usize = (SOUND * RATE as f64) as usize;
+/// Samples by which a converter may lengthen a sound: 0.1 s of what it leaves behind the last word.
+const TRAIL: usize = RATE as usize / 10;
+/// Most silence ahead of the words of a dummy, samples: as much as the segmenter keeps, 0.3 s.
+const MOST_LEAD: u32 = 4_800;
+/// Words a minute of a dummy, least and most: the pace of reading and of talk.
+const PACE: [u32; 2] = [130, 190];
+/// The mean spectrum of speech by thirds of an octave, hertz and dB, women and men together, over 12 languages (Byrne et al. 1994, "An
+/// international comparison of long-term average speech spectra", table II).
+const SPEECH: [(f64, f64); 22] = [
+    (63.0, 38.6),
+    (80.0, 43.5),
+    (100.0, 54.4),
+    (125.0, 57.7),
+    (160.0, 56.8),
+    (200.0, 60.2),
+    (250.0, 60.3),
+    (315.0, 59.0),
+    (400.0, 62.1),
+    (500.0, 62.1),
+    (630.0, 60.5),
+    (800.0, 56.8),
+    (1_000.0, 53.7),
+    (1_250.0, 53.0),
+    (1_600.0, 52.0),
+    (2_000.0, 48.7),
+    (2_500.0, 48.1),
+    (3_150.0, 46.8),
+    (4_000.0, 45.6),
+    (5_000.0, 44.5),
+    (6_300.0, 44.3),
+    (8_000.0, 43.7),
+];
 
-/// How one piece is spoken.
+/// How one dummy is spoken. Drawn without looking at a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manner {
-    /// Silence before the words, samples.
-    pub before: u32,
-    /// Silence after them, samples.
-    pub after: u32,
-    /// Root mean square of the words, full scale = 1.
-    pub loudness: f64,
-    /// Root mean square of the noise behind.
-    pub floor: f64,
+    /// Silence ahead of the words, samples.
+    pub lead: u32,
     /// Words a minute, 80 to 400.
     pub rate: f64,
+}
+
+/// How loud a sound is, root mean square, full scale = 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    /// Of the words.
+    pub loudness: f64,
+    /// Of the noise behind.
+    pub floor: f64,
 }
 
 /// A long-term average spectrum: mean power of the frames with speech, by frequency from 0 to 8 kHz.
@@ -69,14 +107,7 @@ pub struct Spectrum {
     frames: u64,
 }
 
-/// What is known of the true pieces that are sent.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Likeness {
-    spectrum: Spectrum,
-    manners: Vec<Manner>,
-}
-
-/// Makes what an engine said like the true pieces.
+/// Gives what an engine says the mean spectrum of speech.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shaping {
     /// Symmetric, 2 · 64 + 1.
@@ -90,6 +121,20 @@ impl Default for Spectrum {
 }
 
 impl Spectrum {
+    /// Returns the mean spectrum of speech, which is public.
+    pub fn speech() -> Self {
+        // A third of an octave around f is 0.2316 f wide.
+        let density = |(hertz, level): (f64, f64)| level - 10.0 * (0.231_6 * hertz).log10();
+        let power = |bin: usize| {
+            let hertz = bin as f64 * f64::from(RATE) / FRAME as f64;
+            let above = SPEECH.iter().position(|(band, _)| *band >= hertz).unwrap_or(SPEECH.len() - 1).max(1);
+            let (low, high) = (SPEECH[above - 1], SPEECH[above]);
+            let share = ((hertz / low.0).max(f64::MIN_POSITIVE).ln() / (high.0 / low.0).ln()).clamp(0.0, 1.0);
+            10_f64.powf((density(low) * (1.0 - share) + density(high) * share) / 10.0)
+        };
+        Self { power: (0..BINS).map(power).collect(), frames: 1 }
+    }
+
     /// Adds the words of a sound.
     pub fn hear(&mut self, samples: &[f32]) {
         if let Some(words) = words(samples) {
@@ -129,54 +174,22 @@ impl Spectrum {
     }
 }
 
-impl Likeness {
-    /// Hears a true piece that is sent, with so many words in it by its offline transcript; whether it has any sound. One without
-    /// is passed over.
-    pub fn hear(&mut self, samples: &[f32], count: usize) -> bool {
-        let Some(manner) = Manner::of(samples, count) else { return false };
-        self.spectrum.hear(samples);
-        self.manners.push(manner);
-        true
-    }
-
-    /// The average spectrum.
-    pub const fn spectrum(&self) -> &Spectrum {
-        &self.spectrum
-    }
-
-    /// A manner that is like theirs and nobody's own; `None` where none was heard.
-    pub fn draw(&self, rng: &mut impl Rng) -> Option<Manner> {
-        self.choose(rng).map(|(_, manner)| manner)
-    }
-
-    /// As [`Likeness::draw`], with the place of the one whose loudness it has among those that have a sound, in the order in which
-    /// they were heard.
-    pub fn choose(&self, rng: &mut impl Rng) -> Option<(usize, Manner)> {
-        let (place, loud) = self.one(rng)?;
-        let ((_, before), (_, after), (_, rate)) = (self.one(rng)?, self.one(rng)?, self.one(rng)?);
-        let manner = Manner {
-            before: silence_near(before.before, rng),
-            after: silence_near(after.after, rng),
-            loudness: near(loud.loudness, rng),
-            floor: near(loud.floor, rng),
-            rate: near(rate.rate, rng).clamp(*RATES.start(), *RATES.end()),
-        };
-        Some((place, manner))
-    }
-
-    /// One of them as it is, with its place.
-    fn one(&self, rng: &mut impl Rng) -> Option<(usize, Manner)> {
-        let count = u32::try_from(self.manners.len()).ok().filter(|count| *count > 0)?;
-        let place = below(count, rng) as usize;
-        self.manners.get(place).map(|manner| (place, *manner))
-    }
+/// Brings a sound that leaves to the public loudness, and puts the public noise behind it. Silence stays as quiet as it is.
+pub fn level(sound: &[f32], rng: &mut impl Rng) -> Vec<f32> {
+    let gain = words(sound).map_or(1.0, |words| gain(sound, words));
+    noisy(sound.iter().map(|sample| gain * f64::from(*sample)), rng)
 }
 
-/// To how many of its samples a sound is cut before it leaves, true piece or dummy: by chance up to a frame of the segmenter less.
-/// Pieces end where the segmenter's frames do, and dummies elsewhere: by what division by a frame leaves over, a provider could
-/// tell them apart.
-pub fn ragged(samples: usize, rng: &mut impl Rng) -> usize {
-    samples - (below(FRAME_OF_PIECES as u32, rng) as usize).min(samples / 2)
+/// Brings a sound that leaves to the public length, by the public noise behind it; `None` for one that is longer by more than
+/// converters leave behind the last word. Nothing else may be cut off: the word that is counted could be in it.
+pub fn pad(mut sound: Vec<f32>, rng: &mut impl Rng) -> Option<Vec<f32>> {
+    if sound.len() > SAMPLES + TRAIL {
+        return None;
+    }
+    sound.truncate(SAMPLES);
+    let silence = std::iter::repeat_n(0.0, SAMPLES - sound.len());
+    sound.extend(noisy(silence, rng));
+    Some(sound)
 }
 
 /// Samples of what was said, from the first word to the last; 0 for silence.
@@ -184,37 +197,30 @@ pub fn length(said: &[f32]) -> usize {
     words(said).map_or(0, |words| words.len())
 }
 
-/// A silence of about so many samples.
-fn silence_near(samples: u32, rng: &mut impl Rng) -> u32 {
-    (samples + below(2 * SILENCE_APART + 1, rng)).saturating_sub(SILENCE_APART).min(LONGEST_SILENCE as u32)
-}
-
-/// About as much.
-fn near(value: f64, rng: &mut impl Rng) -> f64 {
-    value * (1.0 - APART + 2.0 * APART * f64::from(rng.next_u32()) / f64::from(u32::MAX))
-}
-
 impl Manner {
-    /// How a piece is spoken, with so many words in it; 0 for a usual rate. `None` for a piece without any sound.
-    pub fn of(samples: &[f32], count: usize) -> Option<Self> {
+    /// Draws one.
+    pub fn draw(rng: &mut impl Rng) -> Self {
+        let [least, most] = PACE;
+        Self { lead: below(MOST_LEAD + 1, rng), rate: f64::from(least + below(most - least + 1, rng)) }
+    }
+}
+
+impl Level {
+    /// Returns that of a sound; `None` for silence.
+    pub fn measure(samples: &[f32]) -> Option<Self> {
         let words = words(samples)?;
-        let minutes = words.len() as f64 / f64::from(RATE) / 60.0;
-        let rate = if count == 0 { USUAL_RATE } else { count as f64 / minutes };
-        let silence = |samples: usize| samples.min(LONGEST_SILENCE) as u32;
-        Some(Self {
-            before: silence(words.start),
-            after: silence(samples.len() - words.end),
-            loudness: root_mean_square(&samples[words.clone()]),
-            floor: floor(samples),
-            rate: rate.clamp(*RATES.start(), *RATES.end()),
-        })
+        Some(Self { loudness: root_mean_square(&samples[words]), floor: floor(samples) })
     }
 }
 
 impl Shaping {
-    /// From what an engine says, on the whole, to what the true pieces are.
-    pub fn new(engine: &Spectrum, true_pieces: &Spectrum) -> Self {
-        let (from, to) = (smoothed(&engine.shares()), smoothed(&true_pieces.shares()));
+    /// From the mean spectrum of what an engine says to that of speech.
+    pub fn new(engine: &Spectrum) -> Self {
+        Self::between(engine, &Spectrum::speech())
+    }
+
+    fn between(from: &Spectrum, to: &Spectrum) -> Self {
+        let (from, to) = (smoothed(&from.shares()), smoothed(&to.shares()));
         let gain = |(from, to): (&f64, &f64)| {
             let ratio = (to + f64::MIN_POSITIVE) / (from + f64::MIN_POSITIVE);
             ratio.sqrt().clamp(1.0 / MOST, MOST)
@@ -233,27 +239,11 @@ impl Shaping {
         Self { taps: (0..=2 * REACH).map(tap).collect() }
     }
 
-    /// What was said in this manner: its words filtered and as loud, silence around them, noise over all. Empty where nothing
-    /// was said.
-    pub fn shape(&self, said: &[f32], manner: &Manner, rng: &mut impl Rng) -> Vec<f32> {
+    /// Returns what was said behind so many samples of silence, its words filtered. Empty where nothing was said.
+    pub fn shape(&self, said: &[f32], lead: u32) -> Vec<f32> {
         let Some(words) = words(said) else { return Vec::new() };
-        let filtered = self.filter(&said[words]);
-        let gain = gain(&filtered, 0..filtered.len(), manner);
-        let silence = |samples: u32| std::iter::repeat_n(0.0, samples as usize);
-        let around =
-            silence(manner.before).chain(filtered.iter().map(|sample| gain * sample)).chain(silence(manner.after));
-        noisy(around, manner.floor, rng)
-    }
-
-    /// What was recorded, and cut as the true pieces are, in the loudness of this manner: its colour becomes theirs, its
-    /// silences and its pace stay its own, and noise fills up what its room is quieter. Empty where nothing was said.
-    pub fn recorded(&self, said: &[f32], manner: &Manner, rng: &mut impl Rng) -> Vec<f32> {
-        let Some(words) = words(said) else { return Vec::new() };
-        let filtered = self.filter(said);
-        let gain = gain(&filtered, words, manner);
-        let room: Vec<f32> = filtered.iter().map(|sample| (gain * sample) as f32).collect();
-        let missing = (manner.floor.powi(2) - floor(&room).powi(2)).max(0.0).sqrt();
-        noisy(room.into_iter().map(f64::from), missing, rng)
+        let silence = std::iter::repeat_n(0.0, lead as usize);
+        silence.chain(self.filter(&said[words])).map(|sample| sample as f32).collect()
     }
 
     /// The same length, without delay.
@@ -284,19 +274,17 @@ fn floor(samples: &[f32]) -> f64 {
     quiet.get(quiet.len() / 10).copied().unwrap_or(0.0)
 }
 
-/// By how much a sound is to be louder so that its `words` have the loudness of a manner; less where it would be beyond full
-/// scale.
-fn gain(sound: &[f64], words: Range<usize>, manner: &Manner) -> f64 {
-    let samples = words.len().max(1) as f64;
-    let loud = (sound[words].iter().map(|sample| sample * sample).sum::<f64>() / samples).sqrt();
-    let peak = sound.iter().fold(f64::MIN_POSITIVE, |peak, sample| peak.max(sample.abs()));
-    (manner.loudness / loud.max(f64::MIN_POSITIVE)).min(PEAK / peak)
+/// By how much a sound is to be louder so that its `words` have the public loudness; less where it would be beyond full scale.
+fn gain(sound: &[f32], words: Range<usize>) -> f64 {
+    let loud = root_mean_square(&sound[words]);
+    let peak = sound.iter().fold(f64::MIN_POSITIVE, |peak, sample| peak.max(f64::from(sample.abs())));
+    (LOUDNESS / loud.max(f64::MIN_POSITIVE)).min(PEAK / peak)
 }
 
-/// A sound with uniform noise of this root mean square over it.
-fn noisy(sound: impl Iterator<Item = f64>, floor: f64, rng: &mut impl Rng) -> Vec<f32> {
+/// A sound with the public noise over it, which is uniform.
+fn noisy(sound: impl Iterator<Item = f64>, rng: &mut impl Rng) -> Vec<f32> {
     // Of a width w it has the root mean square w/√12.
-    let width = floor * 12.0_f64.sqrt();
+    let width = FLOOR * 12.0_f64.sqrt();
     let mut noise = || width * (f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5);
     sound.map(|sample| (sample + noise()).clamp(-1.0, 1.0) as f32).collect()
 }
@@ -348,100 +336,56 @@ mod tests {
     }
 
     #[test]
-    fn a_manner_is_heard_as_it_is() {
-        let mut likeness = Likeness::default();
-        likeness.hear(&sound(0.0, 0.1, 1_600, 3_200), 2);
-        assert!(!likeness.hear(&[0.0; 4_000], 2));
-        assert_eq!(likeness.choose(&mut rng()).map(|(place, _)| place), Some(0), "silence has no place");
-        let manner = likeness.manners[0];
-        assert_eq!((manner.before, manner.after), (1_600, 3_200));
-        assert!((manner.loudness - 0.1).abs() < 1e-3, "{manner:?}");
-        assert!((manner.rate - 240.0).abs() < 1.0, "two words in half a second: {manner:?}");
-        assert!(Likeness::default().draw(&mut rng()).is_none());
-    }
-
-    #[test]
-    fn manners_are_like_the_pieces_and_tell_neither_which_nor_how_many_there_are() {
-        let mut likeness = Likeness::default();
-        likeness.hear(&sound(0.0, 0.1, 1_600, 3_200), 2);
-        likeness.hear(&sound(0.0, 0.3, 6_400, 0), 1);
-        let pieces = likeness.manners.clone();
+    fn manners_are_drawn_from_public_numbers() {
         let mut rng = rng();
-        let drawn: Vec<Manner> = (0..1_000).map(|_| likeness.draw(&mut rng).unwrap()).collect();
-        let near = |found: f64, one: f64, apart: f64| (found - one).abs() <= apart * (1.0 + 1e-9);
-        for manner in &drawn {
-            let silence =
-                |of: fn(&Manner) -> u32| pieces.iter().any(|piece| near(of(manner).into(), of(piece).into(), 640.0));
-            let part = |of: fn(&Manner) -> f64| pieces.iter().any(|piece| near(of(manner), of(piece), 0.1 * of(piece)));
-            assert!(silence(|one| one.before) && silence(|one| one.after), "{manner:?}");
-            assert!(part(|one| one.loudness) && part(|one| one.rate) && RATES.contains(&manner.rate), "{manner:?}");
-        }
-        // Silences of one piece with the loudness of the other, and no two alike.
-        assert!(drawn.iter().any(|one| one.before < 3_000 && one.loudness > 0.2));
-        assert!(drawn.iter().any(|one| one.before > 3_000 && one.loudness < 0.2));
-        let mut different: Vec<u64> = drawn.iter().map(|one| one.loudness.to_bits()).collect();
-        different.sort_unstable();
-        different.dedup();
-        assert!(different.len() > 990, "{}", different.len());
+        let drawn: Vec<Manner> = (0..2_000).map(|_| Manner::draw(&mut rng)).collect();
+        assert!(drawn.iter().all(|one| one.lead <= MOST_LEAD && (130.0..=190.0).contains(&one.rate)));
+        let mean = |of: fn(&Manner) -> f64| drawn.iter().map(of).sum::<f64>() / drawn.len() as f64;
+        assert!((mean(|one| one.lead.into()) - 2_400.0).abs() < 100.0 && (mean(|one| one.rate) - 160.0).abs() < 2.0);
     }
 
     #[test]
-    fn what_is_left_of_a_length_by_frames_tells_nothing() {
+    fn every_sound_leaves_equally_loud_and_equally_long() {
         let mut rng = rng();
-        // As pieces are cut by pauses, and as what engines say would be.
-        for length in [256 * 90 + 3_200, 160 * 150] {
-            let mut left = [0_u32; 256];
-            for _ in 0..25_600 {
-                let cut = ragged(length, &mut rng);
-                assert!((length - 255..=length).contains(&cut));
-                left[cut % 256] += 1;
-            }
-            assert!(left.iter().all(|count| (40..=160).contains(count)), "{left:?}");
+        for (loudness, before, after) in [(0.3, 0, 0), (0.1, 1_600, 3_200), (0.003, 0, 24_000), (0.05, 6_400, 40)] {
+            let leveled = level(&sound(0.5, loudness, before, after), &mut rng);
+            let Level { loudness, .. } = Level::measure(&leveled).unwrap();
+            assert!((loudness / LOUDNESS - 1.0).abs() < 0.05, "{loudness}");
+            let padded = pad(leveled, &mut rng).unwrap();
+            assert_eq!(padded.len(), SAMPLES);
+            let noise = root_mean_square(&padded[SAMPLES - 16_000..]);
+            assert!((noise / FLOOR - 1.0).abs() < 0.05, "{noise}");
         }
-        assert_eq!((ragged(0, &mut rng), ragged(1, &mut rng)), (0, 1));
+        let silence = pad(level(&[0.0; 900], &mut rng), &mut rng).unwrap();
+        assert!((root_mean_square(&silence) / FLOOR - 1.0).abs() < 0.05 && silence.len() == SAMPLES);
     }
 
     #[test]
-    fn what_is_shaped_has_the_length_the_loudness_and_the_colour_that_it_should() {
-        let (mut engine, mut likeness) = (Spectrum::default(), Likeness::default());
+    fn a_sound_that_is_too_long_is_not_cut_off() {
+        let mut rng = rng();
+        assert_eq!(SAMPLES, 72_000);
+        for (length, fits) in [(0, true), (72_000, true), (73_600, true), (73_601, false)] {
+            let padded = pad(vec![0.1; length], &mut rng);
+            assert_eq!(padded.map(|sound| sound.len()), fits.then_some(SAMPLES), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_an_engine_says_gets_the_spectrum_of_speech() {
+        let mut engine = Spectrum::default();
         engine.hear(&sound(0.0, 0.3, 0, 0));
-        likeness.hear(&sound(0.9, 0.05, 800, 480), 2);
-        let before = engine.distance(likeness.spectrum());
-        let manner = likeness.manners[0];
-        let shaping = Shaping::new(&engine, likeness.spectrum());
-        let shaped = shaping.shape(&sound(0.0, 0.3, 500, 7_000), &manner, &mut rng());
-        assert!(shaped.len().abs_diff(800 + 8_000 + 480) <= 2 * STEP, "{}", shaped.len());
-        let loud = root_mean_square(&shaped[900..8_700]);
-        assert!((loud / 0.05 - 1.0).abs() < 0.05, "{loud}");
+        let speech = Spectrum::speech();
+        let before = engine.distance(&speech);
+        let shaped = Shaping::new(&engine).shape(&sound(0.0, 0.3, 500, 7_000), 800);
+        assert!(shaped.len().abs_diff(800 + 8_000) <= 2 * STEP, "{}", shaped.len());
         let mut heard = Spectrum::default();
         heard.hear(&shaped);
-        let after = heard.distance(likeness.spectrum());
+        let after = heard.distance(&speech);
         assert!(before > 4.0 && after < 0.35 * before, "{before} dB became {after} dB");
-    }
-
-    #[test]
-    fn what_was_recorded_keeps_its_silences_and_gets_colour_loudness_and_noise() {
-        let (mut corpus, mut likeness) = (Spectrum::default(), Likeness::default());
-        let said = sound(0.0, 0.3, 2_400, 3_200);
-        corpus.hear(&said);
-        likeness.hear(&sound(0.9, 0.05, 800, 480), 2);
-        let before = corpus.distance(likeness.spectrum());
-        let manner = Manner { floor: 0.002, ..likeness.manners[0] };
-        let shaping = Shaping::new(&corpus, likeness.spectrum());
-        let shaped = shaping.recorded(&said, &manner, &mut rng());
-        assert_eq!(shaped.len(), said.len());
-        let loud = root_mean_square(&shaped[2_500..10_300]);
-        assert!((loud / 0.05 - 1.0).abs() < 0.05, "{loud}");
-        let mut heard = Spectrum::default();
-        heard.hear(&shaped);
-        let after = heard.distance(likeness.spectrum());
-        assert!(before > 4.0 && after < 0.35 * before, "{before} dB became {after} dB");
-        // Its room is silent, so that all the noise is added; one that is as loud gets none.
-        assert!((root_mean_square(&shaped[..2_200]) / 0.002 - 1.0).abs() < 0.1);
-        let quiet = Manner { floor: 0.0, ..manner };
-        let clean = shaping.recorded(&said, &quiet, &mut rng());
-        assert!(root_mean_square(&clean[..2_200]) < 1e-9);
-        assert!(shaping.recorded(&[0.0; 900], &manner, &mut rng()).is_empty());
+        // 62.1 and 53.7 dB in thirds of an octave, of which the second is twice as wide.
+        let at = |hertz: f64| 10.0 * speech.power[bin(hertz)].log10();
+        assert!((at(500.0) - at(1_000.0) - 11.4).abs() < 0.2, "{}", at(500.0) - at(1_000.0));
+        assert!(at(500.0) > at(4_000.0) + 20.0);
     }
 
     #[test]
@@ -449,18 +393,19 @@ mod tests {
         let mut one = Spectrum::default();
         one.hear(&sound(0.5, 0.2, 0, 0));
         let sound = sound(0.5, 0.2, 0, 0);
-        let filtered = Shaping::new(&one, &one).filter(&sound);
+        let filtered = Shaping::between(&one, &one).filter(&sound);
         let far = filtered.iter().zip(&sound).map(|(one, other)| (one - f64::from(*other)).abs()).fold(0.0, f64::max);
         assert!(far < 1e-6, "{far}");
     }
 
     #[test]
     fn nothing_is_ever_beyond_full_scale_and_silence_stays_empty() {
-        let manner = Manner { before: 10, after: 10, loudness: 5.0, floor: 0.5, rate: 175.0 };
-        let shaping = Shaping::new(&Spectrum::default(), &Spectrum::default());
-        let shaped = shaping.shape(&sound(0.0, 0.5, 0, 0), &manner, &mut rng());
-        assert!(shaped.iter().all(|sample| sample.abs() <= 1.0));
-        assert!(shaping.shape(&[0.0; 900], &manner, &mut rng()).is_empty());
-        assert!(shaping.shape(&[], &manner, &mut rng()).is_empty());
+        let mut click = vec![0.000_1; 16_000];
+        click[8_000] = 1.0;
+        let leveled = level(&click, &mut rng());
+        assert!(leveled.iter().all(|sample| sample.abs() <= 1.0));
+        let shaping = Shaping::new(&Spectrum::default());
+        assert!(shaping.shape(&[0.0; 900], 10).is_empty());
+        assert!(shaping.shape(&[], 10).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::likeness::Manner;
+use super::likeness::Level;
 use crate::speech::audio::RATE;
 use crate::speech::transcribe::wav;
 
@@ -33,8 +33,8 @@ impl Reference {
     /// Takes a piece into account; silence is none.
     pub fn hear(&mut self, samples: &[f32]) {
         let samples = &samples[..samples.len().min(MOST)];
-        let Some(manner) = Manner::of(samples, 0) else { return };
-        self.pieces.push((manner.loudness / (manner.floor + ROOM), samples.to_vec()));
+        let Some(level) = Level::measure(samples) else { return };
+        self.pieces.push((level.loudness / (level.floor + ROOM), samples.to_vec()));
         while self.pieces.iter().map(|(_, piece)| piece.len()).sum::<usize>() > MOST {
             // Of equals the later one goes.
             let places = (0..self.pieces.len()).rev();

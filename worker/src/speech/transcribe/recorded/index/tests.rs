@@ -80,12 +80,12 @@ fn an_index_that_was_interrupted_goes_on_and_is_the_same() {
     let Some(recordings) = recordings(folder.path(), PHRASES) else { return };
     let at_once = made(&recordings, &folder.path().join("at-once"), &ears("hearer", 1_000), false).unwrap();
     assert_eq!(at_once.recordings, 3);
-    assert!(at_once.pieces >= 6 && at_once.words == 2 * at_once.pieces, "{at_once:?}");
+    assert!(at_once.pieces >= 5 && at_once.words == 2 * at_once.pieces, "{at_once:?}");
     let parts = folder.path().join("parts");
     let (mut lives, mut index) = (0, None);
     while index.is_none() {
         lives += 1;
-        index = match made(&recordings, &parts, &ears("hearer", 5), false) {
+        index = match made(&recordings, &parts, &ears("hearer", 3), false) {
             Ok(index) => Some(index),
             Err(RecordedError::Recognizer(_)) => None,
             Err(other) => panic!("{other}"),
@@ -104,7 +104,7 @@ fn an_index_that_was_interrupted_goes_on_and_is_the_same() {
     let read: Vec<Line> = Index::lines(&parts).unwrap().map(Result::unwrap).collect();
     assert_eq!(read.len(), 3);
     for line in &read {
-        assert!(line.pieces.iter().all(|piece| piece.words.len() == 2 && piece.gaps.len() == 1));
+        assert!(line.pieces.iter().all(|piece| piece.words.len() == 2));
         assert_eq!(line.digest, recordings.meta().recordings[line.recording as usize].digest);
     }
 }

@@ -24,6 +24,7 @@
     reason = "a loop gets the processor's vector instructions only where it is inlined into code compiled for them"
 )]
 
+pub mod batch_bound;
 pub mod bench;
 pub mod clip;
 pub mod contest;

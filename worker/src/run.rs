@@ -1,17 +1,20 @@
 //! How jobs run at a site: the second face of a job kind.
 //!
 //! A run is ordinary blocking code on a thread of its own. All it may ask of the world is [`Exchange`]; all that it can send of
-//! data are [`Outgoing`] vectors, [`OutgoingPool`]s of questions and [`Sealed`] batches of sounds, which cannot be made without a [`Clearance`]. To add a kind: `run/<kind>.rs` with `impl Run`,
+//! data are [`Outgoing`] vectors, [`OutgoingPool`]s of questions and [`Sealed`] batches of sounds, which cannot be made without a
+//! [`Clearance`]. The exchange stores them, pays for them, has the server countersign the payment, and then sends them. To add a kind: `run/<kind>.rs` with `impl Run`,
 //! and its line in [`run`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{Audited, Finding};
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_privacy::PrivacyUnit;
 
 use crate::config::queries::Queries;
 use crate::config::transcription::Transcription;
@@ -58,10 +61,12 @@ pub struct Average {
 pub enum Past {
     /// Nothing of it exists.
     Untouched,
-    /// The finished vector is on disk: `resend` sends the identical bits, without a new charge.
+    /// The finished vector is on disk: `resend` pays for it if nobody did, and sends the identical bits.
     Stored,
     /// The server has it.
     Accepted,
+    /// It was paid, and its bytes are not at this site: they can never be sent again, and nothing is made in their place.
+    Lost,
 }
 
 /// With what recordings of a site are transcribed, and where what they say is written.
@@ -112,25 +117,48 @@ pub trait Exchange {
         Ok(false)
     }
 
+    /// Returns the public length in frames to which units of this kind are cut; `None` for public data, which are taken whole.
+    fn longest_unit(&self, unit: PrivacyUnit) -> Option<usize> {
+        let _ = unit;
+        None
+    }
+
+    /// Returns the public length of this participant's recordings in seconds, at most; `None` where it has none.
+    fn longest_recordings(&self) -> Option<u64> {
+        None
+    }
+
+    /// Fixes the period of the part's release clock, before the first private computation. `measure` returns the time that the
+    /// computation takes at worst, from public input alone; it is called where neither the site's policy nor an earlier life of
+    /// the run has fixed the period, and never for public data.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when the job's rounds close before the first tick, and what `measure` says.
+    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
+        let _ = measure;
+        Ok(())
+    }
+
     /// Fresh randomness: of the operating system. A rehearsal on public data has a repeatable one.
     fn chance(&mut self, purpose: Purpose) -> Randomness {
         Randomness::from_os(purpose)
     }
 
-    /// Asks the site for permission to send one vector: pays for it in the site's ledger (durable when this returns), or
-    /// finds that the site's policy marks the data as public.
+    /// Asks the site for permission to make one vector, pool or batch: its rules allow it and its ledger holds it reserved, or its
+    /// policy marks the data as public. Nothing is charged before it is finished.
     ///
     /// # Errors
     /// [`RunError::Refused`] when ledger or policy say no.
     fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError>;
 
-    /// Stores the vector durably, then sends it.
+    /// Stores the vector durably, pays for it, has the server countersign the payment, then sends it.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] when the lease is lost.
+    /// [`RunError::Refused`] when it was not cleared for this round or ledger or policy say no now, [`RunError::Stopped`] when the
+    /// lease is lost.
     fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError>;
 
-    /// Sends the stored vector of an earlier life again: identical bits, no new charge.
+    /// Sends the stored vector of an earlier life again: identical bits, paid once.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost, [`RunError::Failed`] when nothing is stored.
@@ -195,7 +223,7 @@ pub trait Exchange {
         Err(RunError::Refused(format!("nothing here says that dataset {id} is public")))
     }
 
-    /// Stores a pool of questions durably, then sends it.
+    /// Stores a pool of questions durably, pays for it, has the server countersign the payment, then sends it.
     ///
     /// # Errors
     /// [`RunError::Refused`] when it was not cleared for this round, [`RunError::Stopped`] when the lease is lost.
@@ -204,7 +232,7 @@ pub trait Exchange {
         Err(asks_nothing(series, round))
     }
 
-    /// Sends the stored pool of an earlier life again: identical bytes, no new charge.
+    /// Sends the stored pool of an earlier life again: identical bytes, paid once.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost, [`RunError::Failed`] when nothing is stored.
@@ -247,12 +275,12 @@ pub trait Exchange {
         Err(RunError::Failed("no recordings are transcribed here".to_owned()))
     }
 
-    /// Notes durably that a sealed batch leaves, which it may when it was cleared for this round, now or in an earlier life; then
+    /// Pays for a sealed batch if nobody did and has the server countersign the payment, before the first sound leaves; then
     /// sends what is not answered, each provider its part by its line, in the order of the batch's providers. Said again it
     /// sends what is left: the identical bits, without a new charge.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when it was not cleared for this round or nothing may leave, [`RunError::Stopped`] when the lease
+    /// [`RunError::Refused`] when another batch was paid for this round or nothing may leave, [`RunError::Stopped`] when the lease
     /// is lost.
     fn dispatch(
         &mut self,

@@ -10,6 +10,7 @@
 //!
 //! The grid is fine: both C/γ and σ/γ are at least 2²⁰, so rounding costs a coordinate less than σ·2⁻²⁰ a unit.
 
+mod copy;
 mod mode;
 mod stream;
 
@@ -158,19 +159,23 @@ impl ClippedSum {
     pub fn add(&mut self, units: PerUnit) -> Vec<f32> {
         let (gradients, length) = units.into_parts();
         assert_eq!(length, self.sum.len(), "gradients and sum are of one model");
-        let layout = Layout::new((0..gradients.len() / length.max(1)).map(|_| []));
-        let dense: Vec<Dense<'_>> =
-            self.parts.iter().map(|part| Dense::new(&gradients, length, part.clone())).collect();
-        let parts: Vec<Vec<&dyn Piece>> = dense.iter().map(|dense| vec![dense as &dyn Piece]).collect();
-        self.add_pieces(&parts, &layout);
-        drop(dense);
+        self.add_dense(&gradients);
         gradients
+    }
+
+    /// Adds units whose gradients `[units, length]` lie in this process.
+    fn add_dense(&mut self, gradients: &[f32]) {
+        let length = self.sum.len();
+        let layout = Layout::new((0..gradients.len() / length.max(1)).map(|_| []));
+        let dense: Vec<Dense<'_>> = self.parts.iter().map(|part| Dense::new(gradients, length, part.clone())).collect();
+        let parts: Vec<Vec<&dyn Piece>> = dense.iter().map(|dense| vec![dense as &dyn Piece]).collect();
+        self.add_repeatable(&parts, &layout);
     }
 
     /// Adds the units of one pass, whose gradients are known by their pieces only: asks for each unit's norm, then streams
     /// each unit's gradient, block by block, times its factor into the sum, and with it the exact norm of what was added; a
     /// unit that turns out too long is taken out again, exactly, and put in shorter. Those whose norm is not finite count as
-    /// zero.
+    /// zero. Gradients that a device would compute anew each time are copied once, and the copy is measured and clipped.
     ///
     /// # Panics
     /// If the gradient has other parts than the sum.
@@ -179,10 +184,18 @@ impl ClippedSum {
         assert_eq!(gradient.lengths(), lengths, "gradient and sum have the same parts");
         let parts: Vec<Vec<&dyn Piece>> =
             gradient.parts().map(|(_, pieces)| pieces.iter().map(|piece| &**piece).collect()).collect();
-        self.add_pieces(&parts, layout);
+        if copy::is_needed(&parts) {
+            let length = self.sum.len();
+            for units in copy::ranges(layout.units(), length) {
+                self.add_dense(&copy::copied(&parts, layout, units, length));
+            }
+        } else {
+            self.add_repeatable(&parts, layout);
+        }
     }
 
-    fn add_pieces(&mut self, parts: &[Vec<&dyn Piece>], layout: &Layout) {
+    /// Adds units whose pieces answer the same bits each time they are asked, so that what was put in can be taken out.
+    fn add_repeatable(&mut self, parts: &[Vec<&dyn Piece>], layout: &Layout) {
         let units = layout.units();
         let squared: Vec<Vec<f64>> = parts.iter().map(|pieces| squared_norms(pieces, layout)).collect();
         let mut factors = mode::factors(&self.clip, &self.radii, &squared, units);

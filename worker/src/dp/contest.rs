@@ -1,15 +1,16 @@
 //! The best of a secret number of runs: all that leaves of a private selection (Papernot and Steinke 2022; `privacy.md`, 9).
 //!
-//! A [`Contest`] begins with the [`Prize`] of a payment for the selection, before anything else of the round is drawn. It draws
-//! K, the number of runs that count, from the distribution that was paid for; says which candidate each run has; takes each run's
-//! update with its score; and gives one of them away, when *all* runs that the payment allows have been made. The others are
+//! A [`Contest`] begins with the [`Prize`] of a grant for the selection, before anything else of the round is drawn. It draws
+//! K, the number of runs that count, from the distribution that was granted; says which candidate each run has; takes each run's
+//! update with its score; and gives one of them away, when *all* runs that the grant allows have been made. The others are
 //! dropped where they lie: an [`Update`] leaves by a [`Ticket`](crate::site::clearance::Ticket), and there is none but the prize's.
 //!
 //! # What does not show
-//! K. The same number of runs is made whatever it is, so the time from payment to sending, and whether the round's deadline is
+//! K. The same number of runs is made whatever it is, so the time from grant to sending, and whether the round's deadline is
 //! met, are independent of it; run by run the same is done but for which of two finished updates is kept. No run can be left out:
-//! a contest that has not had all of them gives nothing away, and what was paid is lost. That is what the bound on K is for, and
-//! its price. How long one run takes says, as in any round, how large its batches were: of that nothing is hidden here.
+//! a contest that has not had all of them gives nothing away. That is what the bound on K is for, and
+//! its price. How long one run takes depends on how large its batches were; the update leaves on the part's release clock, which
+//! hides that (`daemon/release_clock.rs`).
 //!
 //! A run left out when K did not reach it would have saved the time. But a party that answers after K runs tells K, and one that
 //! stays silent when K runs do not fit the deadline tells that K was large and how long a run takes.
@@ -55,7 +56,7 @@ impl Contest {
     /// Before the first run. `randomness` is for selections: one stream of it for K, one for candidates, one for ties.
     ///
     /// # Errors
-    /// [`NotDrawn`] when what was paid for is a distribution that is not drawn here; the payment is lost then.
+    /// [`NotDrawn`] when what was granted is a distribution that is not drawn here. Nothing was charged.
     pub fn begin(prize: Prize, randomness: &Randomness) -> Result<Self, NotDrawn> {
         let sampler = RunSampler::new(prize.runs())?;
         Ok(Self {
@@ -94,8 +95,8 @@ impl Contest {
     /// The best of the runs that count, when all runs have been made.
     ///
     /// # Errors
-    /// [`ReleaseError::RunsLeft`] when some have not, [`ReleaseError::NotOfThisPayment`] when the best was not paid by the
-    /// prize's payment or is not whole; what was paid is lost then.
+    /// [`ReleaseError::RunsLeft`] when some have not, [`ReleaseError::NotOfThisGrant`] when the best was not made under the
+    /// prize's grant or is not whole. Nothing was charged.
     pub fn leave(self) -> Result<Outgoing, ReleaseError> {
         let Self { prize, most, made, best, .. } = self;
         match best {
@@ -121,12 +122,12 @@ mod tests {
     use crate::dp::randomness::{Purpose, Randomness};
     use crate::dp::release::{ReleaseError, Update};
     use crate::dp::sampler::Sampler;
-    use crate::site::clearance::{Clearance, Permits, Prize, Spent};
+    use crate::site::clearance::{Clearance, Permits, Prize, ReleaseGrant};
 
     const STEPS: u32 = 2;
     const MOST: u16 = 6;
 
-    fn paid(stopping: f64) -> (Vec<Permits>, Prize) {
+    fn granted(stopping: f64) -> (Vec<Permits>, Prize) {
         let of = Event::PoissonSampledGaussian {
             sampling_rate: SamplingRate::new(0.5).unwrap(),
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
@@ -137,7 +138,7 @@ mod tests {
             most: NonZeroU16::new(MOST).unwrap(),
         };
         let event = Event::Selected { of: Box::new(of.times(STEPS.into())), runs };
-        Clearance::Paid(Spent::in_test(event)).split_runs(NonZeroU32::new(STEPS).unwrap()).unwrap()
+        Clearance::Granted(ReleaseGrant::in_test(event)).split_runs(NonZeroU32::new(STEPS).unwrap()).unwrap()
     }
 
     /// A run whose update is the noise of `seed`.
@@ -154,7 +155,7 @@ mod tests {
 
     /// The number of the run that leaves, of runs with such scores.
     fn winner(losses: [f64; MOST as usize], stopping: f64, seed: u8) -> usize {
-        let (mut permits, prize) = paid(stopping);
+        let (mut permits, prize) = granted(stopping);
         let mut contest = Contest::begin(prize, &Randomness::in_test(Purpose::Selection, seed)).unwrap();
         let mut all = Vec::new();
         for (number, loss) in losses.into_iter().enumerate() {
@@ -163,7 +164,7 @@ mod tests {
             contest.enter(update, loss);
         }
         let sent = contest.leave().unwrap();
-        assert!(sent.receipt().is_some());
+        assert!(sent.grant().is_some());
         all.iter().position(|moved| moved == sent.vector()).unwrap()
     }
 
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_candidate_is_any_of_them() {
-        let mut contest = Contest::begin(paid(0.1).1, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
+        let mut contest = Contest::begin(granted(0.1).1, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
         let mut drawn = [0; 3];
         for _ in 0..3000 {
             drawn[contest.candidate(3)] += 1;
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn nothing_leaves_before_all_runs_were_made_whatever_their_number() {
         for stopping in [0.01, 0.999_999] {
-            let (mut permits, prize) = paid(stopping);
+            let (mut permits, prize) = granted(stopping);
             let mut contest = Contest::begin(prize, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
             for number in 0..MOST - 1 {
                 contest.enter(run(&mut permits[usize::from(number)], 1), 1.0);
@@ -221,11 +222,11 @@ mod tests {
 
     #[test]
     fn a_run_of_another_payment_does_not_leave() {
-        let ((_, prize), (mut others, _)) = (paid(0.1), paid(0.1));
+        let ((_, prize), (mut others, _)) = (granted(0.1), granted(0.1));
         let mut contest = Contest::begin(prize, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
         for permits in &mut others {
             contest.enter(run(permits, 1), 1.0);
         }
-        assert!(matches!(contest.leave(), Err(ReleaseError::NotOfThisPayment { .. })));
+        assert!(matches!(contest.leave(), Err(ReleaseError::NotOfThisGrant { .. })));
     }
 }

@@ -82,6 +82,10 @@ impl Piece for Dense<'_> {
         (0..layout.units()).map(squares).collect()
     }
 
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     fn stream(&self, _layout: &Layout, at: usize, sink: &mut dyn Sink) {
         sink.matrix(at, [1, self.part.len()], [1, STRIDE], &|unit: usize, block: &Block, target: &mut [f32]| {
             target.copy_from_slice(&self.of(unit)[block.columns.clone()]);

@@ -1,42 +1,43 @@
-//! The end of the chain: noise, payment, and the vector that may leave.
+//! The end of the chain: noise, and the finished vector. The site stores it and pays for it before it leaves.
 
 mod update;
 
 use rayon::prelude::*;
-use undertone_api::signed::Signed;
 use undertone_privacy::{Event, SamplingRate};
 
 use super::clip::{Clip, ClippedSum, STRIDE};
 use super::noise::DiscreteGaussian;
 use super::randomness::Randomness;
-use crate::site::clearance::Clearance;
+use crate::site::clearance::{Clearance, GrantId};
 
 pub use update::{Step, Update};
 
 /// Why nothing is released.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ReleaseError {
-    /// Paid for something else.
-    #[error("the site paid for {paid:?}, but the release would be {made:?}: spec and manifest disagree")]
+    /// Something else was granted.
+    #[error("the site grants {granted:?}, but the release would be {made:?}: spec and manifest disagree")]
     WrongEvent {
-        /// What was paid.
-        paid: Box<Event>,
+        /// What was granted.
+        granted: Box<Event>,
         /// What would be made.
         made: Box<Event>,
     },
     /// No size to divide by.
     #[error("the expected batch must be a finite number greater than 0, not {0}")]
     ExpectedBatch(f64),
-    /// Exact numbers were to leave with a payment for noisy ones.
-    #[error("an exact vector may leave only when the data are public or a release without noise was paid, not {0:?}")]
+    /// Exact numbers were to leave by a grant for noisy ones.
+    #[error(
+        "an exact vector may leave only when the data are public or a release without noise was granted, not {0:?}"
+    )]
     NotExact(Box<Event>),
-    /// An update was to leave with somebody else's payment, or not whole.
-    #[error("an update of {steps} steps cannot leave by a payment for {paid} steps of its own")]
-    NotOfThisPayment {
+    /// An update was to leave by another grant, or not whole.
+    #[error("an update of {steps} steps cannot leave by a grant for {granted} steps of its own")]
+    NotOfThisGrant {
         /// Releases it is made of.
         steps: u32,
-        /// Releases that were paid.
-        paid: u32,
+        /// Releases that were granted.
+        granted: u32,
     },
     /// The best of some runs was to leave before all were made.
     #[error("of the {most} runs of a selection only {made} were made: the best leaves after all of them")]
@@ -48,24 +49,23 @@ pub enum ReleaseError {
     },
 }
 
-/// A differentially private mean gradient, cleared to leave.
+/// A differentially private mean gradient. It leaves once it is stored and paid for.
 #[derive(Debug)]
-#[must_use = "it was paid for"]
+#[must_use = "noise was drawn for it"]
 pub struct Release {
     vector: Vec<f32>,
     /// Of the noise in each coordinate.
     variance: f64,
-    receipt: Option<Signed>,
+    grant: Option<GrantId>,
 }
 
 impl ClippedSum {
     /// Adds discrete Gaussian noise, once, and divides by the *expected* batch q·n, never by the one drawn:
-    /// g̃ = (Σ clip(gᵢ) + N_ℤ(0, σ²)) / (q n) (`privacy.md`, 1.4 and 11.2). The permission is used up: a payment for exactly
+    /// g̃ = (Σ clip(gᵢ) + N_ℤ(0, σ²)) / (q n) (`privacy.md`, 1.4 and 11.2). The permission is used up: a grant for exactly
     /// this event, or the site's word that the data are public.
     ///
     /// # Errors
-    /// [`ReleaseError`] when the payment is for another event, or there is nothing to divide by; the payment is lost then,
-    /// as it would be by a crash.
+    /// [`ReleaseError`] when the grant is for another event, or there is nothing to divide by. Nothing was charged.
     pub fn release(
         self,
         expected_batch: f64,
@@ -74,20 +74,21 @@ impl ClippedSum {
     ) -> Result<Release, ReleaseError> {
         let parts = self.into_parts();
         let made = made(&parts.0, parts.1);
-        let receipt = match clearance {
+        let grant = match clearance {
             Clearance::Public(_) => None,
-            Clearance::Paid(spent) if *spent.event() == made => Some(spent.receipt().clone()),
-            Clearance::Paid(spent) => {
-                let paid = Box::new(spent.event().clone());
-                return Err(ReleaseError::WrongEvent { paid, made: Box::new(made) });
+            Clearance::Granted(grant) if *grant.event() == made => Some(grant.id().clone()),
+            Clearance::Granted(grant) => {
+                let granted = Box::new(grant.event().clone());
+                return Err(ReleaseError::WrongEvent { granted, made: Box::new(made) });
             }
         };
         let (vector, variance) = hidden(&parts.0, &parts.2, expected_batch, randomness)?;
-        Ok(Release { vector, variance, receipt })
+        Ok(Release { vector, variance, grant })
     }
 }
 
-/// What the release of a sum releases.
+/// What the release of a sum releases. Its noise is discrete and is charged as continuous: on a grid as fine as [`Clip`]'s that
+/// changes no digit of the price ([`undertone_privacy::mechanism::ln_grid_excess`], with the proof).
 fn made(clip: &Clip, sampling_rate: SamplingRate) -> Event {
     Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: clip.noise_multiplier() }
 }
@@ -130,6 +131,14 @@ pub(super) fn noised(clip: &Clip, sum: &[i64], expected_batch: f64, randomness: 
     vector
 }
 
+impl ClippedSum {
+    /// Draws the noise of a release and drops it with the sum, to measure how long that takes.
+    pub(crate) fn discard_noise(self, randomness: &Randomness) {
+        let (clip, _, sum) = self.into_parts();
+        drop(std::hint::black_box(noised(&clip, &sum, 1.0, randomness)));
+    }
+}
+
 impl Release {
     /// The mean gradient.
     pub fn vector(&self) -> &[f32] {
@@ -142,14 +151,14 @@ impl Release {
     }
 }
 
-/// A vector that may leave the site: all that an exchange can send.
+/// A finished vector: all that an exchange can store, pay for and send, in this order.
 ///
 /// There are three ways to make one: from a [`Release`], from an [`Update`] that releases alone have moved, or exactly, with the
 /// site's permission. A bare vector is none:
 ///
 /// ```compile_fail,E0451
 /// use undertone_worker::dp::release::Outgoing;
-/// let bare = Outgoing { vector: vec![0.0_f32; 3], receipt: None };
+/// let bare = Outgoing { vector: vec![0.0_f32; 3], grant: None };
 /// ```
 ///
 /// A clipped sum without noise is none either:
@@ -161,41 +170,41 @@ impl Release {
 /// }
 /// ```
 ///
-/// One payment makes one release:
+/// One grant makes one release:
 ///
 /// ```compile_fail,E0382
 /// use undertone_worker::dp::{clip::ClippedSum, randomness::Randomness};
 /// use undertone_worker::site::clearance::Clearance;
-/// fn twice(one: ClippedSum, two: ClippedSum, paid: Clearance, randomness: &Randomness) {
-///     let _ = one.release(1.0, paid, randomness);
-///     let _ = two.release(1.0, paid, randomness);
+/// fn twice(one: ClippedSum, two: ClippedSum, granted: Clearance, randomness: &Randomness) {
+///     let _ = one.release(1.0, granted, randomness);
+///     let _ = two.release(1.0, granted, randomness);
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "it was cleared to be sent"]
+#[must_use = "it was made to be sent"]
 pub struct Outgoing {
     vector: Vec<f32>,
-    receipt: Option<Signed>,
+    grant: Option<GrantId>,
 }
 
 impl From<Release> for Outgoing {
     fn from(release: Release) -> Self {
-        Self { vector: release.vector, receipt: release.receipt }
+        Self { vector: release.vector, grant: release.grant }
     }
 }
 
 impl Outgoing {
-    /// An exact vector, of public data or paid as a release without noise ([`Event::NonPrivate`]).
+    /// An exact vector, of public data or granted as a release without noise ([`Event::NonPrivate`]).
     ///
     /// # Errors
-    /// [`ReleaseError::NotExact`] when what was paid was a noisy release.
+    /// [`ReleaseError::NotExact`] when what was granted was a noisy release.
     pub fn exact(vector: Vec<f32>, clearance: Clearance) -> Result<Self, ReleaseError> {
         match clearance {
-            Clearance::Public(_) => Ok(Self { vector, receipt: None }),
-            Clearance::Paid(spent) if *spent.event() == Event::NonPrivate => {
-                Ok(Self { vector, receipt: Some(spent.receipt().clone()) })
+            Clearance::Public(_) => Ok(Self { vector, grant: None }),
+            Clearance::Granted(grant) if *grant.event() == Event::NonPrivate => {
+                Ok(Self { vector, grant: Some(grant.id().clone()) })
             }
-            Clearance::Paid(spent) => Err(ReleaseError::NotExact(Box::new(spent.event().clone()))),
+            Clearance::Granted(grant) => Err(ReleaseError::NotExact(Box::new(grant.event().clone()))),
         }
     }
 
@@ -204,14 +213,14 @@ impl Outgoing {
         &self.vector
     }
 
-    /// The receipt that goes with it; none for public data.
-    pub const fn receipt(&self) -> Option<&Signed> {
-        self.receipt.as_ref()
+    /// The grant that it was made under; none for public data.
+    pub const fn grant(&self) -> Option<&GrantId> {
+        self.grant.as_ref()
     }
 
-    /// Vector and receipt.
-    pub fn into_parts(self) -> (Vec<f32>, Option<Signed>) {
-        (self.vector, self.receipt)
+    /// Its numbers.
+    pub fn into_vector(self) -> Vec<f32> {
+        self.vector
     }
 }
 

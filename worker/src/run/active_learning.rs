@@ -13,6 +13,7 @@ mod journal;
 mod lead;
 mod learning;
 mod log;
+mod pace;
 mod pool;
 mod telling;
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod development;
 mod exam;
 mod learner;
 mod local;
+mod pace;
 mod series;
 mod site;
 pub mod tune;

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "the numbers of a test are in range")]
 
 mod adversary;
+mod device;
 
 use proptest::prelude::*;
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
@@ -44,6 +45,19 @@ proptest! {
         prop_assert!(clip.deviation() >= 1 << 20 && clip.radius() >= 1 << 20);
         prop_assert!(clip.deviation() < 1 << 32 && clip.radius() < 1 << 31);
         prop_assert!(clip.deviation() as f64 <= z * clip.radius() as f64 + 2.0);
+    }
+}
+
+/// Noise of a batch is drawn on the grid and charged as continuous noise: `privacy::mechanism` proves by how little that is off.
+#[test]
+fn on_every_grid_discrete_noise_costs_what_continuous_noise_costs() {
+    for bound in [1e-6, 1.0, 1e6] {
+        for z in [1.0 / 1024.0, 1.0, 1024.0] {
+            let clip = clip(bound, z);
+            let excess =
+                undertone_privacy::mechanism::ln_grid_excess(4e9, clip.deviation() as f64, z, 1.0 + 1.0 / 1024.0);
+            assert!(excess < -14_000.0, "{bound} {z}: {excess}");
+        }
     }
 }
 

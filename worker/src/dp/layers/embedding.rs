@@ -108,6 +108,10 @@ impl Piece for Lookup {
         (0..layout.units()).into_par_iter().map(one).collect()
     }
 
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     fn stream(&self, layout: &Layout, at: usize, sink: &mut dyn Sink) {
         let width = self.layer.outputs;
         let block = [BLOCK.min(self.layer.symbols), width];

@@ -109,6 +109,10 @@ impl Piece for HostOuter {
         norms
     }
 
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     fn stream(&self, layout: &Layout, at: usize, sink: &mut dyn Sink) {
         let units = InSteps { outer: self, layout };
         if self.shape[0] <= TALLEST && sink.steps(at, self.shape, &units) {

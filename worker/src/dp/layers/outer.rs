@@ -116,6 +116,10 @@ impl Piece for Outer {
         self.piece().squared_norms(layout)
     }
 
+    fn is_repeatable(&self) -> bool {
+        self.piece().is_repeatable()
+    }
+
     fn stream(&self, layout: &Layout, at: usize, sink: &mut dyn Sink) {
         self.piece().stream(layout, at, sink);
     }
@@ -185,6 +189,11 @@ impl Piece for Plain {
 
     fn squared_norms(&self, layout: &Layout) -> Vec<f64> {
         self.squared_norms_by(layout, |rows| ghost_is_cheaper(rows, self.shape))
+    }
+
+    /// Two launches of one product need not agree in their last bits.
+    fn is_repeatable(&self) -> bool {
+        matches!((&self.left, &self.right), (Side::Host(_), Side::Host(_)))
     }
 
     fn stream(&self, layout: &Layout, at: usize, sink: &mut dyn Sink) {

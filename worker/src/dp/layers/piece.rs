@@ -67,8 +67,8 @@ pub trait Steps: Sync {
 
 /// A range of parameters, and what is needed to tell each unit's gradient by them.
 ///
-/// What it answers of a unit must be a function of that unit alone, bit for bit: operations whose shapes, order and
-/// operands depend on the unit's own rows only.
+/// What it answers of a unit must be a function of that unit alone: operations whose shapes, order and operands depend on the
+/// unit's own rows only, bit for bit unless [`Piece::is_repeatable`] says otherwise.
 pub trait Piece: Send + Sync {
     /// How many parameters.
     fn parameters(&self) -> usize;
@@ -76,6 +76,10 @@ pub trait Piece: Send + Sync {
     /// The squared norm of each unit's gradient: an estimate in floating point; what is released is verified in integers.
     /// Not finite where the gradient is not.
     fn squared_norms(&self, layout: &Layout) -> Vec<f64>;
+
+    /// Whether a unit's gradient comes out the same, bit for bit, each time it is asked for. Devices do not promise that: what
+    /// they compute is copied once ([`crate::dp::clip`]).
+    fn is_repeatable(&self) -> bool;
 
     /// Hands each unit's gradient to a sink; the first parameter is coordinate `at` of its part.
     fn stream(&self, layout: &Layout, at: usize, sink: &mut dyn Sink);

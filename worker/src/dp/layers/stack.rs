@@ -283,6 +283,10 @@ impl Piece for Nothing {
         vec![0.0; layout.units()]
     }
 
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     fn stream(&self, _layout: &Layout, _at: usize, _sink: &mut dyn super::Sink) {}
 
     fn add_to(&self, _target: &mut [f32]) {}

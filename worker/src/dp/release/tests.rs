@@ -7,7 +7,7 @@ use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::per_unit::PerUnit;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::sampler::Sampler;
-use crate::site::clearance::{Clearance, Published, Spent};
+use crate::site::clearance::{Clearance, Published, ReleaseGrant};
 
 const LENGTH: usize = 40_000;
 
@@ -23,8 +23,8 @@ fn empty(q: f64, z: f64, bound: f64) -> ClippedSum {
     ClippedSum::begin(&batch, Clip::new(bound, NoiseMultiplier::new(z).unwrap()).unwrap(), LENGTH)
 }
 
-fn paid(event: Event) -> Clearance {
-    Clearance::Paid(Spent::in_test(event))
+fn granted(event: Event) -> Clearance {
+    Clearance::Granted(ReleaseGrant::in_test(event))
 }
 
 fn noise(seed: u8) -> Randomness {
@@ -34,7 +34,7 @@ fn noise(seed: u8) -> Randomness {
 #[test]
 fn an_empty_batch_releases_noise_of_the_right_size() {
     let (z, bound, expected) = (0.8, 2.0, 5.0);
-    let release = empty(0.25, z, bound).release(expected, paid(event(0.25, z)), &noise(1)).unwrap();
+    let release = empty(0.25, z, bound).release(expected, granted(event(0.25, z)), &noise(1)).unwrap();
     let squares = release.vector().iter().map(|value| f64::from(*value).powi(2));
     let deviation = (squares.sum::<f64>() / LENGTH as f64).sqrt();
     assert!((deviation / (z * bound / expected) - 1.0).abs() < 0.02, "{deviation}");
@@ -43,7 +43,7 @@ fn an_empty_batch_releases_noise_of_the_right_size() {
 #[test]
 fn a_payment_for_another_event_releases_nothing() {
     for wrong in [event(0.25, 1.0), event(0.5, 2.0), Event::NonPrivate] {
-        let error = empty(0.25, 2.0, 1.0).release(1.0, paid(wrong), &noise(1)).unwrap_err();
+        let error = empty(0.25, 2.0, 1.0).release(1.0, granted(wrong), &noise(1)).unwrap_err();
         assert!(matches!(error, ReleaseError::WrongEvent { .. }), "{error}");
     }
 }
@@ -54,7 +54,7 @@ fn the_sum_is_divided_by_the_expected_batch_not_by_the_drawn_one() {
     let batch = Sampler::new(units, SamplingRate::ONE).draw_fresh();
     let clip = Clip::new(10.0, NoiseMultiplier::new(z).unwrap()).unwrap();
     let sum = PerUnit::new(vec![1.0; units * 4], 4).clip(&batch, clip);
-    let release = sum.release(12.0, paid(event(1.0, z)), &noise(2)).unwrap();
+    let release = sum.release(12.0, granted(event(1.0, z)), &noise(2)).unwrap();
     for value in release.vector() {
         assert!((value - 0.25).abs() < 0.01, "{value}");
     }
@@ -65,22 +65,22 @@ fn public_data_may_be_released_with_noise_and_without_payment() {
     let published = Clearance::Public(Published::in_test());
     let release = empty(0.25, 1.0, 1.0).release(1.0, published, &noise(1)).unwrap();
     assert!(release.vector().iter().any(|value| value.abs() > 0.1));
-    assert!(Outgoing::from(release).receipt().is_none());
+    assert!(Outgoing::from(release).grant().is_none());
 }
 
 #[test]
 fn two_releases_have_different_noise() {
     let draw = || {
-        let spent = paid(event(1.0, 1.0));
-        empty(1.0, 1.0, 1.0).release(1.0, spent, &Randomness::from_os(Purpose::Noise)).unwrap()
+        let clearance = granted(event(1.0, 1.0));
+        empty(1.0, 1.0, 1.0).release(1.0, clearance, &Randomness::from_os(Purpose::Noise)).unwrap()
     };
     assert_ne!(draw().vector(), draw().vector());
 }
 
 #[test]
 fn strides_of_one_release_have_different_noise() {
-    let spent = paid(event(1.0, 1.0));
-    let release = empty(1.0, 1.0, 1.0).release(1.0, spent, &noise(3)).unwrap();
+    let clearance = granted(event(1.0, 1.0));
+    let release = empty(1.0, 1.0, 1.0).release(1.0, clearance, &noise(3)).unwrap();
     let (first, second) = release.vector().split_at(super::STRIDE);
     assert_ne!(first[..100], second[..100]);
 }
@@ -88,9 +88,9 @@ fn strides_of_one_release_have_different_noise() {
 #[test]
 fn an_expected_batch_of_nothing_is_an_error() {
     for expected in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let spent = paid(event(1.0, 1.0));
+        let clearance = granted(event(1.0, 1.0));
         assert!(matches!(
-            empty(1.0, 1.0, 1.0).release(expected, spent, &noise(4)),
+            empty(1.0, 1.0, 1.0).release(expected, clearance, &noise(4)),
             Err(ReleaseError::ExpectedBatch(_))
         ));
     }
@@ -99,8 +99,8 @@ fn an_expected_batch_of_nothing_is_an_error() {
 #[test]
 fn exact_vectors_leave_only_from_public_data_or_when_paid_as_such() {
     let exact = |clearance| Outgoing::exact(vec![1.0, 2.0], clearance);
-    assert!(exact(Clearance::Public(Published::in_test())).unwrap().receipt().is_none());
-    assert!(exact(paid(Event::NonPrivate)).unwrap().receipt().is_some());
-    let error = exact(paid(event(0.1, 1.0))).unwrap_err();
+    assert!(exact(Clearance::Public(Published::in_test())).unwrap().grant().is_none());
+    assert!(exact(granted(Event::NonPrivate)).unwrap().grant().is_some());
+    let error = exact(granted(event(0.1, 1.0))).unwrap_err();
     assert!(matches!(error, ReleaseError::NotExact(_)), "{error}");
 }

@@ -3,14 +3,14 @@
 //! An [`Update`] begins at zero, and nothing but [`Step`]s can move it: each is a clipped sum with its noise, made by using up
 //! one [`Permit`]. Its optimizer is its own and begins without memory. So an update is a function of the releases and of public
 //! numbers alone (post-processing), whatever the model was that the gradients were taken of; it leaves with the ticket of the
-//! payment that its permits came from, once it is whole.
+//! grant that its permits came from, once it is whole.
 //!
 //! A vector cannot be made into one:
 //!
 //! ```compile_fail,E0451
 //! use undertone_worker::dp::release::Step;
-//! fn bare(paid: Step) -> Step {
-//!     Step { vector: vec![0.0_f32; 3], ..paid }
+//! fn bare(step: Step) -> Step {
+//!     Step { vector: vec![0.0_f32; 3], ..step }
 //! }
 //! ```
 //!
@@ -44,7 +44,7 @@ use crate::site::clearance::{Permit, Stub, Ticket};
 
 /// A differentially private mean gradient that stays at the site, as one step of an update.
 #[derive(Debug)]
-#[must_use = "it was paid for"]
+#[must_use = "noise was drawn for it"]
 pub struct Step {
     vector: Vec<f32>,
     /// Of the noise in each coordinate.
@@ -56,12 +56,12 @@ impl ClippedSum {
     /// As [`ClippedSum::release`], for a step that stays at the site: noise is added once, the permit is used up.
     ///
     /// # Errors
-    /// [`ReleaseError`] when the permit is for another event, or there is nothing to divide by; what was paid is lost then.
+    /// [`ReleaseError`] when the permit is for another event, or there is nothing to divide by. Nothing was charged.
     pub fn step(self, expected_batch: f64, permit: Permit, randomness: &Randomness) -> Result<Step, ReleaseError> {
         let parts = self.into_parts();
         let made = made(&parts.0, parts.1);
-        if let Some(paid) = permit.event().filter(|paid| **paid != made) {
-            return Err(ReleaseError::WrongEvent { paid: Box::new(paid.clone()), made: Box::new(made) });
+        if let Some(granted) = permit.event().filter(|granted| **granted != made) {
+            return Err(ReleaseError::WrongEvent { granted: Box::new(granted.clone()), made: Box::new(made) });
         }
         let (vector, variance) = hidden(&parts.0, &parts.2, expected_batch, randomness)?;
         Ok(Step { vector, variance, stub: permit.into_stub() })
@@ -107,13 +107,13 @@ impl Update {
     /// Takes one step.
     ///
     /// # Errors
-    /// [`ReleaseError::NotOfThisPayment`] when the step was paid by another payment than those before it.
+    /// [`ReleaseError::NotOfThisGrant`] when the step was made under another grant than those before it.
     ///
     /// # Panics
     /// If the step is of another length.
     pub fn take(&mut self, step: Step) -> Result<(), ReleaseError> {
         if self.stub.as_ref().is_some_and(|stub| !stub.goes_with(&step.stub)) {
-            return Err(ReleaseError::NotOfThisPayment { steps: self.steps + 1, paid: self.steps });
+            return Err(ReleaseError::NotOfThisGrant { steps: self.steps + 1, granted: self.steps });
         }
         self.optimizer.step(&mut self.moved, Direction::averaged(&step.vector, step.variance), self.pace);
         self.steps += 1;
@@ -131,16 +131,16 @@ impl Update {
         self.steps
     }
 
-    /// The vector that leaves: exactly the steps that were paid, by the payment that they were paid by.
+    /// The vector that leaves: exactly the steps that were granted, by the ticket of their grant.
     ///
     /// # Errors
-    /// [`ReleaseError::NotOfThisPayment`] otherwise; what was paid is lost then.
+    /// [`ReleaseError::NotOfThisGrant`] otherwise. Nothing was charged.
     pub fn leave(self, ticket: Ticket) -> Result<Outgoing, ReleaseError> {
-        let paid = ticket.steps().get();
-        if self.steps != paid || self.stub.is_none_or(|stub| !ticket.admits(&stub)) {
-            return Err(ReleaseError::NotOfThisPayment { steps: self.steps, paid });
+        let granted = ticket.steps().get();
+        if self.steps != granted || self.stub.is_none_or(|stub| !ticket.admits(&stub)) {
+            return Err(ReleaseError::NotOfThisGrant { steps: self.steps, granted });
         }
-        Ok(Outgoing { vector: self.moved, receipt: ticket.into_receipt() })
+        Ok(Outgoing { vector: self.moved, grant: ticket.into_grant() })
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use crate::dp::randomness::{Purpose, Randomness};
     use crate::dp::release::{Outgoing, ReleaseError, Step};
     use crate::dp::sampler::Sampler;
-    use crate::site::clearance::{Clearance, Permit, Permits, Published, Spent, Ticket};
+    use crate::site::clearance::{Clearance, Permit, Permits, Published, ReleaseGrant, Ticket};
 
     const LENGTH: usize = 20_000;
     const RULE: Rule = Rule::Sgd { learning_rate: 0.5, momentum: 0.0 };
@@ -168,9 +168,9 @@ mod tests {
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier }
     }
 
-    fn paid(steps: u32) -> (Permits, Ticket) {
+    fn granted(steps: u32) -> (Permits, Ticket) {
         let event = Event::Repeated { count: u64::from(steps), of: Box::new(event(0.25, 2.0)) };
-        Clearance::Paid(Spent::in_test(event)).split(NonZeroU32::new(steps).unwrap()).unwrap()
+        Clearance::Granted(ReleaseGrant::in_test(event)).split(NonZeroU32::new(steps).unwrap()).unwrap()
     }
 
     fn sum(z: f64) -> ClippedSum {
@@ -197,16 +197,16 @@ mod tests {
 
     #[test]
     fn an_update_of_nobody_holds_the_noise_of_every_step() {
-        let (mut permits, ticket) = paid(9);
+        let (mut permits, ticket) = granted(9);
         let outgoing = walk(&mut permits, 9).leave(ticket).unwrap();
-        assert!(permits.take().is_none() && outgoing.receipt().is_some());
+        assert!(permits.take().is_none() && outgoing.grant().is_some());
         let expected = 0.5 * 2.0 * 1.5 / 4.0 * 3.0;
         assert!((deviation(outgoing.vector()) / expected - 1.0).abs() < 0.03);
     }
 
     #[test]
     fn a_step_tells_the_variance_of_its_noise() {
-        let (mut permits, _ticket) = paid(1);
+        let (mut permits, _ticket) = granted(1);
         let step = step(permits.take().unwrap(), 7);
         assert!((deviation(step.vector()) / step.variance().sqrt() - 1.0).abs() < 0.03);
         assert!((step.variance().sqrt() - 0.75).abs() < 1e-5);
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn an_update_is_a_function_of_its_steps_alone() {
         let walked = || {
-            let (mut permits, ticket) = paid(3);
+            let (mut permits, ticket) = granted(3);
             walk(&mut permits, 3).leave(ticket).unwrap()
         };
         assert_eq!(walked().vector(), walked().vector());
@@ -223,26 +223,26 @@ mod tests {
 
     #[test]
     fn less_than_what_was_paid_does_not_leave() {
-        let (mut permits, ticket) = paid(3);
+        let (mut permits, ticket) = granted(3);
         let error = walk(&mut permits, 2).leave(ticket).unwrap_err();
-        assert_eq!(error, ReleaseError::NotOfThisPayment { steps: 2, paid: 3 });
-        let (_permits, ticket) = paid(3);
+        assert_eq!(error, ReleaseError::NotOfThisGrant { steps: 2, granted: 3 });
+        let (_permits, ticket) = granted(3);
         assert!(Update::begin(RULE, 1.0, LENGTH).leave(ticket).is_err(), "nothing at all is no update");
     }
 
     #[test]
     fn steps_of_two_payments_make_no_update_and_none_leaves_by_anothers_ticket() {
-        let ((mut one, _first), (mut other, second)) = (paid(2), paid(2));
+        let ((mut one, _first), (mut other, second)) = (granted(2), granted(2));
         let mut update = walk(&mut one, 1);
         assert!(update.take(step(other.take().unwrap(), 1)).is_err());
         assert_eq!(update.steps(), 1, "and it is as it was");
         update.take(step(one.take().unwrap(), 1)).unwrap();
-        assert!(matches!(update.leave(second), Err(ReleaseError::NotOfThisPayment { .. })));
+        assert!(matches!(update.leave(second), Err(ReleaseError::NotOfThisGrant { .. })));
     }
 
     #[test]
     fn a_permit_for_another_release_makes_none() {
-        let (mut permits, _ticket) = paid(1);
+        let (mut permits, _ticket) = granted(1);
         let error = sum(1.0).step(4.0, permits.take().unwrap(), &Randomness::from_os(Purpose::Noise)).unwrap_err();
         assert!(matches!(error, ReleaseError::WrongEvent { .. }), "{error}");
     }
@@ -252,6 +252,6 @@ mod tests {
         let published = Clearance::Public(Published::in_test());
         let (mut permits, ticket) = published.split(NonZeroU32::new(2).unwrap()).unwrap();
         let outgoing: Outgoing = walk(&mut permits, 2).leave(ticket).unwrap();
-        assert!(outgoing.receipt().is_none() && deviation(outgoing.vector()) > 0.1);
+        assert!(outgoing.grant().is_none() && deviation(outgoing.vector()) > 0.1);
     }
 }

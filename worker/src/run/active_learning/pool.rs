@@ -1,12 +1,13 @@
 //! The pool of one participant: one sample, one payment, one release.
 //!
-//! Counting comes before paying: a crash while the log is read has cost nothing and leaves nothing, and the sample of the next
-//! life is another one. From the payment on, what is on disk decides: a pool that was kept is sent as it is.
+//! Counting and storing come before paying: a crash while the log is read has cost nothing and leaves nothing, and the sample of
+//! the next life is another one. Once a pool is on disk, it is the only one: it is paid, and sent as it is.
 
 use undertone_api::job::active_learning::{Gate as Settings, POOL};
 use undertone_privacy::PrivacyUnit;
 
 use super::go_on;
+use super::pace::slowest_count;
 use crate::dp::randomness::Purpose;
 use crate::queries::dataset::{Reader, Subset};
 use crate::queries::gate::{Gate, GateError};
@@ -14,6 +15,8 @@ use crate::run::{Exchange, Past, RunError};
 
 /// The one round in which a pool leaves.
 const ROUND: u32 = 1;
+/// Why no pool leaves where one was paid that is gone.
+const LOST: &str = "a pool of this log was paid for, and is not at this site any more: a second sample is never drawn; propose a new job";
 /// Rows between two looks at whether to stop.
 const ROWS: u64 = 65_536;
 
@@ -39,11 +42,14 @@ pub(super) fn send(unit: PrivacyUnit, settings: Settings, exchange: &mut dyn Exc
     match exchange.past(POOL, ROUND)? {
         Past::Accepted => return Ok(()),
         Past::Stored => return exchange.ask_again(POOL, ROUND),
+        Past::Lost => return Err(RunError::Refused(LOST.to_owned())),
         Past::Untouched => {}
     }
+    let units = exchange.own().units;
+    let (counting, work) = (exchange.counting(), exchange.folder().to_owned());
+    exchange.fix_period(&mut || slowest_count(unit, settings, units, &counting, &work))?;
     let reader = Reader::open(&exchange.dataset(exchange.own().dataset)?)?;
     let chance = exchange.chance(Purpose::Rows);
-    let (counting, work) = (exchange.counting(), exchange.folder().to_owned());
     let seen: &dyn Exchange = exchange;
     let mut rows = reader.rows(Subset::Train);
     let mut read = 0_u64;

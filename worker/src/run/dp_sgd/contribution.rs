@@ -1,7 +1,7 @@
 //! What a participant sends in a round: a mean gradient, or how far local steps led; with noise, or exactly.
 //!
-//! The site pays after the first batch is summed and before any noise is added: a crash before the payment costs nothing, one
-//! after it has released nothing. The canaries of an audit are units like all others, in every step's batch; what is divided
+//! The site is asked for its permission after the first batch is summed and before any noise is added, and pays for the finished
+//! vector when it is on disk: a crash before the payment costs nothing and has released nothing. The canaries of an audit are units like all others, in every step's batch; what is divided
 //! by stays what was signed.
 
 use std::num::NonZeroU32;
@@ -53,7 +53,7 @@ impl Contribution<'_, '_> {
     /// A differentially private mean gradient, or the update of as many private steps as the round has.
     ///
     /// # Errors
-    /// [`RunError`] when the exchange says so, or what was paid is not what is made.
+    /// [`RunError`] when the exchange says so, or what was granted is not what is made.
     pub(super) fn noisy(&mut self, clip: Clip, audit: Option<&mut Audit>) -> Result<Outgoing, RunError> {
         let (learner, round) = (self.learner, self.round);
         let (vector, seen) = match self.local_steps() {
@@ -71,7 +71,7 @@ impl Contribution<'_, '_> {
                 let mut walk = Walk { own: self, clip, audit: audit.as_deref(), steps, ticket: None, seen };
                 let update = local::walk(learner.model(), learner.trained(), &terms, &mut walk)?;
                 let Walk { ticket, seen, .. } = walk;
-                let ticket = ticket.ok_or_else(|| RunError::Refused("nothing was paid".to_owned()))?;
+                let ticket = ticket.ok_or_else(|| RunError::Refused("nothing was granted".to_owned()))?;
                 (update.leave(ticket)?, seen)
             }
         };
@@ -81,11 +81,11 @@ impl Contribution<'_, '_> {
         Ok(vector)
     }
 
-    /// The best of a secret number of runs of the round's private steps. The selection is paid before anything of the round is
+    /// The best of a secret number of runs of the round's private steps. The selection is granted before anything of the round is
     /// drawn; then all runs that it allows are made, each with a candidate of its own, and the contest gives the best away.
     ///
     /// # Errors
-    /// [`RunError`] when the exchange says so, or what was paid is not what is made.
+    /// [`RunError`] when the exchange says so, or what was granted is not what is made.
     pub(super) fn selected(&mut self, clip: Clip, choice: &Choice) -> Result<Outgoing, RunError> {
         let learner = self.learner;
         let steps = self.local_steps().ok_or_else(|| RunError::Failed("one step is no run to choose".to_owned()))?;
@@ -186,7 +186,7 @@ fn candidate_clip(clip: Clip, candidate: &Candidate) -> Result<Clip, RunError> {
     Ok(own.map_err(|error| RunError::Failed(error.to_string()))?.with_mode(clip.mode()))
 }
 
-/// One run of a selection, which is paid for already.
+/// One run of a selection, which is granted already.
 struct Trial<'w, 'a, 'm> {
     own: &'w mut Contribution<'a, 'm>,
     clip: Clip,
@@ -198,8 +198,8 @@ impl Ground for Trial<'_, '_, '_> {
         self.own.sum(model, self.clip, None)
     }
 
-    fn pay(&mut self) -> Result<Permits, RunError> {
-        self.permits.take().ok_or_else(|| RunError::Refused("a run is paid once".to_owned()))
+    fn permits(&mut self) -> Result<Permits, RunError> {
+        self.permits.take().ok_or_else(|| RunError::Refused("a run is granted once".to_owned()))
     }
 
     fn noise(&mut self) -> Randomness {
@@ -223,7 +223,7 @@ impl Ground for Walk<'_, '_, '_> {
         self.own.sum(model, self.clip, self.audit)
     }
 
-    fn pay(&mut self) -> Result<Permits, RunError> {
+    fn permits(&mut self) -> Result<Permits, RunError> {
         let (permits, ticket) = self.own.exchange.clear(self.own.series, self.own.round)?.split(self.steps)?;
         self.ticket = Some(ticket);
         Ok(permits)

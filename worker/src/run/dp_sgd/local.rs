@@ -2,8 +2,8 @@
 //!
 //! From the shared model, s times: a fresh Poisson batch, its clipped sum, fresh noise, one step of the participant's own
 //! optimizer along the noisy gradient. What leaves is how far that led. It is post-processing of s releases, all of which are
-//! paid, at once, after the first batch is summed and before the first noise is drawn: a crash before the payment costs
-//! nothing, one after it loses the payment and has released nothing, and no part of a round is ever taken up again.
+//! granted, at once, after the first batch is summed and before the first noise is drawn, and paid at once when the update is on
+//! disk: a crash before the payment costs nothing and has released nothing, and no part of a round is ever taken up again.
 //!
 //! The optimizer begins each round without memory: what a participant does in a round depends on the model that all share
 //! and on nothing that only it remembers, so one that comes back after a crash or an absence is where the others are.
@@ -42,11 +42,11 @@ pub(super) trait Ground {
     /// [`RunError`] when the run is to stop.
     fn sum(&mut self, model: &Model) -> Result<ClippedSum, RunError>;
 
-    /// Pays for all steps of the round; asked once, after the first sum and before the first noise.
+    /// Gets the permits for all steps of the round; asked once, after the first sum and before the first noise.
     ///
     /// # Errors
     /// [`RunError::Refused`] when ledger or policy say no.
-    fn pay(&mut self) -> Result<Permits, RunError>;
+    fn permits(&mut self) -> Result<Permits, RunError>;
 
     /// Fresh randomness for one step's noise.
     fn noise(&mut self) -> Randomness;
@@ -58,10 +58,10 @@ pub(super) trait Ground {
 }
 
 /// Takes the private steps of a round from `start`; only the coordinates of `trained` move. What comes back may leave by the
-/// ticket of the payment; [`advance`] makes the model of it.
+/// ticket of the grant; [`advance`] makes the model of it.
 ///
 /// # Errors
-/// Whatever the ground says, and [`RunError::Refused`] when what was paid is not what is made.
+/// Whatever the ground says, and [`RunError::Refused`] when what was granted is not what is made.
 pub(super) fn walk(
     start: &Model,
     trained: &Subset,
@@ -70,7 +70,7 @@ pub(super) fn walk(
 ) -> Result<Update, RunError> {
     let mut update = Update::begin(terms.rule, terms.pace, trained.len());
     let mut first = Some(ground.sum(start)?);
-    let mut permits = ground.pay()?;
+    let mut permits = ground.permits()?;
     let mut model = start.clone();
     for _ in 0..terms.steps.get() {
         let sum = if let Some(sum) = first.take() {
@@ -80,7 +80,7 @@ pub(super) fn walk(
             ground.sum(&model)?
         };
         let permit = permits.take().ok_or_else(|| {
-            RunError::Refused(format!("the site paid for fewer steps than the {} of a round", terms.steps))
+            RunError::Refused(format!("the site grants fewer steps than the {} of a round", terms.steps))
         })?;
         let step = sum.step(terms.expected_batch, permit, &ground.noise())?;
         ground.seen(&step);

@@ -8,6 +8,7 @@ use super::audit::{Audit, Guests};
 use super::contribution::Contribution;
 use super::exam::Exam;
 use super::learner::Learner;
+use super::pace::{RoundShape, slowest_round};
 use super::site::{Part, Site};
 use super::{Trained, go_on, tell};
 use crate::run::{Exchange, Past, RunError};
@@ -32,6 +33,22 @@ pub(super) fn run(
     let guests = guests(spec, arm, site, &start, exchange)?;
     let mut learner = Learner::begin(spec, arm, rounds, exchange.manifest(), start)?;
     let mut audit = audit(spec, arm, site, &learner, exchange)?;
+    if let Part::Noisy(clip) = site.part(arm)
+        && let Some(longest) = site.longest()
+    {
+        // Before anything private of the arm is looked at.
+        let canaries = exchange.audited().filter(|audited| audited.series == series);
+        let shape = RoundShape {
+            units: site.size(),
+            canaries: canaries.iter().flat_map(|audited| &audited.trials).map(|trial| u64::from(trial.canaries)).sum(),
+            rate: site.rate(),
+            longest,
+            clip,
+            choice: site.choice(),
+            runs: spec.selection.as_ref().map_or(1, |selection| u64::from(selection.most_runs.get())),
+        };
+        exchange.fix_period(&mut || Ok(slowest_round(&shape, &learner, engine)))?;
+    }
     if !learner.resume(exchange.folder())
         && let Some(exam) = exam
     {
@@ -108,7 +125,8 @@ fn contribute(
         return Ok(());
     }
     match exchange.past(series, round)? {
-        Past::Accepted => Ok(()),
+        // What was paid and is lost is not made a second time: the round goes on without it.
+        Past::Accepted | Past::Lost => Ok(()),
         Past::Stored => exchange.resend(series, round),
         Past::Untouched if exchange.closed(series, round)? => Ok(()),
         Past::Untouched => {

@@ -40,6 +40,8 @@ pub(super) struct Site {
     charged: bool,
     /// Utterances of the lead's that nothing is trained on, ascending.
     set_aside: Vec<usize>,
+    /// Public length in frames to which its units are cut; `None` for public data.
+    longest: Option<usize>,
     /// What it selects among, once it is known by what runs are scored.
     choice: Option<Choice>,
 }
@@ -91,7 +93,10 @@ impl Site {
             return failed(format!("`{}` holds no utterance to train on: all are held out", own.dataset_name));
         }
         let (size, charged) = (own.units, own.charge.is_some());
-        Ok(Self { dataset, units, party, clip, size, charged, set_aside, choice: None })
+        let longest = exchange.longest_unit(spec.unit).filter(|_| charged);
+        let site = Self { dataset, units, party, clip, size, charged, set_aside, longest, choice: None };
+        site.tell_long_units();
+        Ok(site)
     }
 
     /// Whether it is the first participant.
@@ -164,9 +169,36 @@ impl Site {
         self.party.sampling_rate.get() * self.size as f64
     }
 
-    /// The utterances of some units.
+    /// The utterances of some units, each unit cut to the public length. What is cut depends on the unit alone.
     pub(super) fn units(&self, numbers: &[usize]) -> Vec<Unit<'_>> {
-        numbers.iter().map(|unit| self.units[*unit].iter().map(|i| example(&self.dataset, *i)).collect()).collect()
+        let whole = |unit: &usize| self.units[*unit].iter().map(|i| example(&self.dataset, *i));
+        let inputs = self.dataset.meta().inputs;
+        numbers.iter().map(|unit| cut(whole(unit), self.longest.unwrap_or(usize::MAX), inputs)).collect()
+    }
+
+    /// Frames to which units are cut; `None` for public data.
+    pub(super) const fn longest(&self) -> Option<usize> {
+        self.longest
+    }
+
+    /// n of the manifest.
+    pub(super) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Tells the site's own log how many units are cut: the steward may want to declare a greater length.
+    fn tell_long_units(&self) {
+        let Some(longest) = self.longest else { return };
+        let frames = |unit: &Vec<usize>| unit.iter().map(|i| self.dataset.utterance(*i).frames()).sum::<usize>();
+        let long = self.units.iter().filter(|unit| frames(unit) > longest).count();
+        if long > 0 {
+            tracing::warn!(
+                dataset.name = self.dataset.meta().name,
+                units.cut = long,
+                units.longest_seconds = longest as f64 / 100.0,
+                "units are longer than the policy's longest_unit_seconds; the rest of them is not trained on"
+            );
+        }
     }
 
     /// That the shared model can read and name everything in the data.
@@ -204,8 +236,42 @@ pub(super) fn check_model(dataset: &Dataset, inputs: usize, classes: usize) -> R
     Ok(())
 }
 
+/// A unit's utterances up to so many frames.
+fn cut<'a>(whole: impl Iterator<Item = Example<'a>>, mut frames: usize, inputs: usize) -> Unit<'a> {
+    let mut unit = Unit::new();
+    for example in whole {
+        if frames == 0 {
+            break;
+        }
+        let length = example.labels.len().min(frames);
+        frames -= length;
+        unit.push(Example { features: &example.features[..length * inputs], labels: &example.labels[..length] });
+    }
+    unit
+}
+
 /// One utterance as an example.
 pub(super) fn example(dataset: &Dataset, i: usize) -> Example<'_> {
     let utterance = dataset.utterance(i);
     Example { features: utterance.features, labels: utterance.labels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+    use crate::speech::model::gradient::Example;
+
+    #[test]
+    fn unit_is_cut_to_the_public_length() {
+        let (features, labels) = (vec![0.0; 20], vec![1; 10]);
+        let whole = || {
+            let lengths = [4, 6].into_iter();
+            lengths.map(|length| Example { features: &features[..2 * length], labels: &labels[..length] })
+        };
+        for (longest, lengths) in [(1, vec![1]), (4, vec![4]), (7, vec![4, 3]), (10, vec![4, 6]), (99, vec![4, 6])] {
+            let unit = cut(whole(), longest, 2);
+            assert_eq!(unit.iter().map(|example| example.labels.len()).collect::<Vec<_>>(), lengths);
+            assert!(unit.iter().all(|example| example.features.len() == 2 * example.labels.len()));
+        }
+    }
 }

@@ -87,11 +87,11 @@ fn a_vector_that_was_paid_and_stored_is_sent_again_and_not_paid_again() {
 }
 
 #[test]
-fn a_payment_without_a_stored_vector_is_lost_and_paid_again() {
+fn crash_before_payment_costs_nothing() {
     let hub = Hub::new(|spec| spec.open = None);
-    hub.crash(1, Crash::Paid, "private", 5);
+    hub.crash(1, Crash::Granted, "private", 5);
     hub.run_all();
-    assert_eq!((hub.paid(1), hub.paid(2)), (41, 40));
+    assert_eq!((hub.paid(1), hub.paid(2)), (40, 40));
     assert!(hub.parameters(1, "private") == hub.parameters(0, "private"));
 }
 

@@ -25,6 +25,10 @@ impl Piece for Liar {
         self.claims.clone()
     }
 
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     fn stream(&self, _layout: &Layout, at: usize, sink: &mut dyn Sink) {
         let fill = |unit: usize, block: &Block, target: &mut [f32]| {
             target.copy_from_slice(&self.gradients[unit][block.columns.clone()]);

@@ -20,7 +20,7 @@ use crate::queries::log::{Columns, Reading};
 use crate::queries::prepare::{Options, prepare};
 use crate::queries::released::Released;
 use crate::run::{Answered, Average, Exchange, Past, Run, RunError};
-use crate::site::clearance::{Clearance, Published, Spent};
+use crate::site::clearance::{Clearance, Published, ReleaseGrant};
 use crate::speech::progress::Silent;
 
 pub(super) const LEAD: usize = 0;
@@ -304,8 +304,7 @@ impl Exchange for Site<'_> {
     }
 
     fn clear(&mut self, _series: &str, _round: u32) -> Result<Clearance, RunError> {
-        self.hub.state.borrow_mut().paid += 1;
-        Ok(Clearance::Paid(Spent::in_test(self.own().charge.as_ref().unwrap().event.clone())))
+        Ok(Clearance::Granted(ReleaseGrant::in_test(self.own().charge.as_ref().unwrap().event.clone())))
     }
 
     fn send(&mut self, _series: &str, _round: u32, _vector: Outgoing) -> Result<(), RunError> {
@@ -362,6 +361,7 @@ impl Exchange for Site<'_> {
         {
             let mut state = self.hub.state.borrow_mut();
             state.stored = Some(pool.bytes().to_vec());
+            state.paid += 1;
             if std::mem::take(&mut state.deaths.kept) {
                 return Err(crash());
             }

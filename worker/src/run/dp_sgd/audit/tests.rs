@@ -53,7 +53,7 @@ fn run(q: f64, z: f64, seed: u8, broken: Option<Sabotage>) -> (Guessed, Assessme
     sabotage::on_this_thread(None);
     let guessed = guess(TRIAL, &scores, canaries.coins());
     let event = Event::PoissonSampledGaussian { sampling_rate: rate, noise_multiplier: noise };
-    let (adjacency, delta) = (Adjacency::AddRemove, Delta::new(1e-5).unwrap());
+    let (adjacency, delta) = (Adjacency::ZeroOut, Delta::new(1e-5).unwrap());
     (guessed, Assessment::of(&[guessed], &event, adjacency, ROUNDS.into(), delta).unwrap())
 }
 

@@ -32,7 +32,7 @@ pub(super) fn audited(spec: &mut Spec) {
 pub(super) fn assessed(hub: &Hub, index: usize) -> Assessment {
     let finding = hub.findings(index).pop().expect("the audit was handed in");
     assert!(finding.answers(&hub.audited(index).expect("it was promised")));
-    let (adjacency, delta) = (Adjacency::AddRemove, Delta::new(1e-5).unwrap());
+    let (adjacency, delta) = (Adjacency::ZeroOut, Delta::new(1e-5).unwrap());
     Assessment::of(&finding.trials, &hub.event(index), adjacency, hub.paid(index).into(), delta).unwrap()
 }
 
@@ -55,12 +55,12 @@ fn noise_that_was_switched_off_behind_the_accountants_back_is_caught_and_the_hon
 fn a_killed_run_goes_on_with_the_same_canaries_and_all_its_evidence() {
     let hub = Hub::new(audited);
     hub.sabotage(1, Sabotage::NoNoise);
-    hub.crash(1, Crash::Paid, "private", 5);
+    hub.crash(1, Crash::Granted, "private", 5);
     hub.crash(1, Crash::Stored, "private", 13);
     hub.crash(1, Crash::Accepted, "private", 22);
     hub.crash(1, Crash::Accepted, "private", ROUNDS);
     hub.run_all();
-    assert_eq!((hub.lives(1), hub.paid(1)), (5, ROUNDS + 1));
+    assert_eq!((hub.lives(1), hub.paid(1)), (5, ROUNDS));
     // A mix of two sets of canaries would see nothing.
     let broken = assessed(&hub, 1);
     assert_eq!(broken.verdict, Verdict::Disproved, "{broken:?}");

@@ -23,7 +23,7 @@ use crate::dp::release::Outgoing;
 use crate::dp::sabotage::{self, Sabotage};
 use crate::run::dp_sgd::checkpoint::{Checkpoint, Plan};
 use crate::run::{Average, Exchange, Past, Run, RunError};
-use crate::site::clearance::{Clearance, Published, Spent};
+use crate::site::clearance::{Clearance, Published, ReleaseGrant};
 use crate::speech::model::Model;
 
 use ground::{manifest, spec, write_dataset};
@@ -34,7 +34,7 @@ const UTTERANCES: u64 = 24;
 /// After what a site dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crash {
-    Paid,
+    Granted,
     Stored,
     Accepted,
 }
@@ -375,22 +375,24 @@ impl Exchange for Site<'_> {
             return Ok(Clearance::Public(Published::in_test()));
         }
         {
-            let site = &mut self.hub.state().sites[self.index];
+            let site = &self.hub.state().sites[self.index];
             if site.refuses {
                 return Err(RunError::Refused("not with our data".to_owned()));
             }
-            site.paid += 1;
         }
-        self.die(Crash::Paid, series, round)?;
+        self.die(Crash::Granted, series, round)?;
         let event = if series == "private" { self.hub.event(self.index) } else { Event::NonPrivate };
-        Ok(Clearance::Paid(Spent::in_test(event)))
+        Ok(Clearance::Granted(ReleaseGrant::in_test(event)))
     }
 
     fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError> {
-        let (vector, receipt) = vector.into_parts();
-        assert_eq!(receipt.is_some(), self.index != 0);
-        let vector = self.travel(series, &vector);
-        self.hub.state().sites[self.index].stored.insert((series.to_owned(), round), vector);
+        assert_eq!(vector.grant().is_some(), self.index != 0);
+        let vector = self.travel(series, vector.vector());
+        {
+            let site = &mut self.hub.state().sites[self.index];
+            site.stored.insert((series.to_owned(), round), vector);
+            site.paid += u32::from(self.index != 0);
+        }
         self.die(Crash::Stored, series, round)?;
         self.accept(series, round)
     }

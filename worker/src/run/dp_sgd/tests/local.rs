@@ -41,7 +41,7 @@ fn parties_that_walk_alone_meet_after_every_round_and_learn() {
 }
 
 #[test]
-fn a_round_of_steps_is_paid_again_whole_or_sent_again_as_it_is() {
+fn round_of_steps_is_made_anew_whole_or_sent_again() {
     let hub = Hub::new(|spec| {
         local(spec);
         spec.open = None;
@@ -50,12 +50,12 @@ fn a_round_of_steps_is_paid_again_whole_or_sent_again_as_it_is() {
         private.averaging = Some(Ema { decay: 0.8 });
         private.optimizer = Optimizer::Sgd { learning_rate: 1.0, momentum: 0.5 };
     });
-    hub.crash(1, Crash::Paid, "private", 3);
+    hub.crash(1, Crash::Granted, "private", 3);
     hub.crash(1, Crash::Stored, "private", 5);
     hub.crash(2, Crash::Accepted, "private", 6);
     hub.crash(0, Crash::Stored, "private", 2);
     hub.run_all();
-    assert_eq!((hub.paid(1), hub.paid(2)), (ROUNDS + 1, ROUNDS));
+    assert_eq!((hub.paid(1), hub.paid(2)), (ROUNDS, ROUNDS));
     assert_eq!((hub.lives(0), hub.lives(1), hub.lives(2)), (2, 3, 2));
     let lead = hub.parameters(0, "private");
     assert!(hub.parameters(1, "private") == lead && hub.parameters(2, "private") == lead);
@@ -87,7 +87,7 @@ fn an_audit_sees_every_step_of_a_round() {
         local(spec);
     });
     hub.sabotage(1, Sabotage::NoNoise);
-    hub.crash(1, Crash::Paid, "private", 4);
+    hub.crash(1, Crash::Granted, "private", 4);
     hub.run_all();
     let (broken, honest) = (assessed(&hub, 1), assessed(&hub, 2));
     assert_eq!(broken.verdict, Verdict::Disproved, "{broken:?}");

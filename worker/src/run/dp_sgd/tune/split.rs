@@ -121,6 +121,7 @@ fn write(dataset: &Dataset, speakers: &[&Speaker], split: Split, target: &Path) 
             features: meta.features.clone(),
             treatment: meta.treatment.unwrap_or_default(),
             unit_column: None,
+            preparation: meta.preparation.clone().unwrap_or_default(),
             labels: meta.labels.clone(),
             created: meta.created.clone(),
         },

@@ -15,7 +15,7 @@ use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRa
 use uuid::Uuid;
 
 use super::{Goal, Grid, Search, Tried, TuneError, tune};
-use crate::site::policy::{Approval, Limits, Rules};
+use crate::site::policy::{Approval, Limits, LongestUnits, ReleasePeriods, Rules};
 use crate::speech::dataset::{Description, Split, Writer};
 use crate::speech::features::Treatment;
 
@@ -30,6 +30,7 @@ pub(crate) fn write_dataset(target: &Path) {
         sample_rate: 16_000,
         features: "three numbers".to_owned(),
         treatment: Treatment::default(),
+        preparation: crate::speech::dataset::PreparationRecord::default(),
         unit_column: None,
         labels: "four sounds".to_owned(),
         created: "2026-01-01T00:00:00Z".to_owned(),
@@ -93,6 +94,8 @@ fn rules(visibility: Visibility) -> Rules {
         most_epsilon_per_job: Epsilon::new(8.0).unwrap(),
         most_epsilon_automatic: None,
         most_cost_per_job: None,
+        release_periods: ReleasePeriods::default(),
+        longest_units: LongestUnits::default(),
         limits: Limits::default(),
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn manifest(spec: Spec) -> Manifest {
         units: if spec.unit == PrivacyUnit::Record { 20 } else { 5 },
         charge: (index > 0).then_some(Charge {
             unit: spec.unit,
-            adjacency: Adjacency::AddRemove,
+            adjacency: Adjacency::ZeroOut,
             event: Event::NonPrivate,
             releases: 100,
         }),
@@ -83,6 +83,7 @@ pub(super) fn write_dataset(target: &Path, seed: u64) {
         labels: "four sounds".to_owned(),
         created: "2026-01-01T00:00:00Z".to_owned(),
         treatment: crate::speech::features::Treatment::default(),
+        preparation: crate::speech::dataset::PreparationRecord::default(),
         unit_column: (seed > 0).then(|| "visit".to_owned()),
     };
     let mut rng = ChaCha20Rng::seed_from_u64(seed);

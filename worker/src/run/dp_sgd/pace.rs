@@ -1,0 +1,118 @@
+//! How long a private round takes at worst, measured on public input before the first one (`privacy.md`, 14.7).
+//!
+//! The input is made up: units of the longest public length in the job's shapes. How many of them a round may hold follows from
+//! the manifest: [`most_drawn`] of all draws of a round. Nothing here reads the participant's data, so the period that is made of
+//! the time tells nothing about them.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use undertone_api::dataset::SizeClass;
+use undertone_privacy::SamplingRate;
+
+use super::learner::Learner;
+use super::site::Choice;
+use crate::dp::batch_bound::most_drawn;
+use crate::dp::clip::{Clip, ClippedSum};
+use crate::dp::randomness::{Purpose, Randomness};
+use crate::dp::sampler::Sampler;
+use crate::speech::model::gradient::{Engine, Example, Unit};
+
+/// The period is so many times the measured time: other programs, a cold cache and a warm processor make rounds slower.
+const MARGIN: u32 = 2;
+/// Frames of the longest example that is made up: longer units have several.
+const LONGEST_EXAMPLE: usize = 6_000;
+/// Frames that are timed together where units are short.
+const TOGETHER: usize = 8_192;
+/// Most units that are timed together.
+const MOST_TOGETHER: usize = 64;
+/// Times that each measurement is repeated; the slowest counts.
+const REPEATS: u32 = 2;
+
+/// The public facts of a participant's private rounds.
+pub(super) struct RoundShape<'a> {
+    /// n of the manifest.
+    pub(super) units: u64,
+    /// Canaries of an audit, drawn or not.
+    pub(super) canaries: u64,
+    /// q.
+    pub(super) rate: SamplingRate,
+    /// Frames of the longest unit.
+    pub(super) longest: usize,
+    pub(super) clip: Clip,
+    /// What runs are scored by, where the round is a selection.
+    pub(super) choice: Option<&'a Choice>,
+    /// Runs of a selection; 1 without one.
+    pub(super) runs: u64,
+}
+
+/// Returns the time that covers a private round of a participant, but for batches with a probability of at most 2⁻⁵⁰.
+pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engine: &mut Engine) -> Duration {
+    let steps = shape.runs.saturating_mul(learner.local_steps().map_or(1, NonZeroU32::get).into());
+    // The manifest may round the number of units; no class holds more than this.
+    let units = SizeClass::of(shape.units).most().saturating_add(shape.canaries);
+    let most = most_drawn(units.saturating_mul(steps), shape.rate);
+    let model = learner.model();
+    let example = LONGEST_EXAMPLE.min(shape.longest);
+    let features: Vec<f32> = (0..example * model.shape().inputs).map(|i| (i % 17) as f32 / 17.0 - 0.5).collect();
+    let labels: Vec<u16> = (0..example).map(|frame| (frame % model.shape().classes) as u16).collect();
+    let unit = made_up(shape.longest, model.shape().inputs, &features, &labels);
+    let together = (TOGETHER / shape.longest).clamp(1, MOST_TOGETHER).min(usize::try_from(most).unwrap_or(1).max(1));
+    let timed = vec![unit; together];
+    let empty = || Sampler::new(0, shape.rate).draw(&Randomness::from_os(Purpose::Sampling));
+    let lengths = model.shape().lengths(learner.parts());
+    // The first pass compiles and allocates.
+    let mut pass = Duration::ZERO;
+    let mut step = Duration::ZERO;
+    for repeat in 0..=REPEATS {
+        let began = Instant::now();
+        let prepared = engine.prepare(model, learner.parts());
+        let mut sum = ClippedSum::begin_parts(&empty(), shape.clip, &lengths);
+        let preparing = began.elapsed();
+        let began = Instant::now();
+        for group in engine.groups(&timed, model.shape()) {
+            engine.add_clipped(&prepared, &timed[group], &mut sum);
+        }
+        let passing = began.elapsed();
+        let began = Instant::now();
+        sum.discard_noise(&Randomness::from_os(Purpose::Noise));
+        let noising = began.elapsed();
+        if repeat > 0 {
+            pass = pass.max(passing);
+            step = step.max(preparing + noising);
+        }
+    }
+    let scoring = shape.choice.map_or(Duration::ZERO, |choice| {
+        let began = Instant::now();
+        choice.development.loss(model, engine);
+        began.elapsed()
+    });
+    let times = |time: Duration, count: f64| time.as_secs_f64() * count;
+    let all =
+        times(pass, most as f64 / together as f64) + times(step, steps as f64) + times(scoring, shape.runs as f64);
+    Duration::try_from_secs_f64(all * f64::from(MARGIN)).unwrap_or(Duration::MAX)
+}
+
+/// A unit of so many frames, of examples that are cut from one.
+fn made_up<'a>(frames: usize, inputs: usize, features: &'a [f32], labels: &'a [u16]) -> Unit<'a> {
+    let whole = frames / labels.len().max(1);
+    let rest = frames % labels.len().max(1);
+    let example = |frames: usize| Example { features: &features[..frames * inputs], labels: &labels[..frames] };
+    std::iter::repeat_n(labels.len(), whole).chain((rest > 0).then_some(rest)).map(example).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_EXAMPLE, made_up};
+
+    #[test]
+    fn made_up_unit_has_the_frames_asked_for() {
+        for frames in [1, 100, LONGEST_EXAMPLE, LONGEST_EXAMPLE + 1, 60_000] {
+            let example = frames.min(LONGEST_EXAMPLE);
+            let (features, labels) = (vec![0.0; example * 2], vec![0; example]);
+            let unit = made_up(frames, 2, &features, &labels);
+            assert_eq!(unit.iter().map(|example| example.labels.len()).sum::<usize>(), frames);
+            assert!(unit.iter().all(|example| example.features.len() == 2 * example.labels.len()));
+        }
+    }
+}

@@ -1,14 +1,15 @@
 //! What the site trusts: its own disk, its own policy file, its own key. Nothing leaves before this room has said so.
 //!
 //! [`folder`] is where everything lies, [`policy`] the site's own rules, [`keys`] its signature, [`store`] its database.
-//! [`admission`] compares what a server asks for with what the site knows; [`ledger`] pays, [`books`] reads it back;
-//! [`standing`] counts what the policy lets run by itself; [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`rotation`] makes the next key; [`restore`] keeps and puts back the whole; [`speech`] says that recorded speech may be heard by anybody; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
+//! [`admission`] compares what a server asks for with what the site knows; [`ledger`] pays, [`books`] reads it back; [`lineage`] says which datasets share accounts;
+//! [`standing`] counts what the policy lets run by itself; [`consent`] verifies what stewards signed; [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`rotation`] makes the next key; [`restore`] keeps and puts back the whole; [`speech`] says that recorded speech may be heard by anybody; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
 
 pub mod admission;
 pub mod audits;
 pub mod books;
 pub mod clearance;
 pub mod clock;
+pub mod consent;
 pub mod datasets;
 pub mod folder;
 pub mod gate;
@@ -16,6 +17,7 @@ pub mod holds;
 pub mod jobs;
 pub mod keys;
 pub mod ledger;
+pub mod lineage;
 pub mod outbox;
 pub mod pins;
 pub mod policy;

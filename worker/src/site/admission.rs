@@ -34,6 +34,9 @@ pub enum Fault {
     /// Another line of versions.
     #[error("the manifest gives dataset `{0}` another line of versions: its budget would be another one")]
     Lineage(String),
+    /// Two datasets that are charged to the same accounts.
+    #[error("the job charges another dataset of the same accounts too, `{0}`: the same data would take part twice")]
+    SharedAccounts(String),
     /// A dataset of this site that would be read without being public.
     #[error("the job would read dataset `{0}` of this site, which its policy does not mark as public")]
     NotPublic(String),
@@ -159,11 +162,11 @@ impl Examined {
     pub fn rounds(&self, series: &str) -> Option<u32> {
         let all = self.manifest.spec.series(std::slice::from_ref(&self.dataset));
         let averaged = all.into_iter().find(|known| known.name == series).map(|known| known.rounds);
-        averaged.or_else(|| self.pays_once(series).then_some(1))
+        averaged.or_else(|| self.is_one_release(series).then_some(1))
     }
 
     /// Whether `series` is one release of this participant: a pool of questions, or what goes to others than the server.
-    pub fn pays_once(&self, series: &str) -> bool {
+    pub fn is_one_release(&self, series: &str) -> bool {
         self.asks(series) || self.sends_outside(series)
     }
 
@@ -208,10 +211,9 @@ pub fn examine(
     let party = &manifest.participants[own];
     let dataset = local.as_seen(offered, site.organization, site.worker);
     check_outside(&manifest, &dataset)?;
-    let charge = manifest.spec.cost(&dataset);
-    if charge != party.charge {
-        return Err(Fault::Charge(local.name.clone()));
-    }
+    // A job goes on under the relation that its manifest states.
+    let charge = Charge::reconcile(manifest.spec.cost(&dataset), party.charge.as_ref())
+        .ok_or_else(|| Fault::Charge(local.name.clone()))?;
     if let Some(charge) = &charge {
         if !dataset.keeps_apart(charge.unit) {
             return Err(Fault::Mixed(local.name.clone(), charge.unit));
@@ -281,6 +283,10 @@ fn check_other(
 ) -> Result<(), Fault> {
     let local = datasets.iter().find(|local| local.id == Some(party.dataset));
     let Some(local) = local.filter(|_| party.dataset != offered) else { return Ok(()) };
+    let own = datasets.iter().find(|own| own.id == Some(offered));
+    if party.charge.is_some() && own.is_some_and(|own| own.lineage == local.lineage) {
+        return Err(Fault::SharedAccounts(local.name.clone()));
+    }
     if party.worker != site.worker || party.lineage != local.lineage {
         return Err(Fault::Lineage(local.name.clone()));
     }

@@ -2,6 +2,13 @@
 //!
 //! Balances are never stored. They are computed from the rows when the ledger is opened, by the rules of
 //! `undertone_privacy::ledger`; a row holds an event with exact parameters and prices are worked out here.
+//!
+//! A row acts on the account of the unit that its job protects and on the accounts of all other limited units of the lineage. What
+//! was released before an account began, or before this rule, is taken in where it has a price ([`Books::uncovered`] tells what has
+//! none).
+
+mod promises;
+mod replay;
 
 use std::collections::BTreeMap;
 
@@ -13,20 +20,62 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId, LineageId};
 use undertone_api::signed::{RotationError, Signed};
 use undertone_privacy::ledger::{Account, Budget, LedgerError as RuleError, Reservation, ReservationId};
-use undertone_privacy::mechanism::{self, PriceError};
+use undertone_privacy::mechanism::PriceError;
+use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::store::StoreError;
 
+pub use promises::promises;
+pub(super) use replay::replay;
+
 /// An account of the site: what its budget is for. Observers are insiders: each vector counts as seen by all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "StoredKey")]
 pub struct AccountKey {
     /// The dataset's line of versions.
     pub lineage: LineageId,
     /// Who is protected.
     pub unit: PrivacyUnit,
-    /// Against which change.
-    pub adjacency: Adjacency,
+    /// The relation under whose name the account is kept: always [`Adjacency::account`] of what was charged.
+    adjacency: Adjacency,
+}
+
+/// A key as rows hold it.
+#[derive(Deserialize)]
+struct StoredKey {
+    lineage: LineageId,
+    unit: PrivacyUnit,
+    adjacency: Adjacency,
+}
+
+impl From<StoredKey> for AccountKey {
+    fn from(StoredKey { lineage, unit, adjacency }: StoredKey) -> Self {
+        Self::new(lineage, unit, adjacency)
+    }
+}
+
+impl AccountKey {
+    /// Returns the account to which charges under `adjacency` go.
+    pub const fn new(lineage: LineageId, unit: PrivacyUnit, adjacency: Adjacency) -> Self {
+        Self { lineage, unit, adjacency: adjacency.account() }
+    }
+
+    /// Returns whether `other` is the account of another unit of the same lineage.
+    pub fn is_beside(self, other: Self) -> bool {
+        self != other && self.for_unit(other.unit) == other
+    }
+
+    /// Returns the account of another unit of the same lineage.
+    #[must_use]
+    pub const fn for_unit(self, unit: PrivacyUnit) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// Returns the relation under whose name the account is kept.
+    pub const fn adjacency(self) -> Adjacency {
+        self.adjacency
+    }
 }
 
 /// A row of the ledger.
@@ -55,9 +104,23 @@ pub struct Entry {
     /// For a commit: its receipt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<u64>,
+    /// For a reservation: the accounts of other units that admitted it as well. Its commits and its settlement act on them too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherAccount>,
     /// When.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
+}
+
+/// An account of another unit than the one that a job protects, as its reservation charges it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OtherAccount {
+    /// Who is protected.
+    pub unit: PrivacyUnit,
+    /// What a release costs this unit.
+    pub event: Event,
+    /// The limit under which it was admitted.
+    pub budget: Budget,
 }
 
 /// A release in the clear, of data that the policy marked as open.
@@ -83,6 +146,19 @@ pub struct Head {
     pub sequence: u64,
     /// Hash of the last, hex; empty before the first.
     pub hash: String,
+}
+
+impl Entry {
+    /// The same row as the account of another unit is charged by it.
+    fn charged_to(&self, other: &OtherAccount) -> Self {
+        Self {
+            account: self.account.for_unit(other.unit),
+            event: other.event.clone(),
+            budget: self.budget.and(Some(other.budget)),
+            others: Vec::new(),
+            ..self.clone()
+        }
+    }
 }
 
 impl Head {
@@ -145,8 +221,10 @@ impl From<RuleError> for BooksError {
 /// A reservation as its row has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reserved {
-    /// The release.
+    /// The release, as this account is charged for it.
     pub event: Event,
+    /// The unit that the job protects.
+    pub protects: PrivacyUnit,
     /// How many were reserved.
     pub releases: u64,
     /// Under which manifest.
@@ -166,6 +244,18 @@ pub struct Book {
     pub first: Option<OffsetDateTime>,
     /// When the last release was paid.
     pub last: Option<OffsetDateTime>,
+}
+
+/// Releases of which a limit says nothing: they protect another unit, and were made before that limit was set or before this worker
+/// charged every unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uncovered {
+    /// The unit that they protect.
+    pub protects: PrivacyUnit,
+    /// How many jobs made them.
+    pub jobs: u64,
+    /// How many there are.
+    pub releases: u64,
 }
 
 /// All accounts, and where the chains end.
@@ -248,12 +338,91 @@ impl Books {
         let (_, published) =
             chained::<Published>(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence")?;
         let mut drafts: BTreeMap<AccountKey, Draft> = BTreeMap::new();
+        let mut charged: BTreeMap<(AccountKey, JobId), Vec<OtherAccount>> = BTreeMap::new();
         for (row, sequence) in rows.into_iter().zip(1..) {
-            drafts.entry(row.account).or_default().take(row, sequence)?;
+            let (own, job) = (row.account, row.job);
+            let others = charged.entry((own, job)).or_insert_with(|| row.others.clone());
+            for other in others.iter() {
+                let beside = row.charged_to(other);
+                drafts.entry(beside.account).or_default().take(beside, own.unit, sequence)?;
+            }
+            drafts.entry(own).or_default().take(row, own.unit, sequence)?;
         }
+        take_in(&mut drafts);
         let accounts =
             drafts.into_iter().map(|(key, draft)| Ok((key, draft.finish(key)?))).collect::<Result<_, BooksError>>()?;
         Ok(Self { accounts, entries, receipts: last_receipt(db)?, published })
+    }
+}
+
+impl Books {
+    /// What a limit of `key` would find already released by jobs of its lineage that protect other units, as this account would have
+    /// been charged for it.
+    ///
+    /// # Errors
+    /// [`BooksError`] when it cannot be priced.
+    pub(super) fn opened(&self, key: AccountKey, budget: Budget) -> Result<Book, BooksError> {
+        if let Some(book) = self.accounts.get(&key) {
+            return Ok(book.clone());
+        }
+        let (unpriced, mut jobs, mut rows) = (Account::new(Some(budget)), BTreeMap::new(), Vec::new());
+        for (own, job, reserved) in self.of_lineage(key) {
+            let Ok(event) = event_at(&reserved.event, own.unit, key.unit) else { continue };
+            let id = reservation_id(job);
+            let Some(row) = self.accounts.get(&own).and_then(|book| book.account.reservation(id)) else { continue };
+            let cost = unpriced.price(&event, key.adjacency())?;
+            rows.push(Reservation::from_parts(id, cost, row.releases(), row.committed(), row.is_settled())?);
+            jobs.insert(job, Reserved { event, ..reserved.clone() });
+        }
+        Ok(Book { account: Account::rebuilt(Some(budget), rows)?, jobs, first: None, last: None })
+    }
+
+    /// The releases of which the account of `key` says nothing.
+    pub fn uncovered(&self, key: AccountKey) -> Vec<Uncovered> {
+        let mut all: Vec<Uncovered> = Vec::new();
+        for (own, job, reserved) in self.of_lineage(key) {
+            let charged = self.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&job));
+            let row = self.accounts.get(&own).and_then(|book| book.account.reservation(reservation_id(job)));
+            let releases = row.map_or(0, Reservation::committed);
+            if charged || releases == 0 {
+                continue;
+            }
+            match all.iter_mut().find(|known| known.protects == reserved.protects) {
+                Some(known) => (known.jobs, known.releases) = (known.jobs + 1, known.releases + releases),
+                None => all.push(Uncovered { protects: reserved.protects, jobs: 1, releases }),
+            }
+        }
+        all
+    }
+
+    /// Every job of the lineage of `key` that protects another unit, with its own account.
+    fn of_lineage(&self, key: AccountKey) -> impl Iterator<Item = (AccountKey, JobId, &Reserved)> {
+        let accounts = self.accounts.iter().filter(move |(own, _)| own.is_beside(key));
+        accounts.flat_map(|(own, book)| {
+            let jobs = book.jobs.iter().filter(|(_, reserved)| reserved.protects == own.unit);
+            jobs.map(|(job, reserved)| (*own, *job, reserved))
+        })
+    }
+}
+
+/// Charges every account for the jobs of its lineage that protect other units and were never charged to it, where they have a
+/// price: those of before it began, and those of workers that charged the job's own unit alone.
+fn take_in(drafts: &mut BTreeMap<AccountKey, Draft>) {
+    let mut missing = Vec::new();
+    for (key, draft) in &*drafts {
+        for (own, other) in drafts.iter().filter(|(own, _)| own.is_beside(*key)) {
+            for (job, (reserved, committed, settled)) in &other.jobs {
+                if reserved.protects != own.unit || draft.jobs.contains_key(job) {
+                    continue;
+                }
+                if let Ok(event) = event_at(&reserved.event, own.unit, key.unit) {
+                    missing.push((*key, *job, (Reserved { event, ..reserved.clone() }, *committed, *settled)));
+                }
+            }
+        }
+    }
+    for (key, job, part) in missing {
+        drafts.entry(key).or_default().jobs.insert(job, part);
     }
 }
 
@@ -278,7 +447,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn take(&mut self, row: Entry, sequence: u64) -> Result<(), BooksError> {
+    fn take(&mut self, row: Entry, protects: PrivacyUnit, sequence: u64) -> Result<(), BooksError> {
         let wrong = |problem: &str| Err(BooksError::Row { sequence, problem: problem.to_owned() });
         let known = self.jobs.get_mut(&row.job);
         match (row.kind, known) {
@@ -288,7 +457,7 @@ impl Draft {
                 }
                 self.budget = row.budget;
                 let Entry { event, count: releases, manifest, dataset, .. } = row;
-                self.jobs.insert(row.job, (Reserved { event, releases, manifest, dataset }, 0, false));
+                self.jobs.insert(row.job, (Reserved { event, protects, releases, manifest, dataset }, 0, false));
             }
             (EntryKind::Reserve, Some(_)) => return wrong("reserves a second time for one job"),
             (_, None) => return wrong("has no reservation before it"),
@@ -316,7 +485,7 @@ impl Draft {
         let rows = jobs
             .iter()
             .map(|(job, (reserved, committed, settled))| {
-                let cost = unpriced.price(&reserved.event, key.adjacency)?;
+                let cost = unpriced.price(&reserved.event, key.adjacency())?;
                 Ok(Reservation::from_parts(reservation_id(*job), cost, reserved.releases, *committed, *settled)?)
             })
             .collect::<Result<Vec<_>, BooksError>>()?;
@@ -324,43 +493,4 @@ impl Draft {
         let jobs = jobs.into_iter().map(|(job, (reserved, _, _))| (job, reserved)).collect();
         Ok(Book { account, jobs, first, last })
     }
-}
-
-/// The books as the rules of the ledger make them, row by row: every reservation is admitted again under the budget
-/// that its row states. An evaluator of another version cannot be replayed.
-pub(super) fn replay(rows: &[Entry]) -> Result<BTreeMap<AccountKey, Account>, BooksError> {
-    let mut accounts: BTreeMap<AccountKey, Account> = BTreeMap::new();
-    for (row, sequence) in rows.iter().zip(1..) {
-        let wrong = |problem: String| BooksError::Row { sequence, problem };
-        if row.evaluator != mechanism::EVALUATOR_VERSION {
-            return Err(wrong(format!(
-                "was priced by evaluator `{}`, this worker has `{}`: verify it with the version that wrote it",
-                row.evaluator,
-                mechanism::EVALUATOR_VERSION
-            )));
-        }
-        let account = accounts.entry(row.account).or_insert_with(|| Account::new(row.budget));
-        match row.kind {
-            EntryKind::Reserve => {
-                let budget = row.budget.ok_or_else(|| wrong("reserves without a budget".to_owned()))?;
-                account.set_budget(budget)?;
-                let cost = account.price(&row.event, row.account.adjacency)?;
-                account
-                    .reserve(reservation_id(row.job), &cost, row.count)
-                    .map_err(|error| wrong(format!("was never admissible: {error}")))?;
-            }
-            EntryKind::Commit => {
-                account
-                    .commit(reservation_id(row.job))
-                    .map_err(|error| wrong(format!("was never paid for: {error}")))?;
-            }
-            EntryKind::Settle => {
-                let left = account.settle(reservation_id(row.job))?;
-                if left != row.count {
-                    return Err(wrong(format!("gives back {} releases of {left} left", row.count)));
-                }
-            }
-        }
-    }
-    Ok(accounts)
 }

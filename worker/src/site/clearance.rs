@@ -1,44 +1,66 @@
-//! Permission to let one vector leave the site, as values that only this room can make and that are used up by leaving.
+//! Permission to let one release leave the site, as values that only this module can make and that are used up.
+//!
+//! The order of a release: permission, finished bytes on disk, payment with the reference to these bytes, countersignature of
+//! the server, sending (`privacy.md`, 14.6). A [`ReleaseGrant`] is the first step: it lets one release of one event be made and
+//! charges nothing. [`gate::pay`](crate::site::gate::pay) charges it, with the finished bytes.
 
 mod permit;
 
-use undertone_api::signed::Signed;
+use std::sync::Arc;
+
 use undertone_privacy::Event;
 
 pub(crate) use permit::Stub;
 pub use permit::{Permit, Permits, Prize, SplitError, Ticket};
 
-/// Proof that one release was paid: the site's ledger has committed it and the disk has it.
-#[derive(Debug)]
-#[must_use = "a release that was paid and is not made is budget thrown away"]
-pub struct Spent {
-    event: Event,
-    receipt: Signed,
-}
+/// Identifies a grant, for the time of one process. What is made under a grant carries it, so that nothing that was made under
+/// another one is paid in its place.
+#[derive(Debug, Clone)]
+pub struct GrantId(Arc<()>);
 
-impl Spent {
-    pub(super) const fn new(event: Event, receipt: Signed) -> Self {
-        Self { event, receipt }
+impl GrantId {
+    fn new() -> Self {
+        Self(Arc::new(()))
     }
 
-    /// The release that was paid for, with exact parameters.
+    /// Whether both identify one grant.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Permission to make one release of exactly one event: the site's rules allow it, and its ledger holds it reserved. Nothing is
+/// charged yet, and nothing that is made may leave yet.
+#[derive(Debug)]
+#[must_use = "a release that may be made and is not is lost to the job"]
+pub struct ReleaseGrant {
+    event: Event,
+    id: GrantId,
+}
+
+impl ReleaseGrant {
+    pub(super) fn new(event: Event) -> Self {
+        Self { event, id: GrantId::new() }
+    }
+
+    /// The event that may be made, with exact parameters.
     pub const fn event(&self) -> &Event {
         &self.event
     }
 
-    /// The site's signed receipt.
-    pub const fn receipt(&self) -> &Signed {
-        &self.receipt
+    /// What identifies it.
+    pub const fn id(&self) -> &GrantId {
+        &self.id
     }
 
-    fn into_parts(self) -> (Event, Signed) {
-        (self.event, self.receipt)
+    fn into_parts(self) -> (Event, GrantId) {
+        (self.event, self.id)
     }
 
-    /// Proof for tests of the engine, which have no site.
+    /// A grant for tests of the engine, which have no site.
     #[cfg(test)]
     pub(crate) fn in_test(event: Event) -> Self {
-        Self { event, receipt: Signed { payload: String::new(), signature: String::new() } }
+        Self::new(event)
     }
 }
 
@@ -58,11 +80,59 @@ impl Published {
     }
 }
 
-/// Permission for one vector.
+/// Permission to make one release.
 #[derive(Debug)]
 pub enum Clearance {
-    /// It was paid for.
-    Paid(Spent),
+    /// It is reserved, and charged before it leaves.
+    Granted(ReleaseGrant),
     /// It comes from public data.
     Public(Published),
+}
+
+impl Clearance {
+    /// What identifies the grant; none for public data.
+    pub const fn grant(&self) -> Option<&GrantId> {
+        match self {
+            Self::Granted(grant) => Some(grant.id()),
+            Self::Public(_) => None,
+        }
+    }
+}
+
+/// Proof that one sealed batch may leave for others than the server: its payment and the reference to it are on this site's disk,
+/// and so is the server's countersignature of the payment. Or the batch comes from public data.
+///
+/// ```compile_fail,E0451
+/// use undertone_worker::site::clearance::Departure;
+/// let bare = Departure { digest: None };
+/// ```
+#[derive(Debug)]
+pub struct Departure {
+    /// The batch's digest; none for public data.
+    digest: Option<String>,
+}
+
+impl Departure {
+    pub(super) const fn paid(digest: String) -> Self {
+        Self { digest: Some(digest) }
+    }
+
+    /// For a batch of public data.
+    pub const fn public(_published: &Published) -> Self {
+        Self { digest: None }
+    }
+
+    /// Whether the batch with this digest may leave, of which an event must be charged or not.
+    pub(crate) fn covers(&self, digest: &str, charged: bool) -> bool {
+        match &self.digest {
+            Some(paid) => paid == digest,
+            None => !charged,
+        }
+    }
+
+    /// Proof for tests of the lines, which have no site.
+    #[cfg(test)]
+    pub(crate) fn in_test(digest: &str) -> Self {
+        Self::paid(digest.to_owned())
+    }
 }

@@ -1,25 +1,33 @@
 //! The site's datasets: what lies under `data/`, under which line of versions, and how much of it may be told.
 //!
-//! A line begins when a dataset is first seen under its name and is never made again: its budget is for life. Preparing
-//! a dataset anew under the same name continues the line, because it may hold the same people.
+//! What is told of private data are facts that were declared before they were looked at (name, inputs, classes, units) and sizes.
+//! A dataset that was prepared as only public data may be is not used under a policy that says otherwise.
+//!
+//! A lineage is for life, as is its budget: see [`lineage`](super::lineage). Preparing a dataset anew under the same name continues it,
+//! because it may hold the same people.
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{OptionalExtension, params};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use undertone_privacy::PrivacyUnit;
-use uuid::Uuid;
 
-use super::clock;
 use super::folder::{Folder, FolderError, check_name};
+use super::lineage::{LineageError, in_order, registered, settle};
 use super::policy::Policy;
 use super::store::{Store, StoreError};
 use crate::queries::dataset as queries;
 use crate::speech::dataset::{self as speech, DatasetError, META_FILE};
 use crate::speech::recordings;
+
+mod declared;
+
+pub use super::lineage::{lines, note_registered};
+pub use declared::LegacyNotice;
+
+use declared::told_units;
 
 /// Why the datasets of a site cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +60,8 @@ pub struct Local {
     pub folder: PathBuf,
     /// Coefficients in a frame; 0 for queries.
     pub inputs: u32,
-    /// Classes of its labels; of queries, which nobody but their owner has read, 0 unless they are public.
+    /// Classes of its labels, as declared where it is not public; of queries, which nobody but their owner has read, 0 unless
+    /// they are public.
     pub classes: u32,
     /// Training records, exactly: utterances, or occurrences of queries.
     pub records: u64,
@@ -84,19 +93,27 @@ impl Local {
             users: self.users.map(SizeClass::of),
             seconds: self.seconds.map(SizeClass::of),
             units: self.units.clone(),
+            approval: None,
         }
     }
 
     /// The same with the sizes of what lies in its folder now, which may have been replaced since it was found.
     ///
     /// # Errors
-    /// [`DatasetError`] where no dataset lies there any more.
+    /// [`DatasetError`] where no dataset lies there any more, or one that may not be used under the policy.
     pub fn as_it_lies(&self) -> Result<Self, DatasetError> {
+        let described = Described::read(&self.folder)?;
+        described.check_visibility(&self.name, self.visibility)?;
         let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
-            Facts::of(Described::read(&self.folder)?, self.visibility);
+            Facts::of(described, self.visibility);
         let sizes =
             Self { content, inputs, classes, records, speakers, test_records, users, seconds, units, ..self.clone() };
         Ok(sizes)
+    }
+
+    /// Returns what a steward should know of what lies in its folder, where an earlier version prepared it.
+    pub fn legacy_notice(&self) -> Option<LegacyNotice> {
+        Described::read(&self.folder).ok()?.legacy_notice(self.visibility)
     }
 
     /// The dataset as the contract sees it, from this site's own facts, under the id `id`.
@@ -175,6 +192,17 @@ impl Described {
     }
 }
 
+impl Described {
+    /// Returns the digest of its content, hexadecimal.
+    pub fn digest(&self) -> &str {
+        match self {
+            Self::Speech(meta) => &meta.digest,
+            Self::Queries(meta) => &meta.digest,
+            Self::Recordings(meta) => &meta.digest,
+        }
+    }
+}
+
 /// The numbers of a description that a site goes by.
 struct Facts {
     content: Content,
@@ -201,7 +229,7 @@ impl Facts {
                 test_records: meta.test.utterances as u64,
                 users: meta.unit_column.is_some().then_some(meta.train.users as u64),
                 seconds: None,
-                units: meta.units,
+                units: told_units(meta.units, Content::Speech, meta.unit_column.is_some(), visibility),
             },
             Described::Queries(meta) => Self {
                 content: Content::Queries,
@@ -213,7 +241,7 @@ impl Facts {
                 test_records: meta.test.occurrences,
                 users: meta.has_users().then_some(meta.train.users),
                 seconds: None,
-                units: meta.units,
+                units: told_units(meta.units, Content::Queries, meta.columns.user.is_some(), visibility),
             },
             Described::Recordings(meta) => Self {
                 content: Content::Recordings,
@@ -236,7 +264,18 @@ pub struct Unusable {
     /// Its name.
     pub name: String,
     /// What is wrong with it.
-    pub error: DatasetError,
+    pub error: UnusableError,
+}
+
+/// Why a folder under `data/` is no usable dataset.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// Its data may not be charged to accounts of their own.
+    #[error(transparent)]
+    Lineage(Box<LineageError>),
 }
 
 /// Every dataset of the site, by name, and what else lies there.
@@ -245,22 +284,38 @@ pub struct Unusable {
 /// [`DatasetsError`] when folder or database cannot be read.
 pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Local>, Vec<Unusable>), DatasetsError> {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
-    for name in names(&folder.datasets())? {
+    let mut names = names(&folder.datasets())?;
+    // The oldest first: where two have the same data, the one that had them first keeps them.
+    let order = store.read(in_order)?;
+    names.sort_by_key(|name| order.iter().position(|known| known == name).unwrap_or(usize::MAX));
+    for name in names {
         let at = folder.dataset(&name)?;
         let described = match Described::read(&at) {
             Ok(described) => described,
             Err(error) => {
-                unusable.push(Unusable { name, error });
+                unusable.push(Unusable { name, error: error.into() });
                 continue;
             }
         };
-        let lineage = lineage(store, &name)?;
         let visibility = policy.rules(&name).visibility;
+        if let Err(error) = described.check_visibility(&name, visibility) {
+            unusable.push(Unusable { name, error: error.into() });
+            continue;
+        }
+        let lineage = match settle(store, policy, &name, &at, &described) {
+            Ok(lineage) => lineage,
+            Err(LineageError::Store(error)) => return Err(error.into()),
+            Err(LineageError::Entropy(error)) => return Err(DatasetsError::Entropy(error)),
+            Err(error) => {
+                unusable.push(Unusable { name, error: UnusableError::Lineage(Box::new(error)) });
+                continue;
+            }
+        };
         let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
             Facts::of(described, visibility);
         found.push(Local {
             lineage,
-            id: registered(store, lineage)?,
+            id: registered(store, &name)?,
             visibility,
             content,
             folder: at,
@@ -275,6 +330,7 @@ pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Loca
             name,
         });
     }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok((found, unusable))
 }
 
@@ -296,74 +352,12 @@ fn names(data: &Path) -> Result<Vec<String>, DatasetsError> {
     Ok(names)
 }
 
-/// The line of the dataset called `name`; it begins now if it never did.
-fn lineage(store: &Store, name: &str) -> Result<LineageId, DatasetsError> {
-    let bytes = clock::entropy().map_err(DatasetsError::Entropy)?;
-    let new = uuid::Builder::from_random_bytes(bytes).into_uuid();
-    let text: String = store.write(|tx| {
-        tx.execute(
-            "INSERT INTO lineage (name, lineage) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
-            params![name, new.to_string()],
-        )
-        .and_then(|_| tx.query_row("SELECT lineage FROM lineage WHERE name = ?1", [name], |row| row.get(0)))
-        .map_err(StoreError::sqlite("begin a line of versions"))
-    })?;
-    Ok(LineageId(Uuid::parse_str(&text).map_err(StoreError::row)?))
-}
-
-/// The names of all lines, for tables.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn lines(store: &Store) -> Result<Vec<(LineageId, String)>, StoreError> {
-    store.read(|db| {
-        let mut statement =
-            db.prepare("SELECT lineage, name FROM lineage ORDER BY name").map_err(StoreError::sqlite("read lines"))?;
-        let rows = statement
-            .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
-            .map_err(StoreError::sqlite("read lines"))?;
-        rows.map(|row| {
-            let (lineage, name) = row.map_err(StoreError::sqlite("read lines"))?;
-            Ok((LineageId(Uuid::parse_str(&lineage).map_err(StoreError::row)?), name))
-        })
-        .collect()
-    })
-}
-
-/// The server's id of a line, once it has one.
-fn registered(store: &Store, lineage: LineageId) -> Result<Option<DatasetId>, StoreError> {
-    let text: Option<String> = store.read(|db| {
-        db.query_row("SELECT dataset FROM registered WHERE lineage = ?1", [lineage.to_string()], |row| row.get(0))
-            .optional()
-            .map_err(StoreError::sqlite("read a registration"))
-    })?;
-    text.map(|text| text.parse().map_err(StoreError::row)).transpose()
-}
-
-/// Notes the server's id of a line.
-///
-/// # Errors
-/// [`StoreError`] when the database fails, or the id stands for another line already.
-pub fn note_registered(store: &Store, lineage: LineageId, id: DatasetId) -> Result<(), StoreError> {
-    store.write(|tx| {
-        tx.execute(
-            "INSERT INTO registered (lineage, dataset) VALUES (?1, ?2)
-             ON CONFLICT (lineage) DO UPDATE SET dataset = excluded.dataset WHERE dataset <> excluded.dataset",
-            params![lineage.to_string(), id.to_string()],
-        )
-        .map(|_| ())
-        .map_err(StoreError::sqlite("note a registration"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use undertone_api::dataset::{Content, SizeClass, Visibility};
-    use undertone_api::id::DatasetId;
     use undertone_privacy::PrivacyUnit;
-    use uuid::Uuid;
 
-    use super::{lineage, lines, note_registered, registered, scan};
+    use super::scan;
     use crate::fixture::local;
     use crate::queries::dataset::fixture::prepared;
     use crate::site::folder::Folder;
@@ -383,9 +377,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
-        for name in ["ward", "commons"] {
-            prepared(&folder.datasets(), name, &log());
-        }
+        let unlabelled = |row: &str| row.rsplit_once(',').map_or(row, |(rest, _)| rest).to_owned() + "\n";
+        prepared(&folder.datasets(), "ward", &log().lines().map(unlabelled).collect::<String>());
+        prepared(&folder.datasets(), "commons", &log());
         declare(&folder.policy(), "commons", Visibility::Public).expect("the policy is new");
         let store = Store::open(&dir.path().join("ledger.db")).expect("the folder is writable");
         let policy = Policy::load(&folder.policy()).expect("it was just written");
@@ -410,13 +404,18 @@ mod tests {
         }
     }
 
+    /// Its description says nothing of how it was prepared; what is told now is refused, see [`super::declared`].
     #[test]
-    fn a_private_log_tells_no_label_even_if_it_was_prepared_as_a_public_one() {
+    fn a_labelled_log_of_an_earlier_version_tells_no_label() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
         let reader = prepared(&folder.datasets(), "ward", &log());
         assert_eq!(reader.meta().labels.len(), 3);
+        let mut earlier = serde_json::to_value(reader.meta()).expect("it has a JSON form");
+        earlier.as_object_mut().expect("an object").remove("preparation");
+        let path = folder.datasets().join("ward/meta.json");
+        std::fs::write(path, earlier.to_string()).expect("the folder is writable");
         declare(&folder.policy(), "ward", Visibility::Open).expect("the policy is new");
         let store = Store::open(&dir.path().join("ledger.db")).expect("the folder is writable");
         let policy = Policy::load(&folder.policy()).expect("it was just written");
@@ -430,29 +429,5 @@ mod tests {
         assert_eq!((told.records, told.speakers, told.test_records), (SizeClass(500), SizeClass(50), 0));
         let json = serde_json::to_string(&told).expect("it has a JSON form");
         assert!(!json.contains("480") && !json.contains("48,"), "{json}");
-    }
-
-    #[test]
-    fn a_line_begins_once_and_is_found_again() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let path = dir.path().join("ledger.db");
-        let first = lineage(&Store::open(&path).expect("the folder is writable"), "ward-7").expect("it begins");
-        let store = Store::open(&path).expect("it was just made");
-        assert_eq!(lineage(&store, "ward-7").expect("it is there"), first);
-        assert_ne!(lineage(&store, "ward-8").expect("it begins"), first);
-        assert_eq!(lines(&store).expect("it is there").len(), 2);
-    }
-
-    #[test]
-    fn one_id_never_stands_for_two_lines() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let store = Store::open(&dir.path().join("ledger.db")).expect("the folder is writable");
-        let (one, two) = (lineage(&store, "one").expect("it begins"), lineage(&store, "two").expect("it begins"));
-        let id = DatasetId(Uuid::from_u128(1));
-        note_registered(&store, one, id).expect("it is free");
-        note_registered(&store, one, id).expect("it is the same");
-        assert!(note_registered(&store, two, id).is_err());
-        assert_eq!(registered(&store, one).expect("it is there"), Some(id));
-        assert_eq!(registered(&store, two).expect("it is not"), None);
     }
 }

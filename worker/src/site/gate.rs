@@ -1,14 +1,17 @@
-//! The gate: asked before every vector, every pool of questions and every batch of sounds, it gives the clearance without which nothing can be sent.
+//! The gate: asked before every vector, every pool of questions and every batch of sounds. [`clear`] gives the clearance without which
+//! nothing can be made, and [`pay`] charges what was made and stored, without which nothing can be sent.
 //!
-//! It asks the policy file, as it stands now, and then the ledger, which pays. Public data need no payment, open data are
-//! recorded as released in the clear, all else is charged.
+//! Both ask the policy file, as it stands then, and the ledger. Public data need no payment, open data are recorded as released in
+//! the clear, all else is charged.
 
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
+use undertone_privacy::Event;
 
 use super::admission::Examined;
-use super::clearance::{Clearance, Published};
-use super::ledger::{Ledger, LedgerError};
+use super::clearance::{Clearance, Published, ReleaseGrant};
+use super::ledger::{Ledger, LedgerError, Under};
+use super::outbox::StoredRelease;
 use super::policy::{PolicyRefusal, Rules, is_exact, word};
 
 /// Why nothing may leave.
@@ -59,19 +62,10 @@ pub fn published(rules: &Rules) -> Result<Published, NotPublic> {
     if rules.visibility == Visibility::Public { Ok(Published::new()) } else { Err(NotPublic(word(rules.visibility))) }
 }
 
-/// A clearance, and the number of the receipt that was written for it.
-#[derive(Debug)]
-pub struct Cleared {
-    /// To be used up by making the vector.
-    pub clearance: Clearance,
-    /// The receipt; `None` for public data.
-    pub receipt: Option<u64>,
-}
-
-/// Asks for permission to send one vector, or one pool, at `now`.
+/// Asks for permission to make one vector, one pool or one batch, at `now`. Nothing is charged.
 ///
 /// # Errors
-/// [`GateError`] when policy or ledger say no; nothing was charged then.
+/// [`GateError`] when policy or ledger say no.
 pub fn clear(
     ledger: &Ledger,
     rules: &Rules,
@@ -79,7 +73,49 @@ pub fn clear(
     series: &str,
     round: u32,
     now: OffsetDateTime,
-) -> Result<Cleared, GateError> {
+) -> Result<Clearance, GateError> {
+    let Some((under, event)) = admit(ledger, rules, examined, series, round, now)? else {
+        return Ok(Clearance::Public(Published::new()));
+    };
+    if !is_exact(&event) {
+        ledger.check_release(&under, &event)?;
+    }
+    Ok(Clearance::Granted(ReleaseGrant::new(event)))
+}
+
+/// Pays for a release that was made and stored, at `now`, and refers to its bytes. Gives the number of the receipt, `None` for
+/// public data; all of it is on disk when this returns.
+///
+/// # Errors
+/// [`GateError`] when policy or ledger say no; nothing was charged then.
+pub fn pay(
+    ledger: &Ledger,
+    rules: &Rules,
+    examined: &Examined,
+    release: &StoredRelease,
+    now: OffsetDateTime,
+) -> Result<Option<u64>, GateError> {
+    let Some((under, event)) = admit(ledger, rules, examined, release.series(), release.round(), now)? else {
+        ledger.refer_public(release)?;
+        return Ok(None);
+    };
+    let paid = if is_exact(&event) {
+        ledger.publish(&under, rules.visibility, &event, release)?
+    } else {
+        ledger.commit(&under, &event, release)?
+    };
+    Ok(Some(paid.receipt))
+}
+
+/// What one release in a round must be charged, by everything but the ledger's books; `None` for public data.
+fn admit(
+    ledger: &Ledger,
+    rules: &Rules,
+    examined: &Examined,
+    series: &str,
+    round: u32,
+    now: OffsetDateTime,
+) -> Result<Option<(Under, Event)>, GateError> {
     if !examined.rounds(series).is_some_and(|rounds| (1..=rounds).contains(&round)) {
         return Err(GateError::NoRound { series: series.to_owned(), round });
     }
@@ -93,18 +129,10 @@ pub fn clear(
     }
     rules.judge(&examined.manifest.spec, examined.charge.as_ref())?;
     if before == Visibility::Public {
-        return Ok(Cleared { clearance: Clearance::Public(Published::new()), receipt: None });
+        return Ok(None);
     }
-    let (Some(under), Some(event)) = (examined.under(), examined.release(series)) else {
-        return Err(GateError::NotCharged(series.to_owned()));
-    };
-    // A pool is one release, and so is a batch for others than the server, and its job reserved one: what a crash left paid and
-    // unused pays for it.
-    let left = if examined.pays_once(series) { ledger.unspent(&under, &event, series, round)? } else { None };
-    let paid = match left {
-        Some(paid) => paid,
-        None if is_exact(&event) => ledger.publish(&under, before, &event, series, round)?,
-        None => ledger.commit(&under, &event, series, round)?,
-    };
-    Ok(Cleared { clearance: Clearance::Paid(paid.spent), receipt: Some(paid.receipt) })
+    match (examined.under(), examined.release(series)) {
+        (Some(under), Some(event)) => Ok(Some((under, event))),
+        _ => Err(GateError::NotCharged(series.to_owned())),
+    }
 }

@@ -5,9 +5,10 @@
 //! that memory never knows less than the disk. The server has no say here: it may ask for less than the manifest, never
 //! for more.
 
+mod charged;
 mod error;
 pub(in crate::site) mod import;
-mod unspent;
+mod publish;
 mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,21 +16,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
-use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
 use undertone_api::job::Charge;
 use undertone_api::signed::{Receipt, Signed};
-use undertone_privacy::ledger::{Account, Draft};
-use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Delta, Event};
 
 use super::audits::{self, Frozen};
-use super::books::{AccountKey, Book, Books, Entry, Head, Published, Reserved, reservation_id};
-use super::clearance::Spent;
+use super::books::{AccountKey, Book, Books, Entry, Head, Reserved, reservation_id};
 use super::clock::Clock;
 use super::folder::Lock;
 use super::keys::SiteKey;
-use super::policy::{Limit, is_exact};
+use super::outbox::{self, StoredRelease};
+use super::policy::UnitLimits;
 use super::restore;
 use super::store::{Store, StoreError, sql};
 use super::witness::alarm;
@@ -56,16 +55,16 @@ pub struct Under {
 
 impl Under {
     const fn account(&self) -> AccountKey {
-        AccountKey { lineage: self.lineage, unit: self.charge.unit, adjacency: self.charge.adjacency }
+        AccountKey::new(self.lineage, self.charge.unit, self.charge.adjacency)
     }
 }
 
-/// A payment, and the number of its receipt.
+/// A payment: its receipt, and the receipt's number in the site's chain.
 #[derive(Debug)]
 pub struct Paid {
-    /// Proof, to be used up by the release.
-    pub spent: Spent,
-    /// The receipt's number in the site's chain.
+    /// The signed receipt.
+    pub signed: Signed,
+    /// Its number.
     pub receipt: u64,
 }
 
@@ -114,22 +113,23 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::reserve`].
-    pub fn check(&self, under: &Under, limit: &Limit) -> Result<(), LedgerError> {
+    pub fn check(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let state = self.fresh()?;
         match state.books.accounts.get(&under.account()).and_then(|book| standing(book, under)) {
             Some(standing) => standing,
-            None => self.thawed(under).and_then(|()| draft(&state.books, under, limit).map(|_| ())),
+            None => self.thawed(under).and_then(|()| charged::reserve(&state.books, under, &limits.into()).map(drop)),
         }
     }
 
-    /// Reserves the worst case of a job under the present limit; durable when this returns. A job that has its
-    /// reservation keeps it.
+    /// Reserves the worst case of a job under the present limits of all units, or nothing; durable when this returns. A job that
+    /// has its reservation keeps it.
     ///
     /// # Errors
-    /// [`LedgerError::Rule`] with the figures when the limit does not admit it, [`LedgerError::Settled`] and
-    /// [`LedgerError::Changed`] for a job that was here before. Nothing has changed then.
-    pub fn reserve(&self, under: &Under, limit: &Limit) -> Result<(), LedgerError> {
+    /// [`LedgerError::Rule`] with the figures when the limit does not admit it, [`LedgerError::OtherUnit`] and
+    /// [`LedgerError::Unpriced`] when that of another unit does not, [`LedgerError::Settled`] and [`LedgerError::Changed`] for a job
+    /// that was here before. Nothing has changed then.
+    pub fn reserve(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let mut state = self.fresh()?;
         let key = under.account();
@@ -137,32 +137,34 @@ impl Ledger {
             return standing;
         }
         self.thawed(under)?;
-        let draft = draft(&state.books, under, limit)?;
-        let budget = draft.balance().budget().copied();
-        let entry = Entry { budget, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
+        let steps = charged::reserve(&state.books, under, &limits.into())?;
+        let (budget, others) = charged::stated(&steps);
+        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
-        let Charge { event, releases, .. } = under.charge.clone();
-        let reserved = Reserved { event, releases, manifest: under.manifest.clone(), dataset: under.dataset };
-        let book = state.books.accounts.entry(key).or_insert_with(|| Book {
-            account: Account::new(budget),
-            jobs: std::collections::BTreeMap::new(),
-            first: None,
-            last: None,
-        });
-        book.account.adopt(draft);
-        book.jobs.insert(under.job, reserved);
+        charged::adopt(&mut state.books, under.job, steps);
         Ok(())
     }
 
-    /// Pays for one release of a job: charge and signed receipt are on disk when this returns.
+    /// Would the ledger pay for one release of a job now? Changes nothing.
     ///
     /// # Errors
-    /// [`LedgerError`] when nothing is reserved for it. Nothing has changed then.
-    pub fn commit(&self, under: &Under, event: &Event, series: &str, round: u32) -> Result<Paid, LedgerError> {
-        let mut state = self.fresh()?;
+    /// As [`Ledger::commit`].
+    pub fn check_release(&self, under: &Under, event: &Event) -> Result<(), LedgerError> {
+        self.is_quiet()?;
+        let state = self.fresh()?;
+        self.draft_release(&state.books, under, event).map(|_| ())
+    }
+
+    /// Returns the steps that would charge one release of a job, one for each account.
+    fn draft_release(
+        &self,
+        books: &Books,
+        under: &Under,
+        event: &Event,
+    ) -> Result<Vec<charged::AccountStep>, LedgerError> {
         let key = under.account();
-        let book = state.books.accounts.get(&key).ok_or(LedgerError::NotReserved)?;
+        let book = books.accounts.get(&key).ok_or(LedgerError::NotReserved)?;
         let reserved = book.jobs.get(&under.job).ok_or(LedgerError::NotReserved)?;
         if reserved.manifest != under.manifest {
             return Err(LedgerError::Changed { found: reserved.releases });
@@ -172,14 +174,26 @@ impl Ledger {
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
         self.thawed(under)?;
-        let draft = book.account.draft_commit(reservation_id(under.job))?;
+        charged::commit(books, key, under.job)
+    }
+
+    /// Pays for one release of a job, whose bytes are stored: charge, signed receipt and the reference to the bytes are written in one
+    /// transaction, and on disk when this returns.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when nothing is reserved for it, [`LedgerError::Released`] when it was released already or its bytes are
+    /// lost. Nothing has changed then.
+    pub fn commit(&self, under: &Under, event: &Event, release: &StoredRelease) -> Result<Paid, LedgerError> {
+        let mut state = self.fresh()?;
+        let key = under.account();
+        let steps = self.draft_release(&state.books, under, event)?;
         let entry = self.entry(EntryKind::Commit, under, 1);
         let at = entry.at;
         fault::point(fault::BEFORE_COMMIT);
         let last = state.books.receipts.clone();
         let (head, receipts, signed) = self.append(&mut state, |head, tx| {
             quiet(tx)?;
-            let (receipts, signed) = self.insert_receipt(tx, &last, under, event, series, round, at)?;
+            let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
             let entry = Entry { receipt: Some(receipts.sequence), ..entry };
             Ok((insert_entry(tx, head, &entry)?, receipts, signed))
         })?;
@@ -187,65 +201,14 @@ impl Ledger {
         state.books.entries = head;
         let receipt = receipts.sequence;
         state.books.receipts = receipts;
-        if let Some(book) = state.books.accounts.get_mut(&key) {
-            book.account.adopt(draft);
-            book.first = book.first.or(Some(at));
-            book.last = Some(at);
-        }
-        Ok(Paid { spent: Spent::new(event.clone(), signed), receipt })
-    }
-
-    /// Records a release in the clear, of data that the policy marks as open; its receipt is on disk when this returns.
-    /// No budget can admit such a release and none is charged: what was published can be given away again.
-    ///
-    /// # Errors
-    /// [`LedgerError::NotOpen`] when the data are not marked open, [`LedgerError::OtherEvent`] when the event is not exact and
-    /// must be paid.
-    pub fn publish(
-        &self,
-        under: &Under,
-        visibility: Visibility,
-        event: &Event,
-        series: &str,
-        round: u32,
-    ) -> Result<Paid, LedgerError> {
-        if visibility != Visibility::Open {
-            return Err(LedgerError::NotOpen);
-        }
-        if !is_exact(event) {
-            let (reserved, asked) = (Box::new(Event::NonPrivate), Box::new(event.clone()));
-            return Err(LedgerError::OtherEvent { reserved, asked });
-        }
-        let mut state = self.fresh()?;
-        self.thawed(under)?;
-        let at = (self.clock)();
-        let (last, head) = (state.books.receipts.clone(), state.books.published.clone());
-        fault::point(fault::BEFORE_COMMIT);
-        let (published, receipts, signed) = self.append(&mut state, |_, tx| {
-            quiet(tx)?;
-            let (receipts, signed) = self.insert_receipt(tx, &last, under, event, series, round, at)?;
-            let row = Published {
-                lineage: under.lineage,
-                job: under.job,
-                receipt: receipts.sequence,
-                event: event.clone(),
-                at,
-            };
-            Ok((
-                insert_row(tx, "INSERT INTO published (sequence, payload, hash) VALUES (?1, ?2, ?3)", &head, &row)?,
-                receipts,
-                signed,
-            ))
-        })?;
-        fault::point(fault::AFTER_COMMIT);
-        let receipt = receipts.sequence;
-        state.books.receipts = receipts;
-        state.books.published = published;
-        Ok(Paid { spent: Spent::new(event.clone(), signed), receipt })
+        charged::adopt(&mut state.books, under.job, steps);
+        charged::note_payment(&mut state.books, key, under.job, at);
+        Ok(Paid { signed, receipt })
     }
 
     /// Gives back what a job reserved and never released; the job can spend nothing here any more. Gives the number of
-    /// releases, 0 when there was nothing to settle.
+    /// releases, 0 when there was nothing to settle. A job that was open in a restored copy of this ledger gets nothing back: its
+    /// reservation stands for ever.
     ///
     /// # Errors
     /// [`LedgerError`] when the database fails. The reservation stands then.
@@ -253,8 +216,7 @@ impl Ledger {
         self.settle_account(under.account(), under.job)
     }
 
-    /// As [`Ledger::settle`], for a job of which only the id is known: on every account it reserved on for `dataset`, or
-    /// on all.
+    /// As [`Ledger::settle`], for a job of which only the id is known: whatever it reserved for `dataset`, or for all.
     ///
     /// # Errors
     /// As [`Ledger::settle`].
@@ -262,7 +224,9 @@ impl Ledger {
         let keys: Vec<_> = {
             let state = self.fresh()?;
             let of_part = |reserved: &Reserved| dataset.is_none_or(|dataset| reserved.dataset == dataset);
-            let of_job = state.books.accounts.iter().filter(|(_, book)| book.jobs.get(&job).is_some_and(of_part));
+            let is_own = |key: &AccountKey, reserved: &Reserved| reserved.protects == key.unit && of_part(reserved);
+            let of_job = state.books.accounts.iter();
+            let of_job = of_job.filter(|(key, book)| book.jobs.get(&job).is_some_and(|reserved| is_own(key, reserved)));
             of_job.map(|(key, _)| *key).collect()
         };
         keys.into_iter().try_fold(0, |sum, key| Ok(sum + self.settle_account(key, job)?))
@@ -276,7 +240,11 @@ impl Ledger {
         {
             return Ok(0);
         }
-        let (draft, left) = book.account.draft_settle(reservation_id(job))?;
+        if self.store.read(|db| restore::is_withheld(db, job, reserved.dataset))? {
+            tracing::warn!(job.id = %job, dataset.id = %reserved.dataset, "the job was open in a copy of this ledger that was put back: nothing that it reserved is given back");
+            return Ok(0);
+        }
+        let (steps, left) = charged::settle(&state.books, key, job)?;
         let entry = Entry {
             kind: EntryKind::Settle,
             account: key,
@@ -288,13 +256,12 @@ impl Ledger {
             evaluator: EVALUATOR_VERSION.to_owned(),
             budget: None,
             receipt: None,
+            others: Vec::new(),
             at: (self.clock)(),
         };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
-        if let Some(book) = state.books.accounts.get_mut(&key) {
-            book.account.adopt(draft);
-        }
+        charged::adopt(&mut state.books, job, steps);
         Ok(left)
     }
 
@@ -363,21 +330,25 @@ impl Ledger {
             evaluator: EVALUATOR_VERSION.to_owned(),
             budget: None,
             receipt: None,
+            others: Vec::new(),
             at: (self.clock)(),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a receipt says that much")]
+    /// Writes the receipt of a release and the reference to its bytes.
     fn insert_receipt(
         &self,
         tx: &Transaction<'_>,
         last: &Head,
         under: &Under,
         event: &Event,
-        series: &str,
-        round: u32,
+        release: &StoredRelease,
         at: OffsetDateTime,
     ) -> Result<(Head, Signed), LedgerError> {
+        let (series, round) = (release.series(), release.round());
+        if (release.job(), release.dataset()) != (under.job, under.dataset) {
+            return Err(LedgerError::NotReserved);
+        }
         let earlier: i64 = tx
             .query_row(
                 "SELECT count(*) FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
@@ -402,6 +373,7 @@ impl Ledger {
             event: event.clone(),
             evaluator: EVALUATOR_VERSION.to_owned(),
             at,
+            tick: release.tick(),
         };
         let signed = self.key.sign(&receipt)?;
         let head = Head { sequence: receipt.sequence, hash: signed.digest() };
@@ -410,8 +382,17 @@ impl Ledger {
             params![sql(head.sequence), signed.payload, signed.signature, head.hash],
         )
         .map_err(StoreError::sqlite("write a receipt"))?;
+        refer(tx, release, Some(head.sequence))?;
         Ok((head, signed))
     }
+}
+
+/// Writes the reference to a stored release.
+fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) -> Result<(), LedgerError> {
+    if outbox::refer(tx, release, receipt)? {
+        return Ok(());
+    }
+    Err(LedgerError::Released { series: release.series().to_owned(), round: release.round() })
 }
 
 /// That no alarm is open and no restored copy unchecked; asked in the transaction that pays, so that nothing slips past one that another process raises.
@@ -446,18 +427,6 @@ fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
         (true, true) => Err(LedgerError::Settled),
         (true, false) => Ok(()),
     })
-}
-
-/// The step that would reserve for the job, under the present limit; the orders that an account keeps never change.
-fn draft(books: &Books, under: &Under, limit: &Limit) -> Result<Draft, LedgerError> {
-    let standing = books.accounts.get(&under.account()).map(|book| &book.account);
-    let grid = standing.and_then(|account| account.balance().budget()).map(undertone_privacy::ledger::Budget::grid);
-    let budget = limit.budget(grid)?;
-    let fresh = Account::new(Some(budget));
-    // An account that stands keeps the orders of its budget, and so does this one.
-    let cost = mechanism::curve(&under.charge.event, under.charge.adjacency, &budget.grid().orders())?;
-    let account = standing.unwrap_or(&fresh);
-    Ok(account.draft_reserve(budget, reservation_id(under.job), &cost, under.charge.releases)?)
 }
 
 fn insert_entry(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> Result<Head, LedgerError> {

@@ -5,8 +5,14 @@
 //! refuses everything. To add a rule: a field here with its sentence in `policy/template.toml`, its check in
 //! [`Rules::judge`], its line in `policy show`, its case in the tests.
 
+mod approval;
 mod cost;
+mod defaults;
 mod edit;
+mod logs;
+mod release;
+mod shared;
+mod units;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,15 +21,23 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::Visibility;
+use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_api::job::{Charge, Spec};
-use undertone_privacy::ledger::{Account, Budget, BudgetError, GridKind, LedgerError, ReservationId};
+use undertone_privacy::ledger::{Budget, BudgetError, GridKind, LedgerError};
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use super::folder::FolderError;
 
+pub use approval::Approval;
 pub use cost::{CostRefusal, MostCost, NoSum, most_cost};
 pub use edit::{TEMPLATE, declare};
+pub use logs::Logs;
+pub(crate) use release::judge_period;
+pub use release::{LONGEST_PERIOD, LongestUnits, ReleasePeriod, ReleasePeriods, SHORTEST_PERIOD, UnitLength};
+#[cfg(test)]
+pub(crate) use release::{LONGEST_UNIT, SHORTEST_UNIT};
+pub use units::{UnitLimits, units_of};
 
 /// Why the policy cannot be read. Nothing is allowed then.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +56,9 @@ pub enum PolicyError {
         #[source]
         source: toml::de::Error,
     },
+    /// The site's database does not say which datasets share accounts.
+    #[error("which datasets share accounts cannot be read")]
+    Lineages(#[source] Box<super::store::StoreError>),
     /// A limit that no release could ever meet, or that cannot be kept.
     #[error("{path}: `{field}`")]
     Budget {
@@ -63,30 +80,6 @@ pub enum PolicyError {
         /// What it says.
         found: &'static str,
     },
-}
-
-/// Who has to say yes before a job may run here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Approval {
-    /// This file: whatever it allows may run, as long as all of it together stays within `most_epsilon_automatic`.
-    Automatic,
-    /// This file and a data steward of the organization, in the dashboard.
-    #[default]
-    Steward,
-    /// This file and somebody at this machine: `undertone-worker approve <job>`, for exactly one manifest.
-    Manual,
-}
-
-/// What the site says of its part in a job, for the job's log at the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Logs {
-    /// Nothing.
-    None,
-    /// Where it is, in closed words and numbers that the server has anyway: see `undertone_api::job::log`.
-    #[default]
-    States,
 }
 
 /// A lifetime limit.
@@ -127,34 +120,6 @@ pub struct Limits {
     pub words: Option<Limit>,
 }
 
-impl Limits {
-    /// The limit of one unit.
-    pub const fn of(&self, unit: PrivacyUnit) -> Option<Limit> {
-        match unit {
-            PrivacyUnit::Record => self.record,
-            PrivacyUnit::Speaker => self.speaker,
-            PrivacyUnit::User => self.user,
-            PrivacyUnit::Words => self.words,
-        }
-    }
-
-    /// These, where they say something, else `general`.
-    const fn or(self, general: Self) -> Self {
-        Self {
-            record: if self.record.is_some() { self.record } else { general.record },
-            speaker: if self.speaker.is_some() { self.speaker } else { general.speaker },
-            user: if self.user.is_some() { self.user } else { general.user },
-            words: if self.words.is_some() { self.words } else { general.words },
-        }
-    }
-
-    fn named(&self) -> impl Iterator<Item = (&'static str, Limit)> {
-        [("record", self.record), ("speaker", self.speaker), ("user", self.user), ("words", self.words)]
-            .into_iter()
-            .filter_map(|(name, limit)| limit.map(|limit| (name, limit)))
-    }
-}
-
 /// What may run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -163,13 +128,13 @@ struct Jobs {
     #[serde(default)]
     approval: Approval,
     least_noise_multiplier: NoiseMultiplier,
-    #[serde(default = "least_threshold")]
+    #[serde(default = "defaults::least_threshold")]
     least_threshold: NonZeroU32,
-    #[serde(default = "most_sampling_rate")]
+    #[serde(default = "defaults::most_sampling_rate")]
     most_sampling_rate: SamplingRate,
-    #[serde(default = "least_distance")]
+    #[serde(default = "defaults::least_distance")]
     least_distance: NonZeroU32,
-    #[serde(default = "least_colluding")]
+    #[serde(default = "defaults::least_colluding")]
     least_colluding: NonZeroU32,
     #[serde(default)]
     voices_may_leave: bool,
@@ -180,26 +145,10 @@ struct Jobs {
     most_cost_per_job: Option<MostCost>,
     #[serde(default)]
     logs: Logs,
-}
-
-/// What a file that says nothing of it demands: that of the template.
-const fn least_threshold() -> NonZeroU32 {
-    NonZeroU32::MIN.saturating_add(9)
-}
-
-/// What a file that says nothing of it allows: that of the template.
-fn most_sampling_rate() -> SamplingRate {
-    SamplingRate::new(0.5).expect("one half is greater than 0 and at most 1")
-}
-
-/// What a file that says nothing of it demands: that of the template.
-const fn least_distance() -> NonZeroU32 {
-    NonZeroU32::MIN.saturating_add(1)
-}
-
-/// What a file that says nothing of it demands: that of the template.
-const fn least_colluding() -> NonZeroU32 {
-    NonZeroU32::MIN
+    #[serde(default, skip_serializing_if = "ReleasePeriods::is_empty")]
+    release_period_seconds: ReleasePeriods,
+    #[serde(default, skip_serializing_if = "LongestUnits::is_empty")]
+    longest_unit_seconds: LongestUnits,
 }
 
 /// What is said of one dataset.
@@ -212,6 +161,8 @@ struct OfDataset {
     approval: Option<Approval>,
     #[serde(default)]
     budget: Limits,
+    #[serde(default, skip_serializing_if = "LongestUnits::is_empty")]
+    longest_unit_seconds: LongestUnits,
 }
 
 /// The whole file.
@@ -223,6 +174,9 @@ pub struct Policy {
     budget: Limits,
     #[serde(default)]
     datasets: BTreeMap<String, OfDataset>,
+    /// Datasets that share their accounts with others, and with which.
+    #[serde(skip)]
+    shared: BTreeMap<String, Vec<String>>,
 }
 
 /// The rules for one dataset.
@@ -240,7 +194,7 @@ pub struct Rules {
     pub least_threshold: NonZeroU32,
     /// Largest share of its rows that a query log is sampled at.
     pub most_sampling_rate: SamplingRate,
-    /// Least distance of a histogram of words: words that are not to be told, added and removed together.
+    /// Least distance of a histogram of words: counts that are hidden. Never below those that one spoken word changes.
     pub least_distance: NonZeroU32,
     /// Least recognizers, or all that a job has, against which a histogram of words is paid for as if they put their parts together.
     pub least_colluding: NonZeroU32,
@@ -254,6 +208,10 @@ pub struct Rules {
     pub most_cost_per_job: Option<MostCost>,
     /// Lifetime limits.
     pub limits: Limits,
+    /// Distances between the ticks of release clocks, by kind of job, where they are not measured.
+    pub release_periods: ReleasePeriods,
+    /// Public lengths to which units are cut.
+    pub longest_units: LongestUnits,
 }
 
 /// Why the policy refuses a job. Depends on public parameters only, so it may be told.
@@ -289,8 +247,11 @@ pub enum PolicyRefusal {
         /// What the policy sets.
         most: f64,
     },
-    /// Too few words.
-    #[error("the distance of {asked} words is below this site's least of {least} (`jobs.least_distance`)")]
+    /// Too few counts.
+    #[error(
+        "the distance of {asked} counts is below this site's least of {least} (`jobs.least_distance`; one spoken word changes up to \
+         {ONE_WORD}): ask for {least} or more"
+    )]
     Distance {
         /// What the job asks for.
         asked: u32,
@@ -317,12 +278,30 @@ pub enum PolicyRefusal {
     /// Too much money.
     #[error(transparent)]
     Cost(#[from] CostRefusal),
+    /// The release clock ticks too slowly for the job.
+    #[error(
+        "the release clock of this site ticks every {period} s, and the job closes its rounds after {deadline} s: propose it with \
+         a deadline of more than {period} s, or ask the site for a shorter period (`jobs.release_period_seconds`)"
+    )]
+    Period {
+        /// Seconds between two ticks.
+        period: f64,
+        /// The shortest deadline of the job's rounds, seconds.
+        deadline: u32,
+    },
     /// No lifetime limit for this unit.
     #[error("this site has set no budget for the privacy unit `{0:?}`")]
     NoLimit(PrivacyUnit),
+    /// A lifetime limit of another unit that the job has no price for.
+    #[error("{0}")]
+    OtherUnit(String),
     /// The job alone is too much.
-    #[error("the job by itself would come to more than this site's epsilon of {most} per job: {source}")]
+    #[error(
+        "the job by itself would come to more than this site's epsilon of {most} per job for the unit {unit:?}: {source}"
+    )]
     PerJob {
+        /// The unit for which it would.
+        unit: PrivacyUnit,
         /// The limit.
         most: f64,
         /// The figures.
@@ -380,13 +359,15 @@ impl Policy {
             least_noise_multiplier: self.jobs.least_noise_multiplier,
             least_threshold: self.jobs.least_threshold,
             most_sampling_rate: self.jobs.most_sampling_rate,
-            least_distance: self.jobs.least_distance,
+            least_distance: self.jobs.least_distance.max(defaults::least_distance()),
             least_colluding: self.jobs.least_colluding,
             voices_may_leave: self.jobs.voices_may_leave,
             most_epsilon_per_job: self.jobs.most_epsilon_per_job,
             most_epsilon_automatic: self.jobs.most_epsilon_automatic,
             most_cost_per_job: self.jobs.most_cost_per_job.clone(),
-            limits: of.budget.or(self.budget),
+            limits: self.limits(name),
+            release_periods: self.jobs.release_period_seconds.clone(),
+            longest_units: of.longest_unit_seconds.or(self.jobs.longest_unit_seconds),
         }
     }
 }
@@ -402,6 +383,9 @@ impl Rules {
         }
         // Public data, or a job that lets nothing of this dataset out: no figure to judge.
         let Some(charge) = charge else { return Ok(()) };
+        if let Some(period) = self.release_periods.of_kind(spec.kind()) {
+            judge_period(spec, period)?;
+        }
         if !self.voices_may_leave && spec.outside().is_some_and(|outside| outside.voices) {
             return Err(PolicyRefusal::Voices);
         }
@@ -409,13 +393,7 @@ impl Rules {
         if is_exact(&charge.event) {
             return Ok(());
         }
-        let limit = self.limits.of(charge.unit).ok_or(PolicyRefusal::NoLimit(charge.unit))?;
-        let per_job = Limit { epsilon: self.most_epsilon_per_job, delta: limit.delta }.budget(None)?;
-        let mut alone = Account::new(Some(per_job));
-        let cost = alone.price(&charge.event, charge.adjacency)?;
-        alone
-            .reserve(ReservationId(0), &cost, charge.releases)
-            .map_err(|error| PolicyRefusal::PerJob { most: self.most_epsilon_per_job.get(), source: Box::new(error) })
+        self.judge_units(charge)
     }
 
     fn judge_event(&self, event: &Event) -> Result<(), PolicyRefusal> {
@@ -459,7 +437,7 @@ impl Rules {
             Event::NonPrivate if self.visibility == Visibility::Open => Ok(()),
             Event::NonPrivate => Err(PolicyRefusal::Exact),
             Event::Composed { events } => events.iter().try_for_each(|event| self.judge_event(event)),
-            Event::Repeated { of, .. } | Event::Selected { of, .. } => self.judge_event(of),
+            Event::Repeated { of, .. } | Event::Substituted { of } | Event::Selected { of, .. } => self.judge_event(of),
         }
     }
 }
@@ -469,7 +447,7 @@ pub(crate) fn is_exact(event: &Event) -> bool {
     match event {
         Event::NonPrivate => true,
         Event::Composed { events } => events.iter().any(is_exact),
-        Event::Repeated { of, .. } | Event::Selected { of, .. } => is_exact(of),
+        Event::Repeated { of, .. } | Event::Substituted { of } | Event::Selected { of, .. } => is_exact(of),
         Event::Gaussian { .. }
         | Event::PoissonSampledGaussian { .. }
         | Event::Laplace { .. }

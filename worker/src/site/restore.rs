@@ -16,6 +16,7 @@ use age::secrecy::SecretString;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use undertone_api::id::{DatasetId, JobId};
 
 use super::books::BooksError;
 use super::folder::{Folder, FolderError, create_private, sync_folder};
@@ -235,15 +236,42 @@ fn written(at: OffsetDateTime) -> String {
 }
 
 /// Marks the ledger as come out of a backup: nothing leaves until it was compared.
-pub(super) fn restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
+pub(crate) fn restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "INSERT INTO restored (backup_at, receipts, at) VALUES (?1, ?2, ?3)",
             params![backup_at, sql(receipts), written(at)],
         )
         .map(|_| ())
-        .map_err(StoreError::sqlite("note that it was restored"))
+        .map_err(StoreError::sqlite("note that it was restored"))?;
+        withhold(tx, at)
     })
+}
+
+/// Notes that what the open reservations of this ledger hold is never given back: the ledger is an older copy, and releases may have been
+/// paid from them that it does not know.
+pub(super) fn withhold(tx: &Transaction<'_>, at: OffsetDateTime) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO withheld (job, dataset, at)
+         SELECT DISTINCT job, json_extract(payload, '$.dataset'), ?1 FROM entry AS reserved
+         WHERE kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM entry
+             WHERE kind = 'settle' AND job = reserved.job
+                 AND json_extract(payload, '$.dataset') = json_extract(reserved.payload, '$.dataset'))
+         ON CONFLICT DO NOTHING",
+        [written(at)],
+    )
+    .map(|_| ())
+    .map_err(StoreError::sqlite("note what is not given back"))
+}
+
+/// Whether what a job reserved is never given back.
+pub(super) fn is_withheld(db: &Connection, job: JobId, dataset: DatasetId) -> Result<bool, StoreError> {
+    db.query_row(
+        "SELECT EXISTS (SELECT 1 FROM withheld WHERE job = ?1 AND dataset = ?2)",
+        params![job.to_string(), dataset.to_string()],
+        |row| row.get(0),
+    )
+    .map_err(StoreError::sqlite("see what is not given back"))
 }
 
 /// When the backup was made that this ledger came out of, while it was not compared.

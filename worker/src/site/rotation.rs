@@ -209,7 +209,7 @@ mod tests {
     use undertone_privacy::Event;
 
     use super::{ChangeError, finish, is_pending, keys, prepare};
-    use crate::fixture::{OURS, WORKER, gaussian, ledger_at, under};
+    use crate::fixture::{OURS, WORKER, gaussian, ledger_at, stored, under};
     use crate::site::folder::Folder;
     use crate::site::keys::SiteKey;
     use crate::site::ledger::verify;
@@ -236,7 +236,12 @@ mod tests {
             let ledger = ledger_at(&folder);
             for round in rounds {
                 ledger
-                    .publish(&under(gaussian(4.0), 10), Visibility::Open, &Event::NonPrivate, "open", round)
+                    .publish(
+                        &under(gaussian(4.0), 10),
+                        Visibility::Open,
+                        &Event::NonPrivate,
+                        &stored(&under(gaussian(4.0), 10), "open", round),
+                    )
                     .expect("the data are open");
             }
         };

@@ -8,15 +8,15 @@
 //! The server is not told which they are: see [`recorded`](crate::speech::transcribe::recorded). A dataset of the site is known to it by
 //! its name and its size; a folder that was indexed is not known to anybody.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use undertone_api::dataset::Visibility;
 
 use super::folder::{Folder, FolderError};
+use super::lineage::{self, LineageError};
 use super::policy::{Policy, PolicyError};
 use crate::speech::dataset::DatasetError;
-use crate::speech::recordings::{Recordings, known};
+use crate::speech::recordings::Recordings;
 
 /// Why recordings are not taken.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,9 @@ pub enum SpeechError {
     /// The recordings.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// The lineages of the site.
+    #[error(transparent)]
+    Lineage(Box<LineageError>),
 }
 
 /// Where recordings lie that were given to be indexed.
@@ -76,19 +79,12 @@ pub fn open(folder: &Folder, dataset: Option<&str>) -> Result<Recordings, Speech
         return Err(SpeechError::None);
     }
     let recordings = Recordings::open(&place)?;
-    let digests: HashSet<&str> = recordings.meta().recordings.iter().map(|one| one.digest.as_str()).collect();
-    let names = std::fs::read_dir(folder.datasets()).into_iter().flatten().flatten();
-    let mut names: Vec<String> = names.filter_map(|item| item.file_name().into_string().ok()).collect();
-    names.sort();
-    for name in names.into_iter().filter(|name| !name.starts_with('.') && !public(name)) {
-        // Those that were replaced are somebody's too. What is no dataset of recordings has none of these.
-        let theirs = known(&folder.datasets().join(&name))?;
-        let count = digests.iter().filter(|digest| theirs.contains(**digest)).count();
-        if count > 0 {
-            return Err(SpeechError::Shared { dataset: name, count });
-        }
+    let digests = recordings.meta().recordings.iter().map(|one| one.digest.as_str());
+    // Recordings that were replaced stay somebody's.
+    match lineage::find_recordings(folder, &policy, digests).map_err(|error| SpeechError::Lineage(Box::new(error)))? {
+        Some((dataset, count)) => Err(SpeechError::Shared { dataset: dataset.name, count }),
+        None => Ok(recordings),
     }
-    Ok(recordings)
 }
 
 #[cfg(test)]

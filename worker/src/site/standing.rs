@@ -1,7 +1,8 @@
 //! What this site's policy lets run by itself, with nobody asked: whether one job more stays within the total that it may
 //! come to, `jobs.most_epsilon_automatic`. Beyond it somebody at the terminal answers.
 //!
-//! Counted is what the policy approved, on each account by itself: a job that is settled counts what it released, one that
+//! Counted is what the policy approved, on each account that a job charges, as that account is charged for it: the limit of no unit
+//! can be spent again by jobs that protect another. A job that is settled counts what it released, one that
 //! never reserved counts nothing once its manifest or its part is over, every other one its worst case. A job that this site
 //! knows by its receipts alone, as after a restore, counts too: nobody knows who said yes to it. What somebody at the terminal
 //! or a steward approved is no part of it. The total is kept by the rules of the ledger itself, as a budget of its own that
@@ -12,9 +13,11 @@
 use rusqlite::params;
 use time::OffsetDateTime;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::Charge;
 use undertone_api::signed::Manifest;
-use undertone_privacy::Event;
 use undertone_privacy::ledger::{Account, ReservationId};
+use undertone_privacy::transfer::{TransferError, event_at};
+use undertone_privacy::{Epsilon, Event};
 
 use super::admission::Examined;
 use super::books::{AccountKey, Book, Books, Reserved, reservation_id};
@@ -43,35 +46,115 @@ pub fn within(
         return Ok(false);
     }
     let Some(charge) = &examined.charge else { return Ok(true) };
-    let key = AccountKey { lineage: examined.local.lineage, unit: charge.unit, adjacency: charge.adjacency };
+    let key = AccountKey::new(examined.local.lineage, charge.unit, charge.adjacency);
     let own = (examined.manifest.job, examined.dataset.id);
     let parts = parts(store)?;
     let books = books()?;
     if approved && books.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&own.0)) {
         return Ok(true);
     }
-    let Some(limit) = rules.limits.of(charge.unit) else { return Ok(false) };
-    // A total that no release could meet lets none pass.
-    let Ok(budget) = Limit { epsilon: most, delta: limit.delta }.budget(None) else { return Ok(false) };
-    let mut counted = Vec::new();
-    for part in parts.iter().filter(|part| (part.job, part.dataset) != own) {
-        if let Some((event, releases)) = releases(store, &books, key, part, now)? {
-            count(&mut counted, &event, releases);
+    let Ok(limits) = rules.unit_limits(charge.unit) else { return Ok(false) };
+    let count = Counting { store, books: &books, parts: &parts, own, most, now };
+    if !count.has_room(key, charge, limits.own)? {
+        return Ok(false);
+    }
+    // An account that was once begun keeps its promise when the policy names its limit no more.
+    let begun = books.accounts.iter().filter(|(begun, _)| begun.lineage == key.lineage && begun.unit != key.unit);
+    let begun = begun.filter_map(|(begun, book)| {
+        let budget = book.account.balance().budget()?;
+        Some((begun.unit, Limit { epsilon: budget.epsilon(), delta: budget.delta() }))
+    });
+    let begun: Vec<_> = begun.filter(|(unit, _)| !limits.others.iter().any(|(known, _)| known == unit)).collect();
+    for (unit, limit) in limits.others.into_iter().chain(begun) {
+        let room = match charge.for_unit(unit) {
+            Ok(charge) => count.has_room(key.for_unit(unit), &charge, limit)?,
+            Err(_) => false,
+        };
+        if !room {
+            return Ok(false);
         }
     }
-    if let Some(book) = books.accounts.get(&key) {
-        for part in recovered(store)?.into_iter().filter(|part| *part != own) {
-            if let Some(reserved) = book.jobs.get(&part.0).filter(|reserved| reserved.dataset == part.1) {
-                count(&mut counted, &reserved.event, held(book, part.0, reserved));
+    Ok(true)
+}
+
+/// What is counted against the total, once for each account that a job charges.
+struct Counting<'a> {
+    store: &'a Store,
+    books: &'a Books,
+    parts: &'a [Part],
+    /// The part that asks.
+    own: (JobId, DatasetId),
+    most: Epsilon,
+    now: OffsetDateTime,
+}
+
+impl Counting<'_> {
+    /// Whether the total of one account holds all that the policy let run, as this account is charged for it, and `charge` on top.
+    fn has_room(&self, key: AccountKey, charge: &Charge, limit: Limit) -> Result<bool, LedgerError> {
+        // A total that no release could meet lets none pass.
+        let total = Limit { epsilon: self.most, delta: limit.delta };
+        let Ok(budget) = total.budget(None) else { return Ok(false) };
+        let mut counted = Vec::new();
+        for part in self.parts.iter().filter(|part| (part.job, part.dataset) != self.own) {
+            match self.releases(key, part)? {
+                Some(Ok((event, releases))) => count(&mut counted, &event, releases),
+                // It has no price for this unit, so no total holds it.
+                Some(Err(_)) => return Ok(false),
+                None => {}
             }
         }
+        for part in recovered(self.store)?.into_iter().filter(|part| *part != self.own) {
+            match self.reserved(key, part) {
+                Some(Ok((event, releases))) => count(&mut counted, &event, releases),
+                Some(Err(_)) => return Ok(false),
+                None => {}
+            }
+        }
+        count(&mut counted, &charge.event, charge.releases);
+        let mut account = Account::new(Some(budget));
+        Ok((0_u128..).zip(&counted).all(|(id, (event, releases))| {
+            let cost = account.price(event, key.adjacency());
+            cost.is_ok_and(|cost| *releases == 0 || account.reserve(ReservationId(id), &cost, *releases).is_ok())
+        }))
     }
-    count(&mut counted, &charge.event, charge.releases);
-    let mut account = Account::new(Some(budget));
-    Ok((0_u128..).zip(&counted).all(|(id, (event, releases))| {
-        let cost = account.price(event, key.adjacency);
-        cost.is_ok_and(|cost| *releases == 0 || account.reserve(ReservationId(id), &cost, *releases).is_ok())
-    }))
+
+    /// What a part that the policy approved counts on one account; `None` when it has nothing there.
+    fn releases(&self, key: AccountKey, part: &Part) -> Result<Option<Counted>, StoreError> {
+        if own_account(self.books, (part.job, part.dataset)).is_some() {
+            return Ok(self.reserved(key, (part.job, part.dataset)));
+        }
+        if part.ended {
+            return Ok(None);
+        }
+        let manifest = manifest(self.store, part)?;
+        if manifest.limits.as_ref().is_some_and(|limits| limits.not_after < self.now) {
+            return Ok(None);
+        }
+        let own = manifest.participants.iter().find(|party| party.dataset == part.dataset);
+        let charge = own.filter(|party| party.lineage == key.lineage).and_then(|party| party.charge.as_ref());
+        Ok(charge.map(|charge| charge.for_unit(key.unit).map(|charge| (charge.event, charge.releases))))
+    }
+
+    /// What a part that has its reservation counts on one account; `None` when it has nothing there.
+    fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<Counted> {
+        let (own, book, reserved) = own_account(self.books, part)?;
+        let releases = held(book, part.0, reserved);
+        if own.lineage != key.lineage || releases == 0 {
+            return None;
+        }
+        Some(event_at(&reserved.event, own.unit, key.unit).map(|event| (event, releases)))
+    }
+}
+
+/// Releases as an account is charged for them, or why it cannot be.
+type Counted = Result<(Event, u64), TransferError>;
+
+/// The account of the unit that a part protects, where it has its reservation.
+fn own_account(books: &Books, (job, dataset): (JobId, DatasetId)) -> Option<(AccountKey, &Book, &Reserved)> {
+    books.accounts.iter().find_map(|(key, book)| {
+        let reserved = book.jobs.get(&job)?;
+        (reserved.dataset == dataset && reserved.protects == key.unit).then_some((*key, book, reserved))
+    })
 }
 
 /// Whether something would leave without noise.
@@ -133,34 +216,6 @@ fn recovered(store: &Store) -> Result<Vec<(JobId, DatasetId)>, StoreError> {
 
 fn part(job: &str, dataset: &str) -> Result<(JobId, DatasetId), StoreError> {
     Ok((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?))
-}
-
-/// What a part counts on one account; `None` when it has nothing there. A part pays on one account.
-fn releases(
-    store: &Store,
-    books: &Books,
-    key: AccountKey,
-    part: &Part,
-    now: OffsetDateTime,
-) -> Result<Option<(Event, u64)>, StoreError> {
-    for (account, book) in &books.accounts {
-        if let Some(reserved) = book.jobs.get(&part.job).filter(|reserved| reserved.dataset == part.dataset) {
-            return Ok((*account == key).then(|| (reserved.event.clone(), held(book, part.job, reserved))));
-        }
-    }
-    if part.ended {
-        return Ok(None);
-    }
-    let manifest = manifest(store, part)?;
-    if manifest.limits.as_ref().is_some_and(|limits| limits.not_after < now) {
-        return Ok(None);
-    }
-    let own = manifest.participants.iter().find(|party| party.dataset == part.dataset);
-    let paying = own.and_then(|party| Some((party.lineage, party.charge.as_ref()?)));
-    let here = paying.filter(|(lineage, charge)| {
-        (*lineage, charge.unit, charge.adjacency) == (key.lineage, key.unit, key.adjacency)
-    });
-    Ok(here.map(|(_, charge)| (charge.event.clone(), charge.releases)))
 }
 
 /// What a reservation comes to: what was paid once it is settled, all of it until then.

@@ -82,6 +82,10 @@ const STEPS: &[&str] = &[
     include_str!("store/audit.sql"),
     include_str!("store/keeping.sql"),
     include_str!("store/hold.sql"),
+    include_str!("store/release.sql"),
+    include_str!("store/approval.sql"),
+    include_str!("store/notice.sql"),
+    include_str!("store/lineage.sql"),
 ];
 /// Version of the tables.
 const SCHEMA: i64 = STEPS.len() as i64;
@@ -198,6 +202,29 @@ fn restrict(_path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
+/// Makes a database at `path` as workers before lineages left it, with these datasets registered; gives name, lineage and id of each.
+#[cfg(test)]
+pub(crate) fn before_lineages(path: &Path, names: &[&str]) -> Vec<(String, uuid::Uuid, uuid::Uuid)> {
+    let steps: Vec<_> = STEPS.iter().take_while(|step| !step.contains("CREATE TABLE lineage_join")).collect();
+    create_private(path.parent().expect("a folder")).expect("the folder is writable");
+    let old = Connection::open(path).expect("the folder is writable");
+    for step in &steps {
+        old.execute_batch(step).expect("it was good when it landed");
+    }
+    old.pragma_update(None, "user_version", steps.len() as i64).expect("it is ours");
+    let rows: Vec<_> = (1..)
+        .zip(names)
+        .map(|(n, name)| ((*name).to_owned(), uuid::Uuid::from_u128(n), uuid::Uuid::from_u128(100 + n)))
+        .collect();
+    for (name, lineage, dataset) in &rows {
+        let pair = [name.clone(), lineage.to_string()];
+        old.execute("INSERT INTO lineage (name, lineage) VALUES (?1, ?2)", pair).expect("a row");
+        let pair = [lineage.to_string(), dataset.to_string()];
+        old.execute("INSERT INTO registered (lineage, dataset) VALUES (?1, ?2)", pair).expect("a row");
+    }
+    rows
+}
+
 #[cfg(test)]
 mod tests {
     use super::{PATIENCE, SCHEMA, STEPS, Store, StoreError};
@@ -285,14 +312,25 @@ mod tests {
             ("proof", "(epoch, receipt, head, position, leaf, inclusion) VALUES (0, 1, 1, 0, '{}', '')", "leaf = 'x'"),
             ("lacking", "(epoch, receipt) VALUES (1, 1)", "receipt = 2"),
             ("key_change", "(number, payload, by_old, by_new) VALUES (1, '{}', 'a', 'b')", "payload = 'x'"),
+            ("approval_key", "(fingerprint, pinned, key, label, at) VALUES ('a', 1, '{}', 'b', 'c')", "pinned = 0"),
+            ("credential_notice", "(id, text, at, seen_at) VALUES ('a', 'b', 'c', 'd')", "text = 'x'"),
+            (
+                "steward_approval",
+                "(job, dataset, manifest, fingerprint, approval, at) VALUES ('a', 'b', 'c', 'd', '{}', 'f')",
+                "approval = 'x'",
+            ),
             ("restored", "(backup_at, receipts, at) VALUES ('a', 1, 'b')", "receipts = 2"),
             ("reconciled", "(restored, receipts, imported, at) VALUES (1, 1, 0, 'b')", "imported = 2"),
+            ("withheld", "(job, dataset, at) VALUES ('a', 'b', 'c')", "at = 'x'"),
+            ("lineage_join", "(name, lineage, continues, at) VALUES ('a', 'b', 'c', 'd')", "lineage = 'x'"),
+            ("lineage_elsewhere", "(lineage, name, worker, at) VALUES ('a', 'b', 'c', 'd')", "worker = 'x'"),
+            ("organization_key", "(id, secret, at) VALUES ('a', x'00', 'c')", "secret = x'01'"),
         ] {
             run(&format!("INSERT INTO {table} {row}")).expect(table);
             assert!(run(&format!("UPDATE {table} SET {change}")).is_err(), "{table}");
             assert!(run(&format!("DELETE FROM {table}")).is_err(), "{table}");
             // Rows that the database numbers itself do not collide.
-            let numbered = matches!(table, "decision" | "alarm" | "restored" | "reconciled");
+            let numbered = matches!(table, "decision" | "alarm" | "restored" | "reconciled" | "approval_key");
             // REPLACE deletes before it inserts; recursive triggers make that fire too.
             assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || numbered, "{table}");
         }
@@ -343,6 +381,35 @@ mod tests {
                 assert_eq!(read("PRAGMA user_version").expect("it is there"), SCHEMA);
             }
         }
+    }
+
+    #[test]
+    fn receipt_of_an_older_worker_without_a_vector_is_lost() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("ledger.db");
+        let old = rusqlite::Connection::open(&path).expect("the folder is writable");
+        STEPS[..5].iter().for_each(|step| old.execute_batch(step).expect("it was good when it landed"));
+        old.pragma_update(None, "user_version", 5).expect("it is ours");
+        for (sequence, round) in [(1, 1), (2, 2), (3, 2)] {
+            let payload = format!(r#"{{"job":"a","dataset":"b","series":"private","round":{round}}}"#);
+            let row = (sequence, payload, format!("digest {sequence}"));
+            old.execute("INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, '', ?3)", row)
+                .expect("it is a receipt");
+        }
+        let sent = "INSERT INTO vector (job, dataset, series, round, digest, length, receipt) VALUES ('a', 'b', 'private', 1, 'd', 3, 1)";
+        old.execute(sent, []).expect("it has its tables");
+        drop(old);
+        let store = Store::open(&path).expect("it is brought up to date");
+        let rows: Vec<(i64, i64, i64)> = store
+            .read(|db| {
+                db.prepare("SELECT round, receipt, lost FROM vector ORDER BY round")
+                    .and_then(|mut rows| {
+                        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+                    })
+                    .map_err(StoreError::sqlite("read"))
+            })
+            .expect("it is open");
+        assert_eq!(rows, [(1, 1, 0), (2, 3, 1)]);
     }
 
     #[test]

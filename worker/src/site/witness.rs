@@ -131,6 +131,22 @@ pub fn counts(db: &Connection) -> Result<(u64, u64), StoreError> {
     .map_err(StoreError::sqlite("count what the server answers for"))
 }
 
+/// Whether the server's countersignature of a receipt is stored, in the epoch in force.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn is_countersigned(store: &Store, receipt: u64) -> Result<bool, StoreError> {
+    store.read(|db| {
+        let (epoch, _) = alarm::epoch(db)?;
+        db.query_row(
+            "SELECT EXISTS (SELECT 1 FROM countersignature WHERE epoch = ?1 AND receipt = ?2)",
+            params![epoch, sql(receipt)],
+            |row| row.get(0),
+        )
+        .map_err(StoreError::sqlite("look for a countersignature"))
+    })
+}
+
 /// Judges the answer to a question by the server's `key`: stores what it proves, or raises an alarm with the documents.
 ///
 /// # Errors

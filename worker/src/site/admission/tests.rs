@@ -233,6 +233,23 @@ fn a_test_set_of_this_site_must_be_public_by_its_own_policy() {
 }
 
 #[test]
+fn two_datasets_of_one_lineage_in_a_job_are_refused() {
+    let other = DatasetId(Uuid::from_u128(11));
+    let mut both = dp_sgd();
+    both.participants.push(undertone_api::job::dp_sgd::Party { dataset: other, ..both.participants[1] });
+    let lie = |manifest: &mut Manifest| {
+        let mut entry = manifest.participants[1].clone();
+        (entry.dataset, entry.dataset_name) = (other, "ward-8".to_owned());
+        manifest.spec = Spec::DpSgd(both.clone());
+        let at = manifest.spec.datasets().iter().position(|(id, _)| *id == other).expect("it is named");
+        manifest.participants.insert(at, entry);
+    };
+    let second = Local { name: "ward-8".to_owned(), id: Some(other), ..local(Visibility::Private) };
+    let answer = ask_with(lie, &[local(Visibility::Private), second]);
+    assert_eq!(answer.err(), Some(Fault::SharedAccounts("ward-8".to_owned())));
+}
+
+#[test]
 fn a_dataset_that_the_manifest_gives_to_another_owner_or_name_is_refused() {
     let other = undertone_api::id::OrganizationId(Uuid::from_u128(99));
     assert_eq!(fault(|manifest| manifest.participants[1].organization = other), Fault::Owner("ward-7".to_owned()));

@@ -7,7 +7,7 @@ use undertone_privacy::Delta;
 use uuid::Uuid;
 
 use super::{AuditsError, Ground, clear, frozen, state, statement};
-use crate::fixture::{JOB, LINEAGE, OURS, WORKER, charge, clock, limit, sampled};
+use crate::fixture::{JOB, LINEAGE, OURS, WORKER, charge, clock, limit, sampled, stored};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::ledger::{Ledger, LedgerError, Under};
@@ -45,7 +45,9 @@ impl Site {
     }
 
     fn pay(&self, round: u32) -> Result<(), LedgerError> {
-        self.ledger.commit(&under(JOB, LINEAGE), &sampled(0.125, 4.0), "private", round).map(drop)
+        self.ledger
+            .commit(&under(JOB, LINEAGE), &sampled(0.125, 4.0), &stored(&under(JOB, LINEAGE), "private", round))
+            .map(drop)
     }
 
     fn reserve(&self, job: u128, lineage: LineageId) -> Result<(), LedgerError> {

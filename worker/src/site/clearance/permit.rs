@@ -1,8 +1,8 @@
-//! One payment for several releases, of which what is made of them leaves as one vector: `privacy.md`, 4.5 and 5.
+//! One grant for several releases, of which what is made of them leaves as one vector: `privacy.md`, 4.5 and 5.
 //!
-//! [`Clearance::split`] cuts a payment for `Repeated { count, of }` into exactly `count` [`Permit`]s for `of` and one [`Ticket`].
+//! [`Clearance::split`] cuts a grant for `Repeated { count, of }` into exactly `count` [`Permit`]s for `of` and one [`Ticket`].
 //! A permit is used up by one noisy release that stays at the site; the ticket by the one vector that is made of these
-//! releases and of nothing else. Neither can be copied:
+//! releases and of nothing else. That vector is charged as a whole before it leaves. Neither can be copied:
 //!
 //! ```compile_fail,E0382
 //! use undertone_worker::dp::{clip::ClippedSum, randomness::Randomness};
@@ -21,76 +21,68 @@
 //! ```
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
-use undertone_api::signed::Signed;
 use undertone_privacy::Event;
 use undertone_privacy::selection::Runs;
 
-use super::Clearance;
+use super::{Clearance, GrantId};
 
-/// Why a payment is not cut.
+/// Why a grant is not cut.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the site paid for {paid:?}, which is not a payment for {count} equal steps: spec and manifest disagree")]
+#[error("the site grants {granted:?}, which is no grant for {count} equal steps: spec and manifest disagree")]
 pub struct SplitError {
-    /// What was paid.
-    pub paid: Box<Event>,
+    /// What was granted.
+    pub granted: Box<Event>,
     /// Steps that were asked for.
     pub count: NonZeroU32,
 }
 
-/// Which payment, for the time of one process: permits and ticket of one payment belong together. `None` for public data,
-/// which need none.
-#[derive(Debug, Clone)]
-struct Payment(Option<Arc<Signed>>);
-
-impl Payment {
-    fn is(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
+/// Whether two parts are of one grant. Public data need none.
+fn is_same(one: Option<&GrantId>, other: Option<&GrantId>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is(other),
+        _ => false,
     }
 }
 
 /// Permission for one release that stays at the site, as a step on the way to a vector that leaves.
 #[derive(Debug)]
-#[must_use = "a step that was paid and is not made is budget thrown away"]
+#[must_use = "a step that may be made and is not is lost"]
 pub struct Permit {
     event: Option<Event>,
-    payment: Payment,
+    grant: Option<GrantId>,
 }
 
 impl Permit {
-    /// The release that was paid for; `None` for public data.
+    /// The release that may be made; `None` for public data.
     pub const fn event(&self) -> Option<&Event> {
         self.event.as_ref()
     }
 
-    /// What shows, once the permit is used up, by which payment.
+    /// What shows, once the permit is used up, of which grant it was.
     pub(crate) fn into_stub(self) -> Stub {
-        Stub(self.payment)
+        Stub(self.grant)
     }
 }
 
-/// A used permit: it says by which payment a release was made, and permits nothing.
+/// A used permit: it says under which grant a release was made, and permits nothing.
 #[derive(Debug)]
-pub(crate) struct Stub(Payment);
+pub(crate) struct Stub(Option<GrantId>);
 
 impl Stub {
-    /// Whether both are of one payment.
+    /// Whether both are of one grant.
     pub(crate) fn goes_with(&self, other: &Self) -> bool {
-        self.0.is(&other.0)
+        is_same(self.0.as_ref(), other.0.as_ref())
     }
 }
 
-/// All permits of one payment, to be taken one by one.
+/// All permits of one grant, to be taken one by one.
 #[derive(Debug)]
-#[must_use = "steps that were paid and are not made are budget thrown away"]
+#[must_use = "steps that may be made and are not are lost"]
 pub struct Permits {
     of: Option<Event>,
-    payment: Payment,
+    grant: Option<GrantId>,
     left: u32,
 }
 
@@ -98,7 +90,7 @@ impl Permits {
     /// The next; `None` when all are taken.
     pub fn take(&mut self) -> Option<Permit> {
         self.left = self.left.checked_sub(1)?;
-        Some(Permit { event: self.of.clone(), payment: self.payment.clone() })
+        Some(Permit { event: self.of.clone(), grant: self.grant.clone() })
     }
 
     /// How many are left.
@@ -107,11 +99,11 @@ impl Permits {
     }
 }
 
-/// Permission for the one vector that is made of a payment's releases.
+/// Permission for the one vector that is made of a grant's releases.
 #[derive(Debug)]
-#[must_use = "it was paid for"]
+#[must_use = "without it the steps cannot leave"]
 pub struct Ticket {
-    payment: Payment,
+    grant: Option<GrantId>,
     steps: NonZeroU32,
 }
 
@@ -123,26 +115,26 @@ impl Ticket {
 
     /// Whether releases with such permits may leave by it.
     pub(crate) fn admits(&self, stub: &Stub) -> bool {
-        self.payment.is(&stub.0)
+        is_same(self.grant.as_ref(), stub.0.as_ref())
     }
 
-    /// The receipt that goes with the vector; none for public data.
-    pub(crate) fn into_receipt(self) -> Option<Signed> {
-        self.payment.0.map(Arc::unwrap_or_clone)
+    /// The grant that the vector was made under; none for public data.
+    pub(crate) fn into_grant(self) -> Option<GrantId> {
+        self.grant
     }
 }
 
 /// Permission for the one update that wins among the runs of a selection. It is no [`Ticket`], so that no run leaves by itself:
 /// only a [`Contest`](crate::dp::contest::Contest) takes it.
 #[derive(Debug)]
-#[must_use = "it was paid for"]
+#[must_use = "without it no run can leave"]
 pub struct Prize {
     ticket: Ticket,
     runs: Runs,
 }
 
 impl Prize {
-    /// How the number of runs that count is drawn, by what was paid.
+    /// How the number of runs that count is drawn, by what was granted.
     pub const fn runs(&self) -> Runs {
         self.runs
     }
@@ -152,9 +144,9 @@ impl Prize {
     }
 }
 
-/// The release of which `paid` is `count`; nothing when it is none.
-fn step_of(paid: Event, count: NonZeroU32) -> Result<Event, Event> {
-    match paid {
+/// The release of which `granted` is `count`; nothing when it is none.
+fn step_of(granted: Event, count: NonZeroU32) -> Result<Event, Event> {
+    match granted {
         Event::Repeated { count: times, of } if times == u64::from(count.get()) => Ok(*of),
         once if count.get() == 1 && !matches!(once, Event::Repeated { .. }) => Ok(once),
         other => Err(other),
@@ -163,41 +155,41 @@ fn step_of(paid: Event, count: NonZeroU32) -> Result<Event, Event> {
 
 impl Clearance {
     /// Cuts the permission for one vector into permits for the `count` releases of which it is made, and the ticket with which
-    /// it leaves. What must have been paid is the release `count` times; for one step, the release itself will do.
+    /// it leaves. What must be granted is the release `count` times; for one step, the release itself will do.
     ///
     /// # Errors
-    /// [`SplitError`] when something else was paid; the payment is lost then, as it would be by a crash.
+    /// [`SplitError`] when something else was granted. Nothing was charged.
     pub fn split(self, count: NonZeroU32) -> Result<(Permits, Ticket), SplitError> {
-        let (of, payment) = match self {
-            Self::Public(_) => (None, Payment(None)),
-            Self::Paid(spent) => {
-                let (event, receipt) = spent.into_parts();
-                let of = step_of(event, count).map_err(|paid| SplitError { paid: Box::new(paid), count })?;
-                (Some(of), Payment(Some(Arc::new(receipt))))
+        let (of, grant) = match self {
+            Self::Public(_) => (None, None),
+            Self::Granted(grant) => {
+                let (event, id) = grant.into_parts();
+                let of = step_of(event, count).map_err(|granted| SplitError { granted: Box::new(granted), count })?;
+                (Some(of), Some(id))
             }
         };
-        Ok((Permits { of, payment: payment.clone(), left: count.get() }, Ticket { payment, steps: count }))
+        Ok((Permits { of, grant: grant.clone(), left: count.get() }, Ticket { grant, steps: count }))
     }
 
     /// As [`Clearance::split`], for the best of several runs of `count` releases each: permits for every run that is made, and
-    /// one prize, for which they are entered and with which one run's vector leaves. What must have been paid is the selection among them
+    /// one prize, for which they are entered and with which one run's vector leaves. What must be granted is the selection among them
     /// ([`Event::Selected`], with a bound on the number of runs).
     ///
     /// # Errors
-    /// [`SplitError`] when something else was paid, or nothing: public data are not selected from.
+    /// [`SplitError`] when something else was granted, or nothing: public data are not selected from.
     pub fn split_runs(self, count: NonZeroU32) -> Result<(Vec<Permits>, Prize), SplitError> {
-        let refuse = |paid| SplitError { paid: Box::new(paid), count };
-        let Self::Paid(spent) = self else { return Err(refuse(Event::NonPrivate)) };
-        let (event, receipt) = spent.into_parts();
+        let refuse = |granted| SplitError { granted: Box::new(granted), count };
+        let Self::Granted(grant) = self else { return Err(refuse(Event::NonPrivate)) };
+        let (event, id) = grant.into_parts();
         let (of, runs, most) = match event {
             Event::Selected { of, runs: runs @ Runs::CappedNegativeBinomial { most, .. } } => (*of, runs, most),
             other => return Err(refuse(other)),
         };
         let of = step_of(of, count).map_err(refuse)?;
-        let payment = Payment(Some(Arc::new(receipt)));
-        let permits = || Permits { of: Some(of.clone()), payment: payment.clone(), left: count.get() };
+        let grant = Some(id);
+        let permits = || Permits { of: Some(of.clone()), grant: grant.clone(), left: count.get() };
         let all = std::iter::repeat_with(permits).take(usize::from(most.get())).collect();
-        Ok((all, Prize { ticket: Ticket { payment, steps: count }, runs }))
+        Ok((all, Prize { ticket: Ticket { grant, steps: count }, runs }))
     }
 }
 
@@ -211,7 +203,7 @@ mod tests {
     use undertone_privacy::unit::{RunShape, StoppingRate};
     use undertone_privacy::{Event, NoiseMultiplier};
 
-    use super::super::{Clearance, Published, Spent};
+    use super::super::{Clearance, Published, ReleaseGrant};
 
     fn once(z: f64) -> Event {
         Event::Gaussian { noise_multiplier: NoiseMultiplier::new(z).unwrap() }
@@ -225,13 +217,13 @@ mod tests {
         NonZeroU32::new(count).unwrap()
     }
 
-    fn paid(event: Event) -> Clearance {
-        Clearance::Paid(Spent::in_test(event))
+    fn granted(event: Event) -> Clearance {
+        Clearance::Granted(ReleaseGrant::in_test(event))
     }
 
     #[test]
     fn a_payment_for_three_steps_gives_three_permits_and_no_fourth() {
-        let (mut permits, ticket) = paid(times(3, once(1.0))).split(count(3)).unwrap();
+        let (mut permits, ticket) = granted(times(3, once(1.0))).split(count(3)).unwrap();
         assert_eq!((permits.left(), ticket.steps().get()), (3, 3));
         for _ in 0..3 {
             assert_eq!(permits.take().unwrap().event(), Some(&once(1.0)));
@@ -242,16 +234,16 @@ mod tests {
     #[test]
     fn a_payment_for_other_steps_gives_none() {
         for event in [times(2, once(1.0)), times(4, once(1.0)), once(1.0), Event::NonPrivate] {
-            let error = paid(event.clone()).split(count(3)).unwrap_err();
-            assert_eq!((*error.paid, error.count.get()), (event, 3));
+            let error = granted(event.clone()).split(count(3)).unwrap_err();
+            assert_eq!((*error.granted, error.count.get()), (event, 3));
         }
-        assert!(paid(times(2, once(1.0))).split(count(1)).is_err());
+        assert!(granted(times(2, once(1.0))).split(count(1)).is_err());
     }
 
     #[test]
     fn one_step_may_be_paid_by_itself() {
         for event in [once(2.0), times(1, once(2.0))] {
-            let (mut permits, _ticket) = paid(event).split(count(1)).unwrap();
+            let (mut permits, _ticket) = granted(event).split(count(1)).unwrap();
             assert_eq!(permits.take().unwrap().event(), Some(&once(2.0)));
             assert!(permits.take().is_none());
         }
@@ -265,7 +257,7 @@ mod tests {
             most: NonZeroU16::new(5).unwrap(),
         };
         let selected = |of| Event::Selected { of: Box::new(of), runs };
-        let (mut permits, prize) = paid(selected(times(2, once(1.0)))).split_runs(count(2)).unwrap();
+        let (mut permits, prize) = granted(selected(times(2, once(1.0)))).split_runs(count(2)).unwrap();
         assert_eq!(prize.runs(), runs);
         let ticket = prize.into_ticket();
         assert_eq!((permits.len(), ticket.steps().get()), (5, 2));
@@ -274,9 +266,9 @@ mod tests {
             assert_eq!(permit.event(), Some(&once(1.0)));
             assert!(ticket.admits(&permit.into_stub()) && run.left() == 1);
         }
-        assert!(paid(selected(times(3, once(1.0)))).split_runs(count(2)).is_err(), "of other runs");
-        assert!(paid(times(2, once(1.0))).split_runs(count(2)).is_err(), "of one run");
-        assert!(paid(selected(times(2, once(1.0)))).split(count(2)).is_err(), "a selection is not a run");
+        assert!(granted(selected(times(3, once(1.0)))).split_runs(count(2)).is_err(), "of other runs");
+        assert!(granted(times(2, once(1.0))).split_runs(count(2)).is_err(), "of one run");
+        assert!(granted(selected(times(2, once(1.0)))).split(count(2)).is_err(), "a selection is not a run");
     }
 
     #[test]
@@ -285,8 +277,8 @@ mod tests {
             let (mut permits, ticket) = clearance.split(count(2)).unwrap();
             (permits.take().unwrap().into_stub(), permits.take().unwrap().into_stub(), ticket)
         };
-        let (one, again, ticket) = stub(paid(times(2, once(1.0))));
-        let (other, ..) = stub(paid(times(2, once(1.0))));
+        let (one, again, ticket) = stub(granted(times(2, once(1.0))));
+        let (other, ..) = stub(granted(times(2, once(1.0))));
         let (public, ..) = stub(Clearance::Public(Published::in_test()));
         assert!(one.goes_with(&again) && ticket.admits(&one));
         assert!(!one.goes_with(&other) && !ticket.admits(&other), "an equal payment is another one");

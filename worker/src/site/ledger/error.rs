@@ -1,9 +1,9 @@
 //! Why the site's ledger says no.
 
 use undertone_api::signed::SignedError;
-use undertone_privacy::Event;
 use undertone_privacy::ledger::LedgerError as RuleError;
 use undertone_privacy::mechanism::PriceError;
+use undertone_privacy::{Event, PrivacyUnit};
 
 use super::ImportError;
 use crate::site::books::BooksError;
@@ -18,6 +18,20 @@ pub enum LedgerError {
     /// The event has no price.
     #[error(transparent)]
     Price(#[from] PriceError),
+    /// The job has no price at the unit of another limit.
+    #[error("{0}")]
+    Unpriced(String),
+    /// The limit of another unit does not admit it.
+    #[error(
+        "the job is charged to the limit of the unit {unit:?} as well, which bounds what all jobs release: {source}"
+    )]
+    OtherUnit {
+        /// The unit.
+        unit: PrivacyUnit,
+        /// Why not.
+        #[source]
+        source: Box<LedgerError>,
+    },
     /// The limit can admit nothing.
     #[error("the site's budget admits nothing: {0}")]
     Hopeless(#[from] undertone_privacy::ledger::BudgetError),
@@ -52,6 +66,16 @@ pub enum LedgerError {
         reserved: Box<Event>,
         /// What was asked for.
         asked: Box<Event>,
+    },
+    /// The release was made before, or its bytes are lost.
+    #[error(
+        "{series}/{round} was released before, or a receipt pays for it whose bytes this site does not have: it is never made a second time"
+    )]
+    Released {
+        /// The series.
+        series: String,
+        /// The round.
+        round: u32,
     },
     /// Exact results of data that are not open.
     #[error("exact results leave only a dataset that the site's policy marks as open")]

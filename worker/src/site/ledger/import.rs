@@ -3,7 +3,9 @@
 //!
 //! Nothing that was ever signed here can be forged or hidden in this way, and taking it in only lets the site do less: what is
 //! missing is reserved and paid in one transaction, under a limit as large as it takes, and the job that it belongs to is
-//! settled. Receipts that contradict those that are here are no older copy, and are refused.
+//! settled. Each receipt gets the reference "bytes lost", so that nothing is ever sent by it again. What jobs that were open in the
+//! copy had reserved is never given back: other receipts may exist that the server does not show. Receipts that contradict those that
+//! are here are no older copy, and are refused.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +13,15 @@ use rusqlite::{Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::JobId;
+use undertone_api::job::Charge;
 use undertone_api::signed::{Receipt, Signed, SignedError, SiteKeys};
 use undertone_privacy::Epsilon;
 use undertone_privacy::ledger::Account;
-use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::{Ledger, LedgerError, insert_entry, insert_row, no_receipt};
-use crate::site::books::{AccountKey, Books, Entry, Head, Published, receipts, reservation_id};
+use super::{Ledger, LedgerError, Under, charged, insert_entry, insert_row, no_receipt};
+use crate::site::books::{AccountKey, Books, Entry, Head, Published, receipts};
+use crate::site::outbox;
 use crate::site::policy::{Limit, is_exact};
 use crate::site::restore;
 use crate::site::rotation::rotations;
@@ -80,6 +84,9 @@ impl Ledger {
             let missing = self.missing(tx, &keys, &books.receipts, shown)?;
             let imported =
                 Imported { before: books.receipts.sequence, missing: missing.len() as u64, jobs: jobs(&missing) };
+            if imported.missing > 0 {
+                restore::withhold(tx, at)?;
+            }
             let mut writer = Writer { tx, books: &mut books, at, limit };
             writer.take(&missing)?;
             restore::reconciled(tx, imported.before, imported.missing, at)?;
@@ -140,7 +147,7 @@ fn jobs(missing: &[(Signed, Receipt)]) -> Vec<JobId> {
 
 /// The account on which a receipt is paid.
 fn account_of(receipt: &Receipt) -> AccountKey {
-    AccountKey { lineage: receipt.lineage, unit: receipt.unit, adjacency: receipt.adjacency }
+    AccountKey::new(receipt.lineage, receipt.unit, receipt.adjacency)
 }
 
 /// Writes what is missing, within one transaction; the books go along in memory.
@@ -191,6 +198,7 @@ impl Writer<'_> {
             evaluator: EVALUATOR_VERSION.to_owned(),
             budget: None,
             receipt: None,
+            others: Vec::new(),
             at: self.at,
         }
     }
@@ -201,48 +209,54 @@ impl Writer<'_> {
     }
 
     fn reserve(&mut self, receipt: &Receipt, count: u64) -> Result<(), LedgerError> {
-        let key = account_of(receipt);
-        let standing = self.books.accounts.get(&key).map(|book| book.account.clone());
-        let now = standing.as_ref().and_then(|account| account.balance().budget().copied());
-        let known = now.map(|budget| Limit { epsilon: budget.epsilon(), delta: budget.delta() });
-        let without = || ImportError::Unfit {
-            number: receipt.sequence,
-            problem: "policy.toml sets no budget at all; set one".to_owned(),
+        let (unit, adjacency, event) = (receipt.unit, receipt.adjacency, receipt.event.clone());
+        let under = Under {
+            job: receipt.job,
+            dataset: receipt.dataset,
+            lineage: receipt.lineage,
+            manifest: receipt.manifest.clone(),
+            charge: Charge { unit, adjacency, event, releases: count },
         };
+        let own = under.account();
+        let mut steps = vec![self.step(receipt.sequence, &under, own, &under.charge)?];
+        let beside: Vec<AccountKey> = self.books.accounts.keys().filter(|key| key.is_beside(own)).copied().collect();
+        for key in beside {
+            // What has no price there was released all the same: `ledger show` tells of it.
+            if let Ok(charge) = under.charge.for_unit(key.unit) {
+                steps.push(self.step(receipt.sequence, &under, key, &charge)?);
+            }
+        }
+        let (budget, others) = charged::stated(&steps);
+        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
+        self.append(&entry)?;
+        charged::adopt(self.books, receipt.job, steps);
+        Ok(())
+    }
+
+    /// The step that reserves on one account, under a limit as large as it takes.
+    fn step(
+        &self,
+        number: u64,
+        under: &Under,
+        key: AccountKey,
+        charge: &Charge,
+    ) -> Result<charged::AccountStep, LedgerError> {
+        let standing = self.books.accounts.get(&key).and_then(|book| book.account.balance().budget());
+        let known = standing.map(|budget| Limit { epsilon: budget.epsilon(), delta: budget.delta() });
+        let without =
+            || ImportError::Unfit { number, problem: "policy.toml sets no budget at all; set one".to_owned() };
         let mut limit = known.or(self.limit).ok_or_else(without)?;
-        let grid = now.as_ref().map(undertone_privacy::ledger::Budget::grid);
         let mut refused = String::new();
         for _ in 0..DOUBLINGS {
-            let budget = limit.budget(grid)?;
-            let account = standing.clone().unwrap_or_else(|| Account::new(Some(budget)));
-            let cost = mechanism::curve(&receipt.event, receipt.adjacency, &budget.grid().orders())?;
-            match account.draft_reserve(budget, reservation_id(receipt.job), &cost, count) {
-                Ok(draft) => {
-                    let entry = Entry { budget: Some(budget), ..self.entry(EntryKind::Reserve, receipt, count) };
-                    self.append(&entry)?;
-                    let book = self.books.accounts.entry(key).or_insert_with(|| crate::site::books::Book {
-                        account: Account::new(Some(budget)),
-                        jobs: BTreeMap::new(),
-                        first: None,
-                        last: None,
-                    });
-                    book.account.adopt(draft);
-                    let reserved = crate::site::books::Reserved {
-                        event: receipt.event.clone(),
-                        releases: count,
-                        manifest: receipt.manifest.clone(),
-                        dataset: receipt.dataset,
-                    };
-                    book.jobs.insert(receipt.job, reserved);
-                    return Ok(());
-                }
-                Err(error) => refused = error.to_string(),
+            match charged::step(self.books, under, key, charge, Some(limit)) {
+                Ok(step) => return Ok(step),
+                Err(LedgerError::Rule(error)) => refused = error.to_string(),
+                Err(error) => return Err(error),
             }
-            let doubled = Epsilon::new(limit.epsilon.get() * 2.0);
-            let Ok(doubled) = doubled else { break };
+            let Ok(doubled) = Epsilon::new(limit.epsilon.get() * 2.0) else { break };
             limit.epsilon = doubled;
         }
-        Err(ImportError::Unfit { number: receipt.sequence, problem: refused }.into())
+        Err(ImportError::Unfit { number, problem: refused }.into())
     }
 
     fn commit(&mut self, receipt: &Receipt) -> Result<(), LedgerError> {
@@ -253,24 +267,22 @@ impl Writer<'_> {
         if reserved.event != receipt.event || reserved.manifest != receipt.manifest {
             return Err(unfit("another release, or another manifest, was reserved".to_owned()).into());
         }
-        let draft = book.account.draft_commit(reservation_id(receipt.job)).map_err(|error| unfit(error.to_string()))?;
+        let steps = charged::commit(self.books, key, receipt.job).map_err(|error| unfit(error.to_string()))?;
         let entry = Entry { receipt: Some(receipt.sequence), ..self.entry(EntryKind::Commit, receipt, 1) };
         self.append(&entry)?;
-        if let Some(book) = self.books.accounts.get_mut(&key) {
-            book.account.adopt(draft);
-        }
+        charged::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
     fn settle(&mut self, receipt: &Receipt) -> Result<(), LedgerError> {
         let key = account_of(receipt);
-        let Some(book) = self.books.accounts.get(&key) else { return Ok(()) };
-        let (draft, left) = book.account.draft_settle(reservation_id(receipt.job))?;
+        if !self.books.accounts.contains_key(&key) {
+            return Ok(());
+        }
+        let (steps, left) = charged::settle(self.books, key, receipt.job)?;
         let entry = self.entry(EntryKind::Settle, receipt, left);
         self.append(&entry)?;
-        if let Some(book) = self.books.accounts.get_mut(&key) {
-            book.account.adopt(draft);
-        }
+        charged::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
@@ -297,6 +309,7 @@ impl Writer<'_> {
         self.tx
             .execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(receipt.sequence)])
             .map_err(StoreError::sqlite("note a receipt"))?;
+        outbox::lose(self.tx, receipt)?;
         Ok(())
     }
 }
@@ -320,7 +333,7 @@ mod tests {
     use undertone_privacy::Event;
 
     use super::{ImportError, Imported, LedgerError};
-    use crate::fixture::{JOB, gaussian, ledger_at, limit, under};
+    use crate::fixture::{JOB, gaussian, ledger_at, limit, stored, under};
     use crate::site::books;
     use crate::site::folder::Folder;
     use crate::site::keys::SiteKey;
@@ -339,7 +352,7 @@ mod tests {
             let ledger = ledger_at(&folder);
             ledger.reserve(&job, &limit(8.0)).expect("there is room");
             for round in rounds {
-                ledger.commit(&job, &gaussian(4.0), "private", round).expect("it is reserved");
+                ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", round)).expect("it is reserved");
             }
             ledger
         };
@@ -347,12 +360,14 @@ mod tests {
         let copy = dir.path().join("copy.db");
         Store::open(&folder.ledger()).and_then(|store| store.copy_to(&copy)).expect("it is copied");
         let ledger = pay(3..5);
-        ledger.publish(&job, Visibility::Open, &Event::NonPrivate, "open", 1).expect("the data are open");
+        ledger
+            .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1))
+            .expect("the data are open");
         ledger.settle(&job).expect("it is over");
         let mut other = under(gaussian(2.0), 3);
         other.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
         ledger.reserve(&other, &limit(8.0)).expect("there is room");
-        ledger.commit(&other, &gaussian(2.0), "private", 1).expect("it is reserved");
+        ledger.commit(&other, &gaussian(2.0), &stored(&other, "private", 1)).expect("it is reserved");
         drop(ledger);
         let all = Store::open(&folder.ledger()).expect("it is there").read(books::receipts).expect("it is open");
         for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
@@ -381,11 +396,25 @@ mod tests {
         let store = Store::open(&folder.ledger()).expect("it is there");
         assert_eq!(store.read(|db| verify(db, &key)).expect("every row holds").receipts, 6);
         let ledger = ledger_at(&folder);
+        // What came from elsewhere is never made a second time.
+        for round in [3, 4] {
+            let again = ledger.commit(
+                &under(gaussian(4.0), 10),
+                &gaussian(4.0),
+                &stored(&under(gaussian(4.0), 10), "private", round),
+            );
+            assert!(matches!(again, Err(LedgerError::Released { .. })), "{again:?}");
+        }
         // The job that the copy did not know is over here; the one that it knew goes on with what is left of it.
         let mut unknown = under(gaussian(2.0), 3);
         unknown.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
-        assert!(ledger.commit(&unknown, &gaussian(2.0), "private", 2).is_err());
-        assert!(ledger.commit(&under(gaussian(4.0), 10), &gaussian(4.0), "private", 5).is_ok());
+        assert!(ledger.commit(&unknown, &gaussian(2.0), &stored(&unknown, "private", 2)).is_err());
+        assert!(
+            ledger
+                .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 5))
+                .is_ok()
+        );
+        assert_eq!(ledger.settle_job(JOB, None).expect("it is open"), 0, "and gives nothing back when it is over");
     }
 
     #[test]
@@ -421,7 +450,9 @@ mod tests {
     fn a_ledger_that_has_forked_is_no_older_copy() {
         let (_dir, folder, all) = spent();
         let ledger = ledger_at(&folder);
-        ledger.commit(&under(gaussian(4.0), 10), &gaussian(4.0), "private", 9).expect("nobody asked the server");
+        ledger
+            .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 9))
+            .expect("nobody asked the server");
         let refused = ledger.import(&all, Some(limit(8.0)));
         assert!(matches!(refused, Err(LedgerError::Import(ImportError::Forked(3)))), "{refused:?}");
         assert_eq!(ledger.books().expect("it is open").receipts.sequence, 3);
@@ -450,8 +481,8 @@ mod tests {
         let ledger = ledger_at(&folder);
         let job = under(gaussian(4.0), 10);
         for refused in [
-            ledger.commit(&job, &gaussian(4.0), "private", 3).map(drop),
-            ledger.publish(&job, Visibility::Open, &Event::NonPrivate, "open", 1).map(drop),
+            ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 3)).map(drop),
+            ledger.publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1)).map(drop),
             ledger.reserve(&job, &limit(8.0)),
         ] {
             assert!(matches!(refused, Err(LedgerError::Restored { .. })), "{refused:?}");
@@ -460,6 +491,6 @@ mod tests {
             ledger.import(&all[1..], Some(limit(8.0))).expect("they are this site's own"),
             Imported { before: 2, missing: 4, jobs: vec![JOB, undertone_api::id::JobId(uuid::Uuid::from_u128(77))] }
         );
-        assert!(ledger.commit(&job, &gaussian(4.0), "private", 5).is_ok());
+        assert!(ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 5)).is_ok());
     }
 }

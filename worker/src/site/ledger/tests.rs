@@ -1,3 +1,6 @@
+mod relation;
+mod units;
+
 use std::sync::Arc;
 
 use undertone_api::dataset::Visibility;
@@ -6,7 +9,7 @@ use undertone_privacy::Event;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 
 use super::{Ledger, LedgerError, Under, verify};
-use crate::fixture::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, sampled};
+use crate::fixture::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, sampled, stored};
 use crate::site::books::BooksError;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::keys::SiteKey;
@@ -82,9 +85,9 @@ fn a_ledger_reopens_as_it_was_closed() {
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
     for round in 1..=3 {
-        let _ = ledger.commit(&one, &one.charge.event, "private", round).expect("it is reserved");
+        let _ = ledger.commit(&one, &one.charge.event, &stored(&one, "private", round)).expect("it is reserved");
     }
-    let _ = ledger.commit(&two, &two.charge.event, "private", 1).expect("it is reserved");
+    let _ = ledger.commit(&two, &two.charge.event, &stored(&two, "private", 1)).expect("it is reserved");
     assert_eq!(ledger.settle(&two).expect("it is open"), 2);
     let before = ledger.books().expect("it is open");
     drop(ledger);
@@ -100,11 +103,11 @@ fn a_crash_between_payment_and_release_pays_again() {
     let under = under(gaussian(4.0), 3);
     let ledger = site.open();
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
-    let _ = ledger.commit(&under, &under.charge.event, "private", 1).expect("it is reserved");
+    let _ = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
     drop(ledger); // The process died here: paid, nothing stored.
     let ledger = site.open();
-    let again = ledger.commit(&under, &under.charge.event, "private", 1).expect("it is reserved");
-    let receipt: Receipt = again.spent.receipt().open(&site.key.public()).expect("the site signed it");
+    let again = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
+    let receipt: Receipt = again.signed.open(&site.key.public()).expect("the site signed it");
     assert_eq!((receipt.sequence, receipt.round, receipt.attempt), (2, 1, 2));
     let books = ledger.books().expect("it is open");
     let spent: Vec<_> = books
@@ -121,8 +124,8 @@ fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
     let ledger = site.open();
     let one = under(gaussian(4.0), 1);
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
-    let _ = ledger.commit(&one, &one.charge.event, "private", 1).expect("it is reserved");
-    let more = ledger.commit(&one, &one.charge.event, "private", 2);
+    let _ = ledger.commit(&one, &one.charge.event, &stored(&one, "private", 1)).expect("it is reserved");
+    let more = ledger.commit(&one, &one.charge.event, &stored(&one, "private", 2));
     assert!(matches!(rule(more), RuleError::Exhausted { .. }));
     let two = job(40, &under(gaussian(4.0), 2));
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
@@ -130,7 +133,7 @@ fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
     assert_eq!(ledger.settle_job(two.job, Some(elsewhere)).expect("it is open"), 0);
     assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 2);
     assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 0);
-    assert!(ledger.commit(&two, &two.charge.event, "private", 1).is_err());
+    assert!(ledger.commit(&two, &two.charge.event, &stored(&two, "private", 1)).is_err());
     assert!(matches!(ledger.reserve(&two, &limit(8.0)), Err(LedgerError::Settled)));
 }
 
@@ -139,11 +142,20 @@ fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
     let site = Site::new();
     let ledger = site.open();
     let under = under(gaussian(4.0), 3);
-    assert!(matches!(ledger.commit(&under, &under.charge.event, "private", 1), Err(LedgerError::NotReserved)));
+    assert!(matches!(
+        ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)),
+        Err(LedgerError::NotReserved)
+    ));
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
-    assert!(matches!(ledger.commit(&under, &gaussian(3.9), "private", 1), Err(LedgerError::OtherEvent { .. })));
+    assert!(matches!(
+        ledger.commit(&under, &gaussian(3.9), &stored(&under, "private", 1)),
+        Err(LedgerError::OtherEvent { .. })
+    ));
     let swapped = Under { manifest: "another".to_owned(), ..under.clone() };
-    assert!(matches!(ledger.commit(&swapped, &under.charge.event, "private", 1), Err(LedgerError::Changed { .. })));
+    assert!(matches!(
+        ledger.commit(&swapped, &under.charge.event, &stored(&swapped, "private", 1)),
+        Err(LedgerError::Changed { .. })
+    ));
     assert!(matches!(ledger.reserve(&swapped, &limit(8.0)), Err(LedgerError::Changed { .. })));
 }
 
@@ -156,25 +168,13 @@ fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
     assert!(ledger.reserve(&job_of(41), &limit(6.0)).is_err());
     assert!(ledger.check(&job_of(41), &limit(60.0)).is_ok());
     ledger.reserve(&job_of(41), &limit(60.0)).expect("the limit was raised");
-    let _ = ledger.commit(&job_of(41), &gaussian(1.0), "private", 1).expect("it is reserved");
+    let _ = ledger.commit(&job_of(41), &gaussian(1.0), &stored(&job_of(41), "private", 1)).expect("it is reserved");
     let before = ledger.books().expect("it is open");
     assert!(ledger.reserve(&job_of(42), &limit(1.0)).is_err());
     assert_eq!(ledger.books().expect("it is open"), before);
     // What was reserved under the higher limit can still be released.
-    let _ = ledger.commit(&job_of(40), &gaussian(1.0), "private", 1).expect("it is reserved");
+    let _ = ledger.commit(&job_of(40), &gaussian(1.0), &stored(&job_of(40), "private", 1)).expect("it is reserved");
     site.verify().expect("the rows carry the limits under which they were admitted");
-}
-
-#[test]
-fn units_never_mix() {
-    let site = Site::new();
-    let ledger = site.open();
-    let speaker = under(gaussian(1.0), 1);
-    let mut record = job(40, &speaker);
-    record.charge.unit = undertone_privacy::PrivacyUnit::Record;
-    ledger.reserve(&speaker, &limit(6.0)).expect("there is room");
-    ledger.reserve(&record, &limit(6.0)).expect("the other account is empty");
-    assert_eq!(ledger.books().expect("it is open").accounts.len(), 2);
 }
 
 #[test]
@@ -183,17 +183,19 @@ fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
     let ledger = site.open();
     let open = under(Event::NonPrivate, 10);
     assert_eq!(rule(ledger.reserve(&open, &limit(8.0))), RuleError::Refused(Refusal::Infinite));
-    let paid = ledger.publish(&open, Visibility::Open, &Event::NonPrivate, "open", 1).expect("the data are open");
-    assert_eq!((paid.receipt, paid.spent.event()), (1, &Event::NonPrivate));
+    let paid = ledger
+        .publish(&open, Visibility::Open, &Event::NonPrivate, &stored(&open, "open", 1))
+        .expect("the data are open");
+    assert_eq!(paid.receipt, 1);
     let private = job(40, &under(gaussian(4.0), 1));
     for visibility in [Visibility::Private, Visibility::Public] {
-        let refused = ledger.publish(&private, visibility, &Event::NonPrivate, "open", 1);
+        let refused = ledger.publish(&private, visibility, &Event::NonPrivate, &stored(&private, "open", 1));
         assert!(matches!(refused, Err(LedgerError::NotOpen)), "{visibility:?}");
     }
-    let unpaid = ledger.publish(&private, Visibility::Open, &private.charge.event, "private", 1);
+    let unpaid = ledger.publish(&private, Visibility::Open, &private.charge.event, &stored(&private, "private", 1));
     assert!(matches!(unpaid, Err(LedgerError::OtherEvent { .. })), "what has a price is paid, not published");
     ledger.reserve(&private, &limit(8.0)).expect("nothing was charged");
-    let _ = ledger.commit(&private, &private.charge.event, "private", 1).expect("it is reserved");
+    let _ = ledger.commit(&private, &private.charge.event, &stored(&private, "private", 1)).expect("it is reserved");
     drop(ledger);
     let verified = site.verify().expect("both kinds of release are in one chain");
     assert_eq!((verified.published, verified.receipts), (1, 2));
@@ -230,7 +232,7 @@ fn spent_site() -> Site {
     let under = under(gaussian(4.0), 3);
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
     for round in 1..=2 {
-        let _ = ledger.commit(&under, &under.charge.event, "private", round).expect("it is reserved");
+        let _ = ledger.commit(&under, &under.charge.event, &stored(&under, "private", round)).expect("it is reserved");
     }
     drop(ledger);
     site

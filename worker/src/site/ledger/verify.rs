@@ -8,7 +8,7 @@ use undertone_api::budget::EntryKind;
 use undertone_api::signed::{Receipt, SiteKeys};
 
 use super::no_receipt;
-use crate::site::books::{Books, BooksError, Entry, Published, entries, published, receipts, replay};
+use crate::site::books::{AccountKey, Books, BooksError, Entry, Published, entries, published, receipts, replay};
 use crate::site::rotation::rotations;
 
 /// What was verified.
@@ -52,9 +52,7 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksErro
                     && row.job == receipt.job
                     && row.dataset == receipt.dataset
                     && row.manifest == receipt.manifest
-                    && row.account.lineage == receipt.lineage
-                    && row.account.unit == receipt.unit
-                    && row.account.adjacency == receipt.adjacency;
+                    && row.account == AccountKey::new(receipt.lineage, receipt.unit, receipt.adjacency);
                 if !agrees {
                     return Err(wrong("says something else than its row of the ledger"));
                 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use undertone_api::dataset::Visibility;
 use undertone_api::job::Spec;
 use undertone_privacy::kanon::Shown;
-use undertone_privacy::{Adjacency, Epsilon, Event, PrivacyUnit, SamplingRate};
+use undertone_privacy::{Epsilon, Event, PrivacyUnit, SamplingRate};
 
 use super::{Approval, Policy, PolicyError, PolicyRefusal, Rules, TEMPLATE, declare};
 use crate::fixture::{charge, gaussian, spec};
@@ -21,7 +21,7 @@ fn rules() -> Rules {
 fn the_template_is_careful() {
     let rules = rules();
     assert_eq!((rules.visibility, rules.approval), (Visibility::Private, Approval::Steward));
-    assert!(rules.limits.of(PrivacyUnit::Record).is_some() && rules.limits.of(PrivacyUnit::User).is_none());
+    assert!(rules.limits.of(PrivacyUnit::Speaker).is_some() && rules.limits.of(PrivacyUnit::Record).is_none());
 }
 
 #[test]
@@ -41,10 +41,14 @@ fn an_unknown_or_impossible_line_refuses_the_whole_file() {
         ("delta = 1e-6", "delta = 0.0"),
         ("epsilon = 8.0", "epsilon = -8.0"),
         ("epsilon = 8.0", "epsilon = 1e-9"),
-        ("least_distance = 2", "least_distance = 0"),
+        ("least_distance = 6", "least_distance = 0"),
         ("least_colluding = 1", "least_colluding = 0"),
         ("voices_may_leave = false", "voices_may_leave = 0"),
-        ("[budget.record]", "[budget.word]"),
+        ("[budget.speaker]", "[budget.speak]"),
+        ("# release_period_seconds = { dp_sgd = 2.0", "release_period_seconds = { dp_sgd = 0.01"),
+        ("# release_period_seconds = { dp_sgd = 2.0", "release_period_seconds = { sgd = 2.0"),
+        ("longest_unit_seconds = { record = 60.0", "longest_unit_seconds = { record = 0.0"),
+        ("longest_unit_seconds = { record = 60.0", "longest_unit_seconds = { records = 60.0"),
     ] {
         let changed = TEMPLATE.replacen(from, to, 1);
         assert_ne!(changed, TEMPLATE, "{from} is in the template");
@@ -141,8 +145,13 @@ fn exact_results_leave_only_what_the_site_marks_open() {
 
 #[test]
 fn an_event_without_a_price_is_refused() {
-    let mut charge = charge(crate::fixture::sampled(0.1, 2.0), 1);
-    charge.adjacency = Adjacency::ReplaceOne;
+    // Half of all rows are kept, and one that is kept for certain loses more than ε.
+    let Event::SampledThreshold { sampling_rate, threshold, shown, rows_per_unit, .. } = pool(0.5, 20) else {
+        panic!("a pool")
+    };
+    let epsilon = Epsilon::new(0.5).expect("a finite number");
+    let event = Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit };
+    let charge = charge(event, 1);
     assert!(matches!(rules().judge(&spec(), Some(&charge)), Err(PolicyRefusal::Price(_))));
 }
 
@@ -176,22 +185,28 @@ fn a_declared_visibility_is_written_once_and_never_overwritten() {
 }
 
 #[test]
-fn a_transcription_that_hides_fewer_words_than_the_site_wants_may_not_run() {
+fn a_transcription_that_hides_less_than_one_word_may_not_run() {
     let histogram = |distance: u32| Event::TruncatedLaplace {
         rate: Epsilon::new(0.25).expect("a finite number"),
         shift: 80,
         distance: NonZeroU32::new(distance).expect("at least 1"),
         partition: undertone_privacy::histogram::Partition::NONE,
     };
-    let judge = |event: Event| {
+    let judge = |event: Event, least: &str| {
         let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
         let text =
-            TEMPLATE.replacen("[budget.record]", "[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n\n[budget.record]", 1);
+            TEMPLATE.replacen("[budget.speaker]", "[budget.words]", 1).replacen("least_distance = 6\n", least, 1);
         policy(&text).expect("it is a policy").rules("ward-7").judge(&spec(), Some(&charge))
     };
-    assert_eq!(judge(histogram(4)), Ok(()));
-    assert_eq!(judge(histogram(1)), Err(PolicyRefusal::Distance { asked: 1, least: 2 }));
-    let without = charge(histogram(4), 1);
+    // A file of before, that asks for less than a word or for nothing, asks for a word.
+    for least in ["least_distance = 6\n", "least_distance = 2\n", ""] {
+        assert_eq!(judge(histogram(6), least), Ok(()), "{least}");
+        assert_eq!(judge(histogram(5), least), Err(PolicyRefusal::Distance { asked: 5, least: 6 }), "{least}");
+    }
+    assert_eq!(judge(histogram(11), "least_distance = 12\n"), Err(PolicyRefusal::Distance { asked: 11, least: 12 }));
+    let refused = judge(histogram(4), "").expect_err("it is too little").to_string();
+    assert!(refused.contains("one spoken word") && refused.contains("ask for 6"), "{refused}");
+    let without = charge(histogram(6), 1);
     let without = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..without };
     assert_eq!(rules().judge(&spec(), Some(&without)), Err(PolicyRefusal::NoLimit(PrivacyUnit::Words)));
 }
@@ -204,13 +219,15 @@ fn whom_a_site_does_not_trust_to_keep_apart_is_its_own_affair() {
         let event = Event::TruncatedLaplace {
             rate: Epsilon::new(0.25).expect("a finite number"),
             shift: 80,
-            distance: count(4),
+            distance: count(6),
             partition: partition.expect("no more than there are"),
         };
         let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
-        let text = TEMPLATE
-            .replacen("[budget.record]", "[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n\n[budget.record]", 1)
-            .replacen("least_colluding = 1", &format!("least_colluding = {least}"), 1);
+        let text = TEMPLATE.replacen("[budget.speaker]", "[budget.words]", 1).replacen(
+            "least_colluding = 1",
+            &format!("least_colluding = {least}"),
+            1,
+        );
         policy(&text).expect("it is a policy").rules("ward-7").judge(&spec(), Some(&charge))
     };
     assert_eq!(judge(1, 3, 1), Ok(()));
@@ -225,7 +242,7 @@ fn speakers_leave_in_their_own_voices_only_where_the_site_says_so_itself() {
     let spec = |voice: &str| {
         let text = format!(
             r#"{{"kind": "transcription", "spec": {{
-                "participant": {{ "dataset": "00000000-0000-0000-0000-000000000002", "epsilon": 1.0, "delta": 0.00001, "distance": 4 }},
+                "participant": {{ "dataset": "00000000-0000-0000-0000-000000000002", "epsilon": 1.0, "delta": 0.00001, "distance": 6 }},
                 "providers": [{{ "name": "one", "protocol": "deepgram" }}],
                 "vocabulary": {{ "from": "public", "words": ["insulin"] }},
                 "voice": {{ "kind": "{voice}" }}
@@ -236,13 +253,15 @@ fn speakers_leave_in_their_own_voices_only_where_the_site_says_so_itself() {
     let event = Event::TruncatedLaplace {
         rate: Epsilon::new(0.25).expect("a finite number"),
         shift: 80,
-        distance: NonZeroU32::new(4).expect("at least 1"),
+        distance: NonZeroU32::new(6).expect("at least 1"),
         partition: undertone_privacy::histogram::Partition::NONE,
     };
     let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
-    let text = TEMPLATE
-        .replacen("[budget.record]", "[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n\n[budget.record]", 1)
-        .replacen("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]", 1);
+    let text = TEMPLATE.replacen("[budget.speaker]", "[budget.words]", 1).replacen(
+        "kinds = [\"dp_sgd\"]",
+        "kinds = [\"transcription\"]",
+        1,
+    );
     let judge = |text: &str, voice: &str, charge| {
         policy(text).expect("it is a policy").rules("ward-7").judge(&spec(voice), charge)
     };
@@ -251,4 +270,19 @@ fn speakers_leave_in_their_own_voices_only_where_the_site_says_so_itself() {
     assert_eq!(judge(&text, "cloned", None), Ok(()), "public recordings are published with their voices");
     let allowed = text.replacen("voices_may_leave = false", "voices_may_leave = true", 1);
     assert_eq!(judge(&allowed, "cloned", Some(&charge)), Ok(()));
+}
+
+#[test]
+fn job_whose_deadline_is_no_longer_than_the_period_is_refused() {
+    let judge = |seconds: &str| {
+        let text = TEMPLATE.replace(
+            "# release_period_seconds = { dp_sgd = 2.0",
+            &format!("release_period_seconds = {{ dp_sgd = {seconds}"),
+        );
+        let rules = policy(&text).expect("it is a policy").rules("ward-7");
+        rules.judge(&spec(), Some(&charge(crate::fixture::sampled(0.125, 4.0), 10)))
+    };
+    // The job closes its rounds after 60 seconds.
+    assert_eq!(judge("59.999"), Ok(()));
+    assert_eq!(judge("60"), Err(PolicyRefusal::Period { period: 60.0, deadline: 60 }));
 }

@@ -7,7 +7,7 @@ use undertone_privacy::Event;
 
 use super::{RestoreError, backup, restore, waits};
 use crate::config::Config;
-use crate::fixture::{gaussian, ledger_at, limit, under};
+use crate::fixture::{gaussian, ledger_at, limit, stored, under};
 use crate::site::books;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -29,7 +29,9 @@ fn site() -> (tempfile::TempDir, Folder) {
     std::fs::write(data.join("features.bin"), "somebody's voice").expect("the folder is writable");
     let ledger = ledger_at(&folder);
     ledger.reserve(&under(gaussian(4.0), 3), &limit(8.0)).expect("there is room");
-    ledger.commit(&under(gaussian(4.0), 3), &gaussian(4.0), "private", 1).expect("it is reserved");
+    ledger
+        .commit(&under(gaussian(4.0), 3), &gaussian(4.0), &stored(&under(gaussian(4.0), 3), "private", 1))
+        .expect("it is reserved");
     (dir, folder)
 }
 
@@ -70,7 +72,14 @@ fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
         assert_eq!(store.read(books::receipts).expect("it is open").len(), 1);
         assert!(waits(&store).expect("it is open").is_some(), "nothing leaves until it was compared");
         assert!(
-            ledger_at(&new).publish(&under(gaussian(4.0), 3), Visibility::Open, &Event::NonPrivate, "o", 1).is_err()
+            ledger_at(&new)
+                .publish(
+                    &under(gaussian(4.0), 3),
+                    Visibility::Open,
+                    &Event::NonPrivate,
+                    &stored(&under(gaussian(4.0), 3), "o", 1)
+                )
+                .is_err()
         );
         assert!(waits(&Store::open(&folder.ledger()).expect("it is there")).expect("it is open").is_none());
         assert!(matches!(backup(&folder, &file, None, NOW), Err(RestoreError::Exists(_))));
@@ -83,7 +92,9 @@ fn a_site_is_replaced_only_when_that_is_said_and_is_kept_aside() {
     let file = dir.path().join("site.backup");
     backup(&folder, &file, None, NOW).expect("the site is whole");
     let ledger = ledger_at(&folder);
-    ledger.commit(&under(gaussian(4.0), 3), &gaussian(4.0), "private", 2).expect("it is reserved");
+    ledger
+        .commit(&under(gaussian(4.0), 3), &gaussian(4.0), &stored(&under(gaussian(4.0), 3), "private", 2))
+        .expect("it is reserved");
     drop(ledger);
     assert!(matches!(restore(&folder, &file, None, false, NOW), Err(RestoreError::Occupied(_))));
     let kept = restore(&folder, &file, None, true, NOW).expect("it was said");

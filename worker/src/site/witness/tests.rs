@@ -11,7 +11,7 @@ use undertone_api::signed::{Receipt, Signed};
 
 use super::evidence::{EvidenceError, verify};
 use super::{Contradiction, Judged, alarm, head, judge, question, submitted};
-use crate::fixture::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, server_key};
+use crate::fixture::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, server_key, stored};
 use crate::gateway::fake::log::{Log, countersign, entry, stranger};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -52,8 +52,11 @@ impl Site {
     /// Pays for a release; its receipt is not sent.
     fn pay(&mut self) -> Signed {
         self.round += 1;
-        let paid = self.ledger.commit(&under(), &under().charge.event, "private", self.round).expect("it is reserved");
-        paid.spent.receipt().clone()
+        let paid = self
+            .ledger
+            .commit(&under(), &under().charge.event, &stored(&under(), "private", self.round))
+            .expect("it is reserved");
+        paid.signed
     }
 
     /// Pays for a release, and has the server take it; what it says to it is lost.
@@ -295,9 +298,10 @@ fn while_an_alarm_is_open_nothing_is_reserved_paid_or_published() {
     let event = under().charge.event;
     assert!(is_alarm(site.ledger.check(&under(), &limit(8.0))));
     assert!(is_alarm(site.ledger.reserve(&under(), &limit(8.0))));
-    assert!(is_alarm(site.ledger.commit(&under(), &event, "private", 2).map(|_| ())));
+    assert!(is_alarm(site.ledger.commit(&under(), &event, &stored(&under(), "private", 2)).map(|_| ())));
     let open = undertone_api::dataset::Visibility::Open;
-    let published = site.ledger.publish(&under(), open, &undertone_privacy::Event::NonPrivate, "open", 1);
+    let published =
+        site.ledger.publish(&under(), open, &undertone_privacy::Event::NonPrivate, &stored(&under(), "open", 1));
     assert!(is_alarm(published.map(|_| ())));
     assert_eq!(site.ledger.books().expect("it is open"), before);
     // Ending a job gives nothing away.

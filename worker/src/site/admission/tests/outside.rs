@@ -18,7 +18,7 @@ fn recordings(visibility: Visibility) -> Local {
 /// A transcription, with `more` in its spec, in a manifest that is right in everything else.
 fn ask(data: Local, more: Value) -> Result<Examined, Fault> {
     let mut spec = json!({
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 4 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     });

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
 use undertone_api::job::Spec;
-use undertone_api::job::transcription::worst::PIECES;
+use undertone_api::job::transcription::window::{SOUND, SPAN};
 use undertone_privacy::PrivacyUnit;
 
 use super::super::{Policy, PolicyError, PolicyRefusal, Rules, TEMPLATE};
@@ -38,7 +38,7 @@ const EUROS: &str = r#"price = { currency = "EUR", per_minute = "0.006" }"#;
 fn job(epsilon: f64) -> Spec {
     let text = format!(
         r#"{{"kind": "transcription", "spec": {{
-            "participant": {{ "dataset": "{}", "epsilon": {epsilon}, "delta": 0.0000001, "distance": 2 }},
+            "participant": {{ "dataset": "{}", "epsilon": {epsilon}, "delta": 0.0000001, "distance": 6 }},
             "providers": [
                 {{ "name": "one", "protocol": "deepgram", "price": {{ "currency": "USD", "per_minute": "0" }} }},
                 {{ "name": "two", "protocol": "deepgram" }}
@@ -125,9 +125,10 @@ fn a_limit_that_is_no_sum_refuses_the_whole_file() {
 }
 
 #[test]
-fn the_pieces_that_are_counted_are_those_that_are_cut() {
+fn the_windows_that_are_counted_are_those_that_are_cut() {
     let limits = Limits::default();
-    assert_eq!([limits.shortest, limits.longest].map(f64::to_bits), PIECES.map(f64::to_bits));
+    assert_eq!(limits.most_samples(), (SOUND * 16_000.0) as usize);
+    assert_eq!(limits.span(), (SPAN * 16_000.0) as u64);
 }
 
 #[test]

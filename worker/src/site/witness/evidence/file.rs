@@ -156,7 +156,7 @@ mod tests {
     use undertone_privacy::Event;
 
     use super::{Export, FileError, Known, LARGEST, read, verify};
-    use crate::fixture::{WORKER, gaussian, ledger_at, server_key, under};
+    use crate::fixture::{WORKER, gaussian, ledger_at, server_key, stored, under};
     use crate::site::folder::Folder;
     use crate::site::keys::SiteKey;
     use crate::site::rotation::{finish, prepare};
@@ -180,7 +180,9 @@ mod tests {
         fn release(&self, rounds: std::ops::Range<u32>) {
             let (ledger, job) = (ledger_at(&self.folder), under(gaussian(4.0), 10));
             for round in rounds {
-                ledger.publish(&job, Visibility::Open, &Event::NonPrivate, "open", round).expect("the data are open");
+                ledger
+                    .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", round))
+                    .expect("the data are open");
             }
         }
 

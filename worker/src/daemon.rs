@@ -12,6 +12,7 @@ mod keeping;
 mod lease;
 mod log;
 mod part;
+mod release_clock;
 mod witness;
 
 use std::collections::{HashMap, HashSet};
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Registration;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::problem::Code;
-use undertone_api::signed::SignedError;
+use undertone_api::signed::{SignedError, SiteApproval};
 
 use crate::config::queries::Queries;
 use crate::config::transcription::Transcription;
@@ -34,6 +35,7 @@ use crate::gateway::{Gateway, GatewayError, Offer, Patience, Work};
 use crate::queries::scratch;
 use crate::site::admission::{Fault, Identity};
 use crate::site::clock::{self, Clock};
+use crate::site::consent;
 use crate::site::datasets::{self, DatasetsError, Local};
 use crate::site::folder::{Folder, FolderError};
 use crate::site::keys::{KeyError, SiteKey};
@@ -46,10 +48,12 @@ use lease::Lease;
 use witness::Watch;
 
 pub use desk::{Verdict, consider, judge, told, untold};
-pub use errand::{Errand, Letter};
+pub use errand::{Errand, Letter, Uncountersigned};
+pub use keeping::take_in;
 #[cfg(test)]
 pub(crate) use log::MOST_WAITING;
 pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
+pub use release_clock::{ClockRecord, ReleaseClock, SystemTimeline, Tick, Timeline};
 
 /// How long the server is asked to wait for something to offer.
 const WAIT: Duration = Duration::from_secs(20);
@@ -57,6 +61,8 @@ const WAIT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_secs(2);
 /// How often the server is asked about runs that nobody works on.
 const ORPHANS: Duration = Duration::from_mins(1);
+/// How often the server is asked for changes of stewards' credentials.
+const NOTICES: Duration = Duration::from_mins(1);
 /// How long running threads may take to stop when the daemon does.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(20);
 
@@ -101,6 +107,8 @@ pub struct Site {
     ledger: Ledger,
     gateway: Gateway,
     clock: Clock,
+    /// By which release clocks wait.
+    timeline: Arc<dyn Timeline>,
     /// What counts query logs here.
     queries: Queries,
     /// What transcribes recordings here.
@@ -110,6 +118,8 @@ pub struct Site {
     standing: Mutex<()>,
     /// Held while the server is asked about its log: one question at a time.
     asking: tokio::sync::Mutex<()>,
+    /// Held while a decision of the site's policy waits for its tick: none is told meanwhile.
+    deciding: tokio::sync::Mutex<()>,
 }
 
 impl Site {
@@ -133,17 +143,21 @@ impl Site {
             ledger,
             gateway,
             clock,
+            timeline: Arc::new(SystemTimeline::default()),
             queries: config.queries.clone(),
             transcription: config.transcription.clone(),
             datasets: Mutex::default(),
             standing: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
+            deciding: tokio::sync::Mutex::default(),
         })
     }
 
-    /// The policy as the file stands now.
+    /// The policy as the file stands now, with datasets of one lineage held to the same limits.
     fn policy(&self) -> Result<Policy, PolicyError> {
-        Policy::load(&self.folder.policy())
+        let policy = Policy::load(&self.folder.policy())?;
+        let lines = datasets::lines(&self.store).map_err(|error| PolicyError::Lineages(Box::new(error)))?;
+        Ok(policy.with_lineages(&lines))
     }
 
     /// The datasets as they were last found.
@@ -167,6 +181,16 @@ impl Site {
 
     fn hold(&self, found: Vec<Local>) {
         *self.datasets.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
+    /// How this site approves jobs on the dataset called `name`: by which rule, and with which pinned keys.
+    ///
+    /// # Errors
+    /// [`DaemonError`] when policy or database cannot be read.
+    pub fn approval_of(&self, name: &str) -> Result<SiteApproval, DaemonError> {
+        let rule = self.policy()?.rules(name).approval.into();
+        let keys = consent::pinned_keys(&self.store)?.into_iter().map(|pinned| pinned.key).collect();
+        Ok(SiteApproval { rule, keys })
     }
 
     /// The site's database.
@@ -281,6 +305,11 @@ impl Daemon {
                 hold::tell(&site).await;
             }
         }));
+        let site = Arc::clone(&self.site);
+        self.parts.spawn(every(NOTICES, self.stop.clone(), move || {
+            let site = Arc::clone(&site);
+            async move { keeping::take_credential_notices(&site).await }
+        }));
         let (site, held) = (Arc::clone(&self.site), Arc::clone(&self.held));
         self.parts.spawn(every(ORPHANS, self.stop.clone(), move || {
             let (site, held) = (Arc::clone(&site), Arc::clone(&held));
@@ -347,9 +376,14 @@ impl Daemon {
         match offer {
             Offer::Nothing => {}
             Offer::Proposal { manifest, dataset } => {
+                // No decision is told before its tick, and the next offer is asked for after it.
+                let _deciding = self.site.deciding.lock().await;
+                let opened = self.site.timeline.now();
                 desk::consider(&self.site, &manifest, dataset)?;
+                let tick = Tick::first_after(opened, release_clock::DECISIONS, self.site.timeline.now());
+                tick.await_on(&*self.site.timeline, &self.stop).await;
                 self.known.insert(manifest.digest());
-                desk::tell(&self.site).await;
+                desk::tell_now(&self.site).await;
             }
             Offer::Work(work) => self.begin(work),
         }
@@ -360,12 +394,16 @@ impl Daemon {
     async fn register(&mut self) -> Result<(), DaemonError> {
         let mut found = self.site.find_datasets()?;
         for local in &mut found {
-            let told = local.registration();
+            let told = Registration { approval: Some(self.site.approval_of(&local.name)?), ..local.registration() };
             if self.registered.get(&local.name) != Some(&told) {
                 let id = self.site.gateway.register(&told).await?;
-                datasets::note_registered(&self.site.store, local.lineage, id)?;
+                datasets::note_registered(&self.site.store, &local.name, id)?;
                 local.id = Some(id);
                 tracing::info!(dataset.name = local.name, dataset.id = %id, "dataset registered");
+                if let Some(notice) = local.legacy_notice() {
+                    let remedy = notice.remedy();
+                    tracing::warn!(dataset.name = local.name, remedy, "the dataset {notice}");
+                }
                 self.registered.insert(local.name.clone(), told);
             }
         }
@@ -396,7 +434,8 @@ impl Daemon {
             self.parts.spawn(async move { part::turn_away(&site, &work, job, fault.to_string()).await });
             return;
         }
-        let lease = Arc::new(Lease::new(work.lease.clone(), self.stop.child_token()));
+        let lease = Lease::new(work.lease.clone(), self.stop.child_token()).with_shutdown(self.stop.clone());
+        let lease = Arc::new(lease);
         held.insert(place, HeldPart { manifest, lease: Arc::clone(&lease) });
         drop(held);
         let (slots, held, fewer) = (Arc::clone(&self.slots), Arc::clone(&self.held), Arc::clone(&self.fewer));

@@ -8,8 +8,8 @@
 //! Points stand before and after everything that cannot be undone: each sync of a file ([`BEFORE_SYNC`],
 //! [`AFTER_SYNC`]), each transaction ([`BEFORE_WRITE`], [`AFTER_WRITE`]), each call to the server ([`BEFORE_CALL`],
 //! [`AFTER_CALL`]), each folder that takes another's place ([`BEFORE_PLACE`], [`AFTER_PLACE`]) or is removed ([`AFTER_REMOVAL`]);
-//! and over the path of a release, in order: [`BEFORE_COMMIT`], [`AFTER_COMMIT`], [`BEFORE_STORE`],
-//! [`AFTER_STORE`], [`BEFORE_SEND`], [`AFTER_SEND`], [`BEFORE_SETTLE`], [`AFTER_SETTLE`].
+//! and over the path of a release, in order: [`BEFORE_STORE`], [`AFTER_STORE`], [`BEFORE_COMMIT`], [`AFTER_COMMIT`],
+//! [`BEFORE_COUNTERSIGN`], [`AFTER_COUNTERSIGN`], [`BEFORE_SEND`], [`AFTER_SEND`], [`BEFORE_SETTLE`], [`AFTER_SETTLE`].
 
 use std::cell::RefCell;
 use std::io;
@@ -34,14 +34,18 @@ pub const AFTER_REMOVAL: &str = "after-removal";
 pub const BEFORE_CALL: &str = "before-call";
 /// The server has answered; nothing is made of it yet.
 pub const AFTER_CALL: &str = "after-call";
-/// The charge is decided, and not on disk.
-pub const BEFORE_COMMIT: &str = "before-commit";
-/// The charge is on disk, the release is not made.
-pub const AFTER_COMMIT: &str = "after-commit";
 /// The release is made, and not on disk.
 pub const BEFORE_STORE: &str = "before-store";
-/// The release is on disk, and has not been sent.
+/// The release is on disk, and not paid.
 pub const AFTER_STORE: &str = "after-store";
+/// The charge is decided, and not on disk.
+pub const BEFORE_COMMIT: &str = "before-commit";
+/// Charge, receipt and reference to the bytes are on disk; the server does not know.
+pub const AFTER_COMMIT: &str = "after-commit";
+/// About to have the server countersign the payment.
+pub const BEFORE_COUNTERSIGN: &str = "before-countersign";
+/// The server's countersignature is on disk; nothing of the release has been sent.
+pub const AFTER_COUNTERSIGN: &str = "after-countersign";
 /// About to send.
 pub const BEFORE_SEND: &str = "before-send";
 /// The server has it, and this site has not noted so.

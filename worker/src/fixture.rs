@@ -23,6 +23,7 @@ use crate::site::datasets::Local;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::ledger::{Ledger, Under};
+use crate::site::outbox::StoredRelease;
 use crate::site::policy::Limit;
 use crate::site::store::Store;
 
@@ -51,7 +52,7 @@ pub(crate) fn sampled(q: f64, noise: f64) -> Event {
 }
 
 pub(crate) fn charge(event: Event, releases: u64) -> Charge {
-    Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::AddRemove, event, releases }
+    Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::ZeroOut, event, releases }
 }
 
 pub(crate) fn limit(epsilon: f64) -> Limit {
@@ -66,6 +67,11 @@ pub(crate) fn clock() -> Clock {
 /// At most so many releases of `event`, under one job on our dataset.
 pub(crate) fn under(event: Event, releases: u64) -> Under {
     Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge: charge(event, releases) }
+}
+
+/// A release of a job whose bytes count as stored.
+pub(crate) fn stored(under: &Under, series: &str, round: u32) -> StoredRelease {
+    StoredRelease::in_test(under.job, under.dataset, series, round)
 }
 
 /// The configuration of a site whose server is on this machine.

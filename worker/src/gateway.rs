@@ -4,6 +4,7 @@
 //! Nothing here decides what may be sent. Calls are answered once; who may wait longer than one call retries with
 //! [`Patience`]. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
 
+mod consent;
 mod enrolment;
 mod error;
 #[cfg(test)]
@@ -32,7 +33,7 @@ use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::log::witness::Answer;
 use undertone_api::problem::Code;
-use undertone_api::signed::{Presence, Signed};
+use undertone_api::signed::{Presence, Signed, SignedApproval};
 use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
@@ -96,6 +97,8 @@ pub struct Work {
     pub lease_time: Duration,
     /// The steward who approved this manifest at the server, by the server's word.
     pub steward: Option<String>,
+    /// The steward's signed approval, unverified; absent when the server brought none.
+    pub approval: Option<SignedApproval>,
 }
 
 /// The answer to a renewal.
@@ -340,6 +343,7 @@ impl Gateway {
                 lease: work.lease,
                 lease_time: Duration::from_secs(u64::from(work.lease_seconds)),
                 steward: work.steward_approved.then_some(work.steward),
+                approval: consent::signed_approval(&work.approval)?,
             })),
         }
     }
@@ -421,6 +425,22 @@ impl Gateway {
             receipts: receipts.iter().cloned().map(Into::into).collect(),
         };
         let reply = self.call(CALL, make, |mut client, request| async move { client.finish(request).await }).await?;
+        Ok(reply.countersignatures.into_iter().map(Signed::from).collect())
+    }
+
+    /// Hands in receipts that the server does not have, oldest first, before anything leaves by the last of them. Gives its
+    /// countersignatures of them, in their order.
+    ///
+    /// # Errors
+    /// [`GatewayError`] with `bad_signature` when the server has other receipts of this site, `lease_lost` when another lease has
+    /// begun.
+    pub async fn countersign(&self, lease: &str, receipts: &[Signed]) -> Result<Vec<Signed>, GatewayError> {
+        let make = || v1::CountersignRequest {
+            lease: lease.to_owned(),
+            receipts: receipts.iter().cloned().map(Into::into).collect(),
+        };
+        let reply =
+            self.call(CALL, make, |mut client, request| async move { client.countersign(request).await }).await?;
         Ok(reply.countersignatures.into_iter().map(Signed::from).collect())
     }
 

@@ -4,13 +4,15 @@
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
 use undertone_api::job::transcription::Protocol;
-use undertone_api::job::transcription::worst::PIECES;
+use undertone_api::job::transcription::window::SOUND;
+use undertone_api::signed::{MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS};
 
 use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
 use crate::config::transcription;
 use crate::queries::log::{LARGEST_COUNT, LONGEST_ROW};
 use crate::run::transcription::{AT_ONCE, MOST_TEXT, PASSES, SAMPLE};
+use crate::site::policy::{LONGEST_PERIOD, LONGEST_UNIT, SHORTEST_PERIOD, SHORTEST_UNIT};
 use crate::site::{admission, store};
 use crate::speech::transcribe::provider::{key, line, settings};
 use crate::speech::transcribe::recognize::server::vosk;
@@ -28,6 +30,8 @@ fn rows() -> Vec<(&'static str, String)> {
     let words = [sensitive::MOST_LISTED, sensitive::MOST_PATTERNS, vocabulary::MOST_WORDS];
     vec![
         ("jobs that run at a time", format!("`concurrent_runs`, 1 to {MOST_RUNS}")),
+        ("approval keys that are pinned", MOST_APPROVAL_KEYS.to_string()),
+        ("signed approval", format!("{} KiB", MOST_APPROVAL_BYTES >> 10)),
         (
             "days of the site's key",
             format!("`rotate_key_days`, {} to {}, or 0 for never", KEY_DAYS.start(), KEY_DAYS.end()),
@@ -40,10 +44,20 @@ fn rows() -> Vec<(&'static str, String)> {
         ("pause between attempts", seconds(gateway::LONGEST_PAUSE)),
         ("faults of the server's own in one call", gateway::FAULTS.to_string()),
         ("events of a job's log that wait for the server", daemon::MOST_WAITING.to_string()),
+        (
+            "period of a release clock",
+            format!("{} s to {} s", SHORTEST_PERIOD.as_secs_f64(), grouped(LONGEST_PERIOD.as_secs())),
+        ),
+        (
+            "public length of a unit",
+            format!("{} s to {} s", SHORTEST_UNIT.as_secs_f64(), grouped(LONGEST_UNIT.as_secs())),
+        ),
         ("runs that stop with the worker", seconds(daemon::FAREWELL)),
         ("clocks of server and site", format!("{} h apart", admission::CLOCKS.whole_hours())),
         ("wait for another process at the ledger", seconds(store::PATIENCE)),
         ("row of a query log; its count", format!("{} MiB; 1 to {}", LONGEST_ROW >> 20, grouped(LARGEST_COUNT))),
+        ("line of private CSV", "its quotes close on it".to_owned()),
+        ("label of an utterance", "below the declared number of classes".to_owned()),
         ("recording of a dataset", format!("{} s unless told", audio::LONGEST)),
         ("sensitive words; patterns; words of a vocabulary", words.map(|most| grouped(most as u64)).join("; ")),
         ("passphrase of a backup", format!("at least {} characters", cli::SHORTEST_PASSPHRASE)),
@@ -123,13 +137,7 @@ fn of_transcription() -> Vec<(&'static str, String)> {
         ("list of sensitive words; document frequencies", format!("{0} MiB; {0} MiB", MOST_TEXT >> 20)),
         (
             "text that dummies are made of; words of a dummy; its sound; dummies spoken at a time",
-            format!(
-                "{}; {}; {} s; {}",
-                mib(dummy::ngram::MOST_BYTES),
-                dummy::MOST_WORDS,
-                PIECES[1],
-                speak::MOST_AT_ONCE
-            ),
+            format!("{}; {}; {} s; {}", mib(dummy::ngram::MOST_BYTES), dummy::MOST_WORDS, SOUND, speak::MOST_AT_ONCE),
         ),
         (
             "times that a batch is gone through; pieces brought to the one voice at a time; dummies by which an engine is known",

@@ -3,20 +3,24 @@
 
 use std::sync::PoisonError;
 
+use time::OffsetDateTime;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{Decision, Manifest, Signed};
 
 use super::Site;
+use crate::gateway::Work;
 use crate::site::admission::{Examined, Fault, examine};
+use crate::site::consent::{self, StewardConsent};
 use crate::site::jobs::{self, By, Decided};
 use crate::site::ledger::LedgerError;
-use crate::site::policy::{Approval, PolicyRefusal, Rules, is_exact};
+use crate::site::policy::{Approval, Rules, is_exact, units_of};
 use crate::site::standing;
 use crate::site::store::StoreError;
 
 /// The site's answer to a manifest.
+#[expect(clippy::large_enum_variant, reason = "one is made for an offer and taken apart at once")]
 pub enum Verdict {
     /// The site's own rules allow it.
     Allowed(Box<Examined>, Rules),
@@ -93,7 +97,8 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
         tracing::error!(job.id = %examined.manifest.job, fault = %fault, "the server asked for something it may not");
         return Ok(Verdict::Refused(fault.to_string()));
     }
-    let rules = policy.rules(&examined.local.name);
+    let units = units_of(&examined.local, &site.datasets());
+    let rules = policy.rules(&examined.local.name).for_units(&units);
     let spec = &examined.manifest.spec;
     let allowed = rules.judge(spec, examined.charge.as_ref());
     let allowed = allowed.and_then(|()| rules.judge_cost(spec, &examined.dataset, &site.transcription.providers));
@@ -101,11 +106,11 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
         return Ok(Verdict::Refused(refusal.to_string()));
     }
     if let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) {
-        let unit = under.charge.unit;
-        let Some(limit) = rules.limits.of(unit) else {
-            return Ok(Verdict::Refused(PolicyRefusal::NoLimit(unit).to_string()));
+        let limits = match rules.unit_limits(under.charge.unit) {
+            Ok(limits) => limits,
+            Err(refusal) => return Ok(Verdict::Refused(refusal.to_string())),
         };
-        match site.ledger.check(&under, &limit) {
+        match site.ledger.check(&under, limits) {
             Ok(()) => {}
             Err(error @ (LedgerError::Store(_) | LedgerError::Books(_) | LedgerError::Signing(_))) => {
                 return Err(error);
@@ -133,8 +138,10 @@ pub fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), 
             tracing::error!(dataset.id = %offered, "something was proposed that is no manifest; it is ignored");
             return Ok(());
         };
-        return answer(site, signed, job, offered);
+        return answer(site, signed, job, offered, (site.clock)());
     };
+    // The date of the site's answer, whatever it takes to find.
+    let at = (site.clock)();
     let ours = site.datasets();
     let private = ours.iter().filter(|local| local.visibility != Visibility::Public).filter_map(|local| local.id);
     let mut named: Vec<_> =
@@ -143,12 +150,12 @@ pub fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), 
         named.push(offered);
     }
     for dataset in named {
-        answer(site, signed, manifest.job, dataset)?;
+        answer(site, signed, manifest.job, dataset, at)?;
     }
     Ok(())
 }
 
-fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Result<(), LedgerError> {
+fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> Result<(), LedgerError> {
     if let Some(before) = jobs::decision(&site.store, job, dataset, &signed.digest())? {
         // Asked again: the server lost the answer, so it is given again.
         return Ok(jobs::tell_again(&site.store, before.id)?);
@@ -156,18 +163,21 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Resul
     match judge(site, signed, dataset)? {
         Verdict::Refused(reason) => {
             tracing::info!(job.id = %job, dataset.id = %dataset, reason, "proposal refused");
-            refuse(site, signed, job, dataset, &reason)?;
+            refuse_at(site, signed, job, dataset, &reason, at)?;
         }
         Verdict::Allowed(examined, rules) => match rules.approval {
             Approval::Automatic => {
-                let yes = Decision { approve: true, ..unsaid(site, signed, job, dataset) };
+                let yes = Decision { approve: true, ..unsaid(signed, job, dataset, at) };
                 if by_itself(site, &examined, &rules, false, || jobs::approve(&site.store, &yes))? {
                     tracing::info!(job.id = %job, dataset.id = %dataset, "proposal approved by the site's policy");
                 } else {
                     tracing::info!(job.id = %job, dataset.id = %dataset, "the site's policy does not approve the proposal by itself (`jobs.most_epsilon_automatic`); it is for `undertone-worker approve` at this site");
                 }
             }
-            Approval::Steward => {
+            Approval::Steward if consent::pinned_keys(&site.store)?.is_empty() => {
+                tracing::warn!(job.id = %job, dataset.id = %dataset, reason = consent::NO_KEYS, "the proposal cannot be approved");
+            }
+            Approval::Steward | Approval::Server => {
                 tracing::info!(job.id = %job, dataset.id = %dataset, "proposal allowed by the site's policy; it waits for a steward in the dashboard");
             }
             Approval::Manual => {
@@ -205,8 +215,8 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// A decision about a manifest that says no, for no reason yet.
-fn unsaid(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId) -> Decision {
-    Decision { manifest: signed.digest(), job, dataset, approve: false, reason: String::new(), at: (site.clock)() }
+fn unsaid(signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> Decision {
+    Decision { manifest: signed.digest(), job, dataset, approve: false, reason: String::new(), at }
 }
 
 /// Notes the refusal of a document; one that was refused for the same reason is told again. It is told with the next [`tell`].
@@ -220,12 +230,24 @@ pub(super) fn refuse(
     dataset: DatasetId,
     reason: &str,
 ) -> Result<(), StoreError> {
+    refuse_at(site, signed, job, dataset, reason, (site.clock)())
+}
+
+/// The same, with a date.
+fn refuse_at(
+    site: &Site,
+    signed: &Signed,
+    job: JobId,
+    dataset: DatasetId,
+    reason: &str,
+    at: OffsetDateTime,
+) -> Result<(), StoreError> {
     match jobs::decision(&site.store, job, dataset, &signed.digest())? {
         Some(said) if !said.decision.approve && said.decision.reason == reason => {
             jobs::tell_again(&site.store, said.id)
         }
         _ => {
-            let no = Decision { reason: reason.to_owned(), ..unsaid(site, signed, job, dataset) };
+            let no = Decision { reason: reason.to_owned(), ..unsaid(signed, job, dataset, at) };
             jobs::decide(&site.store, &no, By::Policy)
         }
     }
@@ -265,8 +287,16 @@ pub fn told(site: &Site, decided: &Decided) -> Result<(), StoreError> {
     jobs::told(&site.store, decided.id)
 }
 
-/// Tells the server every decision it does not know, oldest first.
+/// Tells the server every decision it does not know, oldest first. While a decision waits for its tick nothing is told: it is told
+/// with that one, or at the next look.
 pub(super) async fn tell(site: &Site) {
+    if let Ok(_deciding) = site.deciding.try_lock() {
+        tell_now(site).await;
+    }
+}
+
+/// Tells the server every decision it does not know, by the caller that holds [`Site::deciding`].
+pub(super) async fn tell_now(site: &Site) {
     let waiting = match untold(site) {
         Ok(waiting) => waiting,
         Err(error) => return tracing::error!(error = %error, "decisions could not be read"),
@@ -286,8 +316,9 @@ pub(super) async fn tell(site: &Site) {
     }
 }
 
-/// Whether a person, or the policy alone, has said yes to exactly this manifest. `steward` is the server's word for who
-/// approved it there. `None` while nobody has said anything. What the policy says yes to by itself is noted.
+/// Judges whether a person, or the policy alone, has said yes to exactly this manifest; `None` while the site's terminal is
+/// awaited. The steward's name in `work` is the server's word, and counts only where the policy trusts that; otherwise a steward
+/// has to have signed with a key that this site pins. What the policy says yes to by itself is noted.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
@@ -295,7 +326,7 @@ pub(super) fn approval(
     site: &Site,
     examined: &Examined,
     rules: &Rules,
-    steward: Option<&str>,
+    work: &Work,
 ) -> Result<Option<Result<(), String>>, LedgerError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
     // The terminal's last word comes before everything else, also before what the policy said after it.
@@ -310,11 +341,36 @@ pub(super) fn approval(
             let said = jobs::decision(&site.store, job, dataset, &examined.digest)?;
             let before = said.is_some_and(|said| said.decision.approve);
             // The server offers it already: it was approved before, it was never proposed, or more is allowed by now.
-            let yes = Decision { approve: true, ..unsaid(site, &examined.signed, job, dataset) };
+            let yes = Decision { approve: true, ..unsaid(&examined.signed, job, dataset, (site.clock)()) };
             by_itself(site, examined, rules, before, || jobs::note(&site.store, &yes))?.then_some(Ok(()))
         }
-        Approval::Steward if steward.is_some() => Some(Ok(())),
-        Approval::Steward => Some(Err("no steward approved this manifest".to_owned())),
+        Approval::Server if work.steward.is_some() => Some(Ok(())),
+        Approval::Steward => match steward_consent(site, examined, work)? {
+            StewardConsent::Given(_) => Some(Ok(())),
+            StewardConsent::Invalid(reason) => Some(Err(reason)),
+            StewardConsent::Missing(_) if work.steward.is_some() => None,
+            StewardConsent::Missing(_) => Some(Err("no steward approved this manifest".to_owned())),
+        },
+        Approval::Server => Some(Err("no steward approved this manifest".to_owned())),
         Approval::Manual => None,
     })
+}
+
+/// Returns why a part waits for the site's terminal, for the log and for the other participants.
+///
+/// # Errors
+/// [`LedgerError`] when the site's own disk fails.
+pub(super) fn why_it_waits(site: &Site, examined: &Examined, work: &Work) -> Result<&'static str, LedgerError> {
+    let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name));
+    if rules.is_some_and(|rules| rules.approval == Approval::Steward)
+        && let StewardConsent::Missing(reason) = steward_consent(site, examined, work)?
+    {
+        return Ok(reason);
+    }
+    Ok(super::hold::WAITS)
+}
+
+fn steward_consent(site: &Site, examined: &Examined, work: &Work) -> Result<StewardConsent, StoreError> {
+    let (job, dataset) = (examined.manifest.job, examined.dataset.id);
+    consent::judge(&site.store, &examined.digest, job, dataset, work.approval.as_ref(), (site.clock)())
 }

@@ -1,15 +1,20 @@
-//! One part of a job as far as it is the site's own business: what was done before, permission, the vector on disk, what
-//! goes with it, and the note that it arrived. Every step is finished when it returns; between any two of them the process
-//! may die. Nothing here speaks to the server: the daemon carries the letters, in the simulation a bad network does.
+//! One part of a job as far as it is the site's own business: what was done before, permission, the vector on disk, its payment, the
+//! server's countersignature of that, what is sent, and the note that it arrived. Every step is finished when it returns; between any
+//! two of them the process may die. Nothing here speaks to the server: the daemon carries the letters, in the simulation a bad
+//! network does.
+//!
+//! The order is that of `privacy.md`, 14.6: [`clear`](Errand::clear), make, store and [`pay`](Errand::pay_vector), have the payment
+//! countersigned ([`charge`](Errand::charge)), send ([`letter`](Errand::letter), [`departure`](Errand::departure)).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rand_chacha::rand_core::Rng;
+use undertone_api::dataset::Visibility;
 use undertone_api::job::Spec;
 use undertone_api::job::audit::Finding;
 use undertone_api::job::dp_sgd::Precision;
-use undertone_api::signed::Signed;
+use undertone_api::signed::{ReleaseTick, Signed};
 use undertone_proto::vector;
 
 use super::Site;
@@ -20,22 +25,26 @@ use crate::queries::gate::OutgoingPool;
 use crate::run::{Past, RunError};
 use crate::site::admission::Examined;
 use crate::site::audits::{self, AuditsError, Ground};
-use crate::site::clearance::Clearance;
+use crate::site::clearance::{Clearance, Departure, GrantId};
 use crate::site::folder::create_private;
 use crate::site::gate::{self, GateError};
 use crate::site::holds;
 use crate::site::ledger::LedgerError;
-use crate::site::outbox::{Kept, Outbox, Parcel, receipts_to_send};
-use crate::site::policy::{PolicyRefusal, Rules};
+use crate::site::outbox::{Kept, Outbox, OutboxError, Parcel, StoredRelease, acknowledge, receipts_to_send};
+use crate::site::policy::{PolicyRefusal, Rules, units_of};
+use crate::site::witness;
 use crate::speech::transcribe::outbound::Sealed;
+
+/// Why a release cannot be made or sent any more.
+const LOST: &str = "it was paid for, and its bytes are not at this site any more: the ledger was restored from an older copy, or the \
+                    disk lost them. It is never made a second time; propose a new job";
 
 /// A clearance that was given and not yet used.
 struct Pending {
     series: String,
     round: u32,
-    receipt: Option<u64>,
-    /// The digest of the receipt, that what leaves must carry.
-    digest: Option<String>,
+    /// The grant that what is made must carry; none for public data.
+    grant: Option<GrantId>,
 }
 
 /// One part in hand.
@@ -46,9 +55,11 @@ pub struct Errand {
     pending: Option<Pending>,
     /// What this life has put on disk and not sent yet: it need not be read again to be sent.
     fresh: Mutex<Option<Fresh>>,
+    /// The tick of the release clock at which the part's next release is paid.
+    tick: Mutex<Option<ReleaseTick>>,
 }
 
-/// A vector that is on disk, as it was written.
+/// A vector that is on disk and paid, as it was written.
 struct Fresh {
     series: String,
     round: u32,
@@ -66,8 +77,29 @@ pub struct Letter {
     numbers: Vec<u64>,
 }
 
+/// Receipts that the server has to countersign before a release leaves, oldest first; the last one pays for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Uncountersigned {
+    /// The receipts.
+    pub receipts: Vec<Signed>,
+    /// Their numbers at this site.
+    numbers: Vec<u64>,
+}
+
 fn failed(error: impl std::fmt::Display) -> RunError {
     RunError::Failed(error.to_string())
+}
+
+/// Tells a refusal of the rules from a disk that fails: the same job may go on when the disk is mended.
+fn refused(error: GateError) -> RunError {
+    match error {
+        GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => failed(error),
+        refusal => RunError::Refused(refusal.to_string()),
+    }
+}
+
+fn lost(series: &str, round: u32) -> RunError {
+    RunError::Refused(format!("{series}/{round}: {LOST}"))
 }
 
 impl Errand {
@@ -79,7 +111,7 @@ impl Errand {
         let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
         create_private(&folder).map_err(failed)?;
         let outbox = Outbox::new(examined.manifest.job, examined.dataset.id, &folder);
-        Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default() })
+        Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default(), tick: Mutex::default() })
     }
 
     /// The manifest and what this site knows about it.
@@ -105,12 +137,27 @@ impl Errand {
     pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<Past, RunError> {
         Ok(match self.outbox.state(&site.store, series, round).map_err(failed)? {
             Kept::Nothing => Past::Untouched,
-            Kept::Stored => Past::Stored,
+            Kept::Unpaid(_) | Kept::Stored => Past::Stored,
             Kept::Accepted => Past::Accepted,
+            // It is paid again where the job reserved for that, and made anew then.
+            Kept::Gone if self.may_pay_again(site, series)? => Past::Untouched,
+            Kept::Lost | Kept::Gone => Past::Lost,
         })
     }
 
-    /// Asks policy and ledger for permission to send one vector or pool; what is charged is on disk when this returns.
+    fn may_pay_again(&self, site: &Site, series: &str) -> Result<bool, RunError> {
+        let (Some(under), Some(event)) = (self.examined.under(), self.examined.release(series)) else {
+            return Ok(true);
+        };
+        match site.ledger.check_release(&under, &event) {
+            Err(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => Err(failed(error)),
+            Err(LedgerError::Rule(_)) => Ok(false),
+            // Whatever else speaks against it is said when it is asked for.
+            Ok(()) | Err(_) => Ok(true),
+        }
+    }
+
+    /// Asks policy and ledger for permission to make one vector, pool or batch. Nothing is charged.
     ///
     /// # Errors
     /// [`RunError::Refused`] when policy or ledger say no, [`RunError::Failed`] when the disk fails or the round was released
@@ -121,31 +168,37 @@ impl Errand {
             Past::Stored | Past::Accepted => {
                 return Err(RunError::Failed(format!("{series}/{round} was released already: send it again instead")));
             }
+            Past::Lost => return Err(lost(series, round)),
         }
-        // Nothing is paid for what may not leave; the run comes back when the site lets it go on.
+        // Nothing is made that may not leave; the run comes back when the site lets it go on.
         self.is_free(site)?;
-        let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
+        let rules = self.rules(site)?;
+        let clearance = gate::clear(&site.ledger, &rules, &self.examined, series, round, (site.clock)());
+        let clearance = clearance.map_err(refused)?;
+        self.pending = Some(Pending { series: series.to_owned(), round, grant: clearance.grant().cloned() });
+        Ok(clearance)
+    }
+
+    /// What the policy says of the dataset now, when it lets the part cost as much money as it could.
+    fn rules(&self, site: &Site) -> Result<Rules, RunError> {
         let policy = site.policy().map_err(|error| {
             // Where the file lies is for this site's log, and the refusal for whoever proposed the job.
             tracing::error!(error = %error, "the policy cannot be read: nothing may leave");
             RunError::Refused("this site's policy cannot be read, so nothing may leave here".to_owned())
         })?;
-        let rules = policy.rules(&self.examined.local.name);
-        self.judge_cost(site, &rules).map_err(|refusal| refused(&refusal))?;
-        let cleared =
-            gate::clear(&site.ledger, &rules, &self.examined, series, round, (site.clock)()).map_err(|error| {
-                match error {
-                    // The disk, not the rules: the same job may go on when it is mended.
-                    GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => failed(error),
-                    refusal => refused(&refusal),
-                }
-            })?;
-        let digest = match &cleared.clearance {
-            Clearance::Paid(spent) => Some(spent.receipt().digest()),
-            Clearance::Public(_) => None,
-        };
-        self.pending = Some(Pending { series: series.to_owned(), round, receipt: cleared.receipt, digest });
-        Ok(cleared.clearance)
+        let units = units_of(&self.examined.local, &site.datasets());
+        let rules = policy.rules(&self.examined.local.name).for_units(&units);
+        self.judge_cost(site, &rules).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
+        Ok(rules)
+    }
+
+    /// Pays for a stored release and refers to its bytes; gives the number of the receipt, nothing for public data.
+    fn pay(&self, site: &Site, release: &StoredRelease) -> Result<Option<u64>, RunError> {
+        self.is_free(site)?;
+        let rules = self.rules(site)?;
+        let tick = *self.tick.lock().unwrap_or_else(PoisonError::into_inner);
+        let release = release.clone().with_tick(tick);
+        gate::pay(&site.ledger, &rules, &self.examined, &release, (site.clock)()).map_err(refused)
     }
 
     /// Whether the part may cost as much money as it could. Recordings may have been replaced by longer ones since it was admitted:
@@ -160,91 +213,186 @@ impl Errand {
         rules.judge_cost(spec, now.as_ref().unwrap_or(dataset), &site.transcription.providers)
     }
 
-    /// Puts a vector on disk that was cleared for this round; it may be sent when this returns.
+    /// Stores a vector that was made for this round, then pays for it. Once the server has countersigned the payment, it may be sent.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when it was not cleared, [`RunError::Failed`] when the disk fails.
-    pub fn keep(&mut self, site: &Site, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        let cleared = self.cleared("vector", series, round, vector.receipt())?;
-        fault::point(fault::BEFORE_STORE);
+    /// [`RunError::Refused`] when it was not cleared for this round, or policy or ledger say no now; [`RunError::Failed`] when the
+    /// disk fails.
+    pub fn pay_vector(&mut self, site: &Site, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
+        let bytes = self.packed(series, round, vector)?;
+        self.store_and_pay(site, series, round, bytes, vector.vector().len() as u64)
+    }
+
+    /// Stores a vector that was made for this round. It is paid by [`Errand::charge`] when it may leave.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when it was not cleared for this round, [`RunError::Failed`] when the disk fails.
+    pub fn store_vector(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
+        let bytes = self.packed(series, round, vector)?;
+        self.store(series, round, &bytes, vector.vector().len() as u64).map(|_| ())
+    }
+
+    /// Stores a pool of questions that was made for this round. It is paid by [`Errand::charge`] when it may leave.
+    ///
+    /// # Errors
+    /// As [`Errand::store_vector`].
+    pub fn store_pool(&mut self, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
+        self.cleared("pool", series, round, pool.grant())?;
+        self.store(series, round, pool.bytes(), pool.questions()).map(|_| ())
+    }
+
+    /// Sets the tick of the release clock at which what is stored is paid: receipts state it.
+    pub fn set_tick(&self, tick: ReleaseTick) {
+        *self.tick.lock().unwrap_or_else(PoisonError::into_inner) = Some(tick);
+    }
+
+    /// A vector that was cleared for this round as it travels.
+    fn packed(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<Vec<u8>, RunError> {
+        self.cleared("vector", series, round, vector.grant())?;
         // Rounded and packed once: what is on disk is what travels, however often.
         let mut chance = Randomness::from_os(Purpose::Rounding).stream(0);
-        let bytes = vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(failed)?;
-        let length = vector.vector().len() as u64;
-        let digest = self.outbox.keep(&site.store, series, round, &bytes, length, cleared.receipt).map_err(failed)?;
-        let parcel = Parcel { bytes, length, digest, receipt: cleared.receipt };
-        self.fresh = Mutex::new(Some(Fresh { series: series.to_owned(), round, parcel }));
-        fault::point(fault::AFTER_STORE);
-        Ok(())
+        vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(failed)
     }
 
-    /// Puts a pool of questions on disk that was cleared for this round; it may be sent when this returns, and is sent as these
-    /// bytes however often.
-    ///
-    /// # Errors
-    /// [`RunError::Refused`] when it was not cleared, [`RunError::Failed`] when the disk fails.
-    pub fn keep_pool(&mut self, site: &Site, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
-        let cleared = self.cleared("pool", series, round, pool.receipt())?;
+    fn store(&self, series: &str, round: u32, bytes: &[u8], length: u64) -> Result<StoredRelease, RunError> {
         fault::point(fault::BEFORE_STORE);
-        self.outbox
-            .keep(&site.store, series, round, pool.bytes(), pool.questions(), cleared.receipt)
-            .map_err(failed)?;
+        let release = self.outbox.store(series, round, bytes, length).map_err(failed)?;
         fault::point(fault::AFTER_STORE);
-        Ok(())
+        Ok(release)
     }
 
-    /// Notes that a sealed batch is about to leave for others than the server: from then on its payment is used up. It must have
-    /// been cleared for this round, by this life or by one that died before it could note it. On disk when this returns; said
-    /// again of the same batch, nothing changes.
+    /// Stores a pool of questions that was made for this round, then pays for it. Once the server has countersigned the payment, it may
+    /// be sent, as these bytes however often.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when it was not cleared, is held, or is another batch than was noted, [`RunError::Failed`] when
-    /// the disk fails.
-    pub fn depart(&mut self, site: &Site, series: &str, round: u32, batch: &Sealed) -> Result<(), RunError> {
-        if let Some(held) =
-            holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id).map_err(failed)?
-        {
-            return Err(RunError::Stopped(format!("this site holds the job: {}", held.word.reason)));
-        }
-        if self.past(site, series, round)? != Past::Untouched {
-            let noted = self.outbox.parcel(&site.store, series, round).map_err(failed)?;
-            let same = noted.bytes == batch.digest().as_bytes();
-            let other = || RunError::Refused(format!("another batch was paid for under {series}/{round}"));
-            return if same { Ok(()) } else { Err(other()) };
-        }
-        let in_hand =
-            self.pending.as_ref().is_some_and(|pending| (pending.series.as_str(), pending.round) == (series, round));
-        if !in_hand {
-            // Paid by an earlier life: nothing was noted to leave under that payment, so it is found again.
-            drop(self.clear(site, series, round)?);
-        }
-        let cleared = self.cleared("batch", series, round, batch.receipt())?;
-        let sounds: usize = (0..batch.recipients().len() as u32).map(|provider| batch.lengths(provider).count()).sum();
-        let bytes = batch.digest().as_bytes();
-        self.outbox.keep(&site.store, series, round, bytes, sounds as u64, cleared.receipt).map_err(failed)?;
+    /// As [`Errand::pay_vector`].
+    pub fn pay_pool(&mut self, site: &Site, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
+        self.cleared("pool", series, round, pool.grant())?;
+        self.store_and_pay(site, series, round, pool.bytes().to_vec(), pool.questions())
+    }
+
+    fn store_and_pay(
+        &mut self,
+        site: &Site,
+        series: &str,
+        round: u32,
+        bytes: Vec<u8>,
+        length: u64,
+    ) -> Result<(), RunError> {
+        let release = self.store(series, round, &bytes, length)?;
+        let receipt = self.pay(site, &release)?;
+        let parcel = Parcel { bytes, length, digest: release.digest().to_owned(), receipt };
+        self.fresh = Mutex::new(Some(Fresh { series: series.to_owned(), round, parcel }));
         Ok(())
     }
 
-    /// The clearance in hand, when it is for this round and was used up by what carries this receipt.
-    fn cleared(&mut self, what: &str, series: &str, round: u32, receipt: Option<&Signed>) -> Result<Pending, RunError> {
-        let digest = receipt.map(Signed::digest);
-        let cleared = self
-            .pending
-            .take()
-            .filter(|pending| (pending.series.as_str(), pending.round, &pending.digest) == (series, round, &digest));
-        cleared.ok_or_else(|| RunError::Refused(format!("the {what} was not cleared for {series}/{round}")))
+    /// Pays for a sealed batch of sounds, which lies on disk, if nobody did. Once the server has countersigned the payment, it may
+    /// leave for others than the server. Said again of the same batch, nothing changes.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when policy or ledger say no, it is another release than the job's, or another batch was paid;
+    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when the disk fails.
+    pub fn pay_batch(&self, site: &Site, series: &str, round: u32, batch: &Sealed) -> Result<(), RunError> {
+        self.is_free(site)?;
+        let release = self.outbox.batch(series, round, batch);
+        match self.outbox.state_of_batch(&site.store, &release).map_err(failed)? {
+            Kept::Nothing | Kept::Unpaid(_) => {}
+            Kept::Stored | Kept::Accepted => return Ok(()),
+            Kept::Gone => return Err(RunError::Refused(format!("another batch was paid for under {series}/{round}"))),
+            Kept::Lost => return Err(lost(series, round)),
+        }
+        let made = batch.event();
+        if self.examined.local.visibility != Visibility::Public && made != self.examined.release(series).as_ref() {
+            return Err(RunError::Refused(format!("the batch is another release than that of {series}/{round}")));
+        }
+        self.pay(site, &release).map(|_| ())
+    }
+
+    /// Checks that what was made carries the clearance in hand, and that this is for the round; uses it up.
+    fn cleared(&mut self, what: &str, series: &str, round: u32, grant: Option<&GrantId>) -> Result<(), RunError> {
+        let same = |pending: &Pending| match (&pending.grant, grant) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.is(other),
+            _ => false,
+        };
+        let pending = self.pending.take();
+        let cleared =
+            pending.filter(|pending| (pending.series.as_str(), pending.round) == (series, round) && same(pending));
+        let refused = || RunError::Refused(format!("the {what} was not cleared for {series}/{round}"));
+        cleared.map(|_| ()).ok_or_else(refused)
+    }
+
+    /// Pays for what is stored for a round, if nobody did, and gives the receipts that the server has to countersign before it
+    /// leaves; nothing when it has, or when there is nothing to pay.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Refused`] when policy or ledger say no,
+    /// [`RunError::Failed`] when nothing is stored, or the disk fails.
+    pub fn charge(&self, site: &Site, series: &str, round: u32) -> Result<Option<Uncountersigned>, RunError> {
+        // What was paid for before waits on disk as well.
+        self.is_free(site)?;
+        let fresh = {
+            let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+            fresh.as_ref().is_some_and(|fresh| (fresh.series.as_str(), fresh.round) == (series, round))
+        };
+        if !fresh && let Kept::Unpaid(release) = self.outbox.state(&site.store, series, round).map_err(failed)? {
+            self.pay(site, &release)?;
+        }
+        let Some(number) = self.outbox.receipt(&site.store, series, round).map_err(failed)? else { return Ok(None) };
+        if witness::is_countersigned(&site.store, number).map_err(failed)? {
+            return Ok(None);
+        }
+        let waiting = receipts_to_send(&site.store, number, Some(number)).map_err(failed)?;
+        let (numbers, receipts) = waiting.into_iter().unzip();
+        Ok(Some(Uncountersigned { receipts, numbers }))
+    }
+
+    /// Keeps the server's countersignatures of the receipts that [`Errand::charge`] gave; on disk when this returns.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when they do not hold, which raises an alarm; [`RunError::Failed`] when some are missing, or the disk
+    /// fails.
+    pub fn countersigned(&self, site: &Site, asked: &Uncountersigned, answer: &[Signed]) -> Result<(), RunError> {
+        let key = &site.identity.server_key;
+        let found = witness::submitted(&site.store, key, &asked.receipts, answer, (site.clock)()).map_err(failed)?;
+        if let Some(contradiction) = found {
+            tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
+            return Err(RunError::Refused(contradiction.to_string()));
+        }
+        if answer.len() < asked.receipts.len() {
+            return Err(failed("the server has not countersigned every receipt that it was given"));
+        }
+        acknowledge(&site.store, &asked.numbers).map_err(failed)
+    }
+
+    /// Permission for a sealed batch to leave for others than the server: it is paid, and the server has countersigned the payment.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] otherwise, [`RunError::Failed`] when the disk fails.
+    pub fn departure(&self, site: &Site, series: &str, round: u32, batch: &Sealed) -> Result<Departure, RunError> {
+        self.is_free(site)?;
+        self.outbox.departure(&site.store, series, round, batch).map_err(|error| match error {
+            refusal @ (OutboxError::Missing { .. } | OutboxError::NotCountersigned { .. }) => {
+                RunError::Refused(refusal.to_string())
+            }
+            error => failed(error),
+        })
     }
 
     /// What is to be sent for a round: the bits on disk, and receipts.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when nothing is stored for it, or the disk fails.
+    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when nothing is stored for it, its payment is not
+    /// countersigned, or the disk fails.
     pub fn letter(&self, site: &Site, series: &str, round: u32) -> Result<Letter, RunError> {
         // What was paid for before waits on disk as well.
         self.is_free(site)?;
         let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).take();
         let parcel = match fresh.filter(|fresh| (fresh.series.as_str(), fresh.round) == (series, round)) {
-            Some(fresh) => fresh.parcel,
+            Some(fresh) => {
+                self.outbox.countersigned(&site.store, series, round, fresh.parcel.receipt).map_err(failed)?;
+                fresh.parcel
+            }
             None => self.outbox.parcel(&site.store, series, round).map_err(failed)?,
         };
         let waiting = match parcel.receipt {

@@ -1,28 +1,31 @@
 //! All that a running job may ask of the world, answered from the site's own rules and the server's gateway.
 
 mod batch;
+mod pacing;
 mod questions;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tracing::{Instrument as _, Span};
-use undertone_api::dataset::Visibility;
+use undertone_api::dataset::{SizeClass, Visibility};
 use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{Audited, Finding};
 use undertone_api::job::log::SiteEvent;
 use undertone_api::job::{Measurement, Report};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
+use undertone_privacy::PrivacyUnit;
 
 use super::Site;
 use super::errand::Errand;
 use super::lease::Lease;
 use super::log::PartLog;
-use super::witness;
+use super::release_clock::ReleaseClock;
+use super::{keeping, witness};
 use crate::config::queries::Queries;
 use crate::dp::release::Outgoing;
 use crate::fault;
@@ -50,6 +53,10 @@ pub(super) struct SiteExchange {
     fetched: Option<(String, u32, Average)>,
     handed: Handed,
     log: PartLog,
+    /// When releases leave.
+    release_clock: Arc<ReleaseClock>,
+    /// Whether this life has sent sounds to others than the server.
+    has_dispatched: Cell<bool>,
     /// The round that is under way, for traces: its calls belong together.
     round: RefCell<Option<(String, u32, Span)>>,
 }
@@ -93,8 +100,16 @@ impl SiteExchange {
     ) -> Result<Self, RunError> {
         let errand = Errand::new(&site, examined)?;
         let log = PartLog::silent();
+        let release_clock = Arc::new(ReleaseClock::open(Arc::clone(&site.timeline), errand.folder()));
         let round = RefCell::default();
-        Ok(Self { handle, site, lease, errand, fetched: None, handed: Handed::default(), log, round })
+        let has_dispatched = Cell::new(false);
+        let (fetched, handed) = (None, Handed::default());
+        Ok(Self { handle, site, lease, errand, fetched, handed, log, release_clock, has_dispatched, round })
+    }
+
+    /// When its releases leave.
+    pub(super) fn release_clock(&self) -> Arc<ReleaseClock> {
+        Arc::clone(&self.release_clock)
     }
 
     /// Says in this log what it does.
@@ -151,16 +166,41 @@ impl SiteExchange {
         Err(RunError::Refused(format!("{what} may leave this site only for a dataset that its policy marks as public")))
     }
 
-    /// Keeps a vector as [`Exchange::send`] does, and dies before it is sent.
+    /// Stores and pays for a vector as [`Exchange::send`] does, and dies before it is sent.
     #[cfg(test)]
-    pub(super) fn keep_only(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        self.errand.keep(&self.site, series, round, vector)
+    pub(super) fn pay_only(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
+        self.errand.pay_vector(&self.site, series, round, vector)
+    }
+
+    /// Pays for what is stored for a round, if nobody did, and has the server countersign the payment. Waits until it has.
+    fn countersign(&self, series: &str, round: u32) -> Result<(), RunError> {
+        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        let Some(asked) = self.errand.charge(&self.site, series, round)? else { return Ok(()) };
+        fault::point(fault::BEFORE_COUNTERSIGN);
+        let (gateway, receipts) = (&self.site.gateway, &asked.receipts);
+        let answer =
+            self.until_answered("countersign", |token| async move { gateway.countersign(&token, receipts).await });
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(Unanswered::No(error)) => {
+                // Another chain of receipts may be there: the ledger is an older copy, or has forked.
+                if let Err(error) = self.handle.block_on(keeping::compare(&self.site)) {
+                    tracing::warn!(error = %error, "the ledger could not be compared with the server's receipts");
+                }
+                let reason = format!("the server does not countersign the payment of {series}/{round}: {error}");
+                return Err(RunError::Refused(reason));
+            }
+            Err(stopped) => return Err(stopped.into()),
+        };
+        self.errand.countersigned(&self.site, &asked, &answer)?;
+        fault::point(fault::AFTER_COUNTERSIGN);
+        Ok(())
     }
 
     /// Sends what the outbox holds for a round.
     fn deliver(&self, series: &str, round: u32) -> Result<(), RunError> {
         self.enter(series, round);
-        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.countersign(series, round)?;
         let letter = self.errand.letter(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
         let (gateway, parcel, receipts) = (&self.site.gateway, &letter.parcel, &letter.receipts);
@@ -229,6 +269,7 @@ impl Exchange for SiteExchange {
         let answer = self.until_answered("average", |token| async move {
             gateway.average(&token, series, round, precision, Duration::ZERO, download).await
         })?;
+        self.release_clock.reopen();
         self.fetched = answer.map(|average| (series.to_owned(), round, average));
         Ok(self.fetched.is_some())
     }
@@ -242,11 +283,17 @@ impl Exchange for SiteExchange {
     }
 
     fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError> {
-        self.errand.keep(&self.site, series, round, &vector)?;
+        if self.is_paced(series) {
+            self.errand.store_vector(series, round, &vector)?;
+            self.wait_for_tick(series, round)?;
+        } else {
+            self.errand.pay_vector(&self.site, series, round, &vector)?;
+        }
         self.deliver(series, round)
     }
 
     fn resend(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+        self.wait_for_tick(series, round)?;
         self.deliver(series, round)
     }
 
@@ -265,6 +312,7 @@ impl Exchange for SiteExchange {
                 gateway.average(&token, series, round, precision, WAIT, download).await
             })?;
             if let Some(average) = answer {
+                self.release_clock.reopen();
                 self.log.round(series, |series| SiteEvent::Received { series, round });
                 return Ok(average);
             }
@@ -283,6 +331,7 @@ impl Exchange for SiteExchange {
             let answer =
                 self.until_answered("get", |token| async move { gateway.get(&token, name, WAIT, download).await })?;
             if let Some(content) = answer {
+                self.release_clock.reopen();
                 return Ok(content);
             }
         }
@@ -327,10 +376,11 @@ impl Exchange for SiteExchange {
     }
 
     fn ask(&mut self, series: &str, round: u32, pool: OutgoingPool) -> Result<(), RunError> {
-        self.keep_and_pose(series, round, &pool)
+        self.pay_and_pose(series, round, &pool)
     }
 
     fn ask_again(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+        self.wait_for_tick(series, round)?;
         self.pose(series, round)
     }
 
@@ -357,7 +407,19 @@ impl Exchange for SiteExchange {
         batch: &Arc<Sealed>,
         lines: &[Line],
     ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
-        self.note_and_deliver(series, round, batch, lines)
+        self.pay_and_dispatch(series, round, batch, lines)
+    }
+
+    fn longest_unit(&self, unit: PrivacyUnit) -> Option<usize> {
+        self.public_length(unit)
+    }
+
+    fn longest_recordings(&self) -> Option<u64> {
+        self.errand.examined().dataset.seconds.map(SizeClass::most)
+    }
+
+    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
+        self.fix_release_period(measure)
     }
 
     fn stopped(&self) -> bool {

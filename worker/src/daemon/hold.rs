@@ -16,18 +16,24 @@ use crate::site::store::StoreError;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Why a held part waits, for others to read.
-const WAITS: &str = "the site's steward has to approve it at the site's terminal";
+pub(super) const WAITS: &str = "the site's steward has to approve it at the site's terminal";
 
 /// Notes that a part waits for an answer at the terminal, if nobody holds it already, and sees to it that the server is told.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub(super) fn wait(site: &Site, manifest: &str, job: JobId, dataset: DatasetId) -> Result<(), StoreError> {
+pub(super) fn wait(
+    site: &Site,
+    manifest: &str,
+    job: JobId,
+    dataset: DatasetId,
+    reason: &str,
+) -> Result<(), StoreError> {
     if let Some(held) = holds::held(&site.store, job, dataset)? {
         // Whoever offers it does not know, or knows no more.
         return holds::tell_again(&site.store, held.id);
     }
-    let (manifest, reason) = (manifest.to_owned(), WAITS.to_owned());
+    let (manifest, reason) = (manifest.to_owned(), reason.to_owned());
     let word = SiteHold { manifest, job, dataset, hold: true, reason, at: (site.clock)() };
     holds::say(&site.store, &word, Holder::Worker)
 }

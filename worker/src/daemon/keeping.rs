@@ -9,6 +9,7 @@ use super::{DaemonError, Site};
 use crate::config::Config;
 use crate::gateway::{self, GatewayError, Patience};
 use crate::site::clock;
+use crate::site::consent;
 use crate::site::folder::Folder;
 use crate::site::ledger::{LedgerError, length};
 use crate::site::policy::Limit;
@@ -37,13 +38,22 @@ pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
         after = last.sequence;
         shown.extend(page);
     }
-    match site.ledger.import(&shown, usual(site)?) {
+    take_in(site, &shown)
+}
+
+/// Takes in as spent what the ledger lacks of the receipts that the server shows, from some number on without gaps. Receipts that
+/// contradict the ledger raise an alarm.
+///
+/// # Errors
+/// [`DaemonError`] when the disk fails: nothing has changed then, and nothing should be offered.
+pub fn take_in(site: &Site, shown: &[Signed]) -> Result<(), DaemonError> {
+    match site.ledger.import(shown, usual(site)?) {
         Ok(imported) if imported.missing > 0 => {
             tracing::error!(
                 receipts = imported.before,
                 receipts.missing = imported.missing,
                 jobs = ?imported.jobs,
-                "this site's ledger was an OLDER COPY: the server has receipts of it that the ledger lacked. They were taken in as spent, and the jobs they belong to that the ledger did not know are over at this site. Find out who put the copy here"
+                "this site's ledger was an OLDER COPY: the server has receipts of it that the ledger lacked. They were taken in as spent. Nothing is ever sent by them again, the jobs they belong to that the ledger did not know are over at this site, and what its other open jobs reserved is never given back. Find out who put the copy here"
             );
             Ok(())
         }
@@ -66,7 +76,7 @@ pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
 /// What an account is given at first of which nothing is known here but what was spent: any budget of the policy.
 fn usual(site: &Site) -> Result<Option<Limit>, DaemonError> {
     let limits = site.policy()?.rules("").limits;
-    Ok(limits.record.or(limits.speaker).or(limits.user))
+    Ok(limits.record.or(limits.speaker).or(limits.user).or(limits.words))
 }
 
 /// Asks the server by which certificates it is recognized from now on.
@@ -129,4 +139,26 @@ pub(super) async fn change_key(
     };
     drop(lock);
     Ok(done)
+}
+
+/// Asks for changes of stewards' credentials, and logs and keeps them. A server that conceals one can be found out by the
+/// member and the organization's admins, who are told as well.
+pub(super) async fn take_credential_notices(site: &Site) {
+    let after = match consent::last_notice(&site.store) {
+        Ok(after) => after,
+        Err(error) => return tracing::error!(error = %error, "notices could not be read"),
+    };
+    let notices = match site.gateway.credential_notices(&after).await {
+        Ok(notices) => notices,
+        Err(error) => return tracing::debug!(error = %error, "no notices of credentials were fetched"),
+    };
+    for notice in notices {
+        match consent::keep_notice(&site.store, &notice, (site.clock)()) {
+            Ok(true) => {
+                tracing::warn!(notice = %notice.text.escape_debug(), "a steward's credentials were reset or changed");
+            }
+            Ok(false) => {}
+            Err(error) => return tracing::error!(error = %error, "a notice could not be kept"),
+        }
+    }
 }

@@ -29,6 +29,9 @@ pub(super) struct Lease {
     renewed: watch::Sender<u64>,
     /// Cancelled when the run has to stop, for whatever reason.
     pub(super) stop: CancellationToken,
+    /// Cancelled when the worker has to stop. What waits for a tick of the release clock waits on when the lease alone ends, because how
+    /// soon a run hears of that depends on what it computes.
+    pub(super) shutdown: CancellationToken,
     end: OnceLock<End>,
     doubt: Notify,
     time: RwLock<Duration>,
@@ -38,7 +41,13 @@ impl Lease {
     pub(super) fn new(token: String, stop: CancellationToken) -> Self {
         let (token, renewed) = (watch::Sender::new(token), watch::Sender::new(0));
         let time = RwLock::new(Duration::from_secs(30));
-        Self { token, renewed, stop, end: OnceLock::new(), doubt: Notify::new(), time }
+        let shutdown = stop.clone();
+        Self { token, renewed, stop, shutdown, end: OnceLock::new(), doubt: Notify::new(), time }
+    }
+
+    /// The same, with the token that is cancelled when the worker has to stop.
+    pub(super) fn with_shutdown(self, shutdown: CancellationToken) -> Self {
+        Self { shutdown, ..self }
     }
 
     /// The fencing token in force.

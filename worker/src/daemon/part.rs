@@ -15,6 +15,7 @@ use undertone_api::signed::Signed;
 use super::exchange::{Handed, SiteExchange};
 use super::lease::{End, Lease};
 use super::log::{PartLog, fault_of};
+use super::release_clock::ReleaseClock;
 use super::{Held, Site, desk, hold, witness};
 use crate::fault;
 use crate::gateway::{GatewayError, Patience, Work};
@@ -23,7 +24,7 @@ use crate::site::admission::Examined;
 use crate::site::jobs::{self, Outcome, RunRow};
 use crate::site::ledger::LedgerError;
 use crate::site::outbox::{self, Outbox};
-use crate::site::policy::is_exact;
+use crate::site::policy::{is_exact, units_of};
 use crate::site::store::StoreError;
 
 /// How often the database is looked at while somebody at the terminal is awaited.
@@ -135,7 +136,11 @@ async fn whole(
     tracing::info!(job.id = %job, job.kind = examined.manifest.spec.kind(), dataset.name = examined.local.name, "run begins");
     log.phase(Phase::Begun);
     let public = examined.local.visibility == Visibility::Public;
-    let (ended, Handed { report, audit }) = execute(site, *examined, lease, log).await;
+    let (ended, Handed { report, audit }, release_clock) = execute(site, *examined, lease, log).await;
+    if let Some(release_clock) = release_clock.filter(|_| !public) {
+        // That a part of private data is done, fails or stops is told on its clock, also when its lease has ended.
+        release_clock.wait_with_end(&lease.shutdown).await;
+    }
     Ok(match ended {
         Ok(()) => {
             tracing::info!(job.id = %job, dataset.id = %work.dataset, "run done");
@@ -199,9 +204,10 @@ async fn before(
             answer => return Ok(Some(answer)),
         };
         if !told {
-            hold::wait(site, &examined.digest, job, work.dataset)?;
+            let reason = desk::why_it_waits(site, &examined, work)?;
+            hold::wait(site, &examined.digest, job, work.dataset, reason)?;
             hold::tell(site).await;
-            tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, "work waits for `undertone-worker approve` at this site");
+            tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, reason, "work waits for `undertone-worker approve` at this site");
             log.phase(Phase::AwaitsTerminal);
             told = true;
         }
@@ -234,7 +240,7 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
         desk::Verdict::Allowed(examined, rules) => (examined, rules),
         desk::Verdict::Refused(reason) => return Ok(Look::Refused(reason)),
     };
-    let approval = desk::approval(site, &examined, &rules, work.steward.as_deref())?;
+    let approval = desk::approval(site, &examined, &rules, work)?;
     let held = hold::after(site, &examined, approval.is_some())?;
     Ok(match approval {
         Some(Ok(())) if held => Look::Waits(examined),
@@ -271,25 +277,27 @@ pub fn take_up(site: &Site, work: &Work, examined: &Examined, lease: &str) -> Re
 /// Reserves the worst case; the inner error is the site's refusal.
 fn reserve(site: &Site, examined: &Examined) -> Result<Result<(), String>, LedgerError> {
     let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) else { return Ok(Ok(())) };
-    let limit = site.policy().ok().and_then(|policy| policy.rules(&examined.local.name).limits.of(under.charge.unit));
-    let Some(limit) = limit else {
+    let units = units_of(&examined.local, &site.datasets());
+    let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name).for_units(&units));
+    let Some(limits) = rules.and_then(|rules| rules.unit_limits(under.charge.unit).ok()) else {
         return Ok(Err("this site has set no budget for the job's privacy unit".to_owned()));
     };
-    match site.ledger.reserve(&under, &limit) {
+    match site.ledger.reserve(&under, limits) {
         Ok(()) => Ok(Ok(())),
         Err(error @ (LedgerError::Store(_) | LedgerError::Books(_) | LedgerError::Signing(_))) => Err(error),
         Err(refusal) => Ok(Err(format!("this site's ledger refuses: {refusal}"))),
     }
 }
 
-/// Runs the job on a thread of its own; gives what it said and what it handed in.
+/// Runs the job on a thread of its own; gives what it said, what it handed in, and its release clock.
 async fn execute(
     site: &Arc<Site>,
     examined: Examined,
     lease: &Arc<Lease>,
     log: &PartLog,
-) -> (Result<(), RunError>, Handed) {
+) -> (Result<(), RunError>, Handed, Option<Arc<ReleaseClock>>) {
     let (done, ended) = oneshot::channel();
+    let (clock_sender, release_clock) = oneshot::channel();
     let (site, lease, handle, log) = (Arc::clone(site), Arc::clone(lease), Handle::current(), log.clone());
     let name = format!("run {}", examined.local.name);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
@@ -298,15 +306,19 @@ async fn execute(
             Ok(exchange) => exchange.with_log(log),
             Err(error) => return drop(done.send((Err(error), Handed::default()))),
         };
+        // Nobody listens when the daemon has stopped.
+        drop(clock_sender.send(exchange.release_clock()));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
             .unwrap_or_else(|_| Err(RunError::Failed("the run panicked; the log has the place".to_owned())));
         // Nobody listens when the daemon has stopped.
         drop(done.send((ended, exchange.into_handed())));
     });
     if let Err(error) = thread {
-        return (Err(RunError::Failed(format!("no thread could be started: {error}"))), Handed::default());
+        return (Err(RunError::Failed(format!("no thread could be started: {error}"))), Handed::default(), None);
     }
-    ended.await.unwrap_or_else(|_| (Err(RunError::Failed("the run's thread is gone".to_owned())), Handed::default()))
+    let gone = |_| (Err(RunError::Failed("the run's thread is gone".to_owned())), Handed::default());
+    let (ended, handed) = ended.await.unwrap_or_else(gone);
+    (ended, handed, release_clock.await.ok())
 }
 
 /// Ends a part: notes the outcome, settles, tells the server with the last receipts, and clears up. True when the server

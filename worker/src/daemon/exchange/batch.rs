@@ -23,9 +23,9 @@ impl SiteExchange {
         }
     }
 
-    /// Notes that a batch leaves, then sends what is left of it until the lease ends.
-    pub(super) fn note_and_deliver(
-        &mut self,
+    /// Pays for a batch, if nobody did, has the server countersign the payment, then sends what is left of it until the lease ends.
+    pub(super) fn pay_and_dispatch(
+        &self,
         series: &str,
         round: u32,
         batch: &Arc<Sealed>,
@@ -35,10 +35,16 @@ impl SiteExchange {
         if self.stopped() {
             return Err(RunError::Stopped(self.lease.reason()));
         }
+        // Times after the first sounds follow from the sounds and from the providers' answers.
+        if !self.has_dispatched.replace(true) {
+            self.wait_for_tick(series, round)?;
+        }
         self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
-        self.errand.depart(&self.site, series, round, batch)?;
+        self.errand.pay_batch(&self.site, series, round, batch)?;
+        self.countersign(series, round)?;
+        let departure = self.errand.departure(&self.site, series, round, batch)?;
         let stop = &self.lease.stop;
-        let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, stop));
+        let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, stop, &departure));
         let delivered = self.handle.block_on(join_all(parts));
         if self.stopped() { Err(RunError::Stopped(self.lease.reason())) } else { Ok(delivered) }
     }

@@ -15,26 +15,31 @@ use crate::queries::released::Released;
 use crate::run::{Answered, RunError};
 
 impl SiteExchange {
-    /// Keeps a pool as [`Exchange::ask`](crate::run::Exchange::ask) does, and dies before it is sent.
+    /// Stores and pays for a pool as [`Exchange::ask`](crate::run::Exchange::ask) does, and dies before it is sent.
     #[cfg(test)]
-    pub(in crate::daemon) fn keep_pool_only(
+    pub(in crate::daemon) fn pay_pool_only(
         &mut self,
         series: &str,
         round: u32,
         pool: &OutgoingPool,
     ) -> Result<(), RunError> {
-        self.errand.keep_pool(&self.site, series, round, pool)
+        self.errand.pay_pool(&self.site, series, round, pool)
     }
 
-    /// Keeps a pool, then sends it.
-    pub(super) fn keep_and_pose(&mut self, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
-        self.errand.keep_pool(&self.site, series, round, pool)?;
+    /// Stores a pool, waits until it may leave, pays for it, and sends it.
+    pub(super) fn pay_and_pose(&mut self, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
+        if self.is_paced(series) {
+            self.errand.store_pool(series, round, pool)?;
+            self.wait_for_tick(series, round)?;
+        } else {
+            self.errand.pay_pool(&self.site, series, round, pool)?;
+        }
         self.pose(series, round)
     }
 
     /// Sends the pool that the outbox holds.
     pub(super) fn pose(&self, series: &str, round: u32) -> Result<(), RunError> {
-        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.countersign(series, round)?;
         let letter = self.errand.letter(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
         let (gateway, parcel, receipts) = (&self.site.gateway, &letter.parcel, &letter.receipts);

@@ -1,4 +1,4 @@
-//! A batch of sounds on its way to recognizers: noted before it leaves, paid once whatever happens, and only when it was cleared.
+//! A batch of sounds on its way to recognizers: sealed, paid and countersigned before it leaves, paid once whatever happens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use crate::site::datasets::Local;
 use crate::site::folder::write_durably;
 use crate::site::policy::{TEMPLATE, most_cost};
 use crate::speech::recordings::{Options, add};
-use crate::speech::transcribe::outbound::{Charged, Draft, Sealed};
+use crate::speech::transcribe::outbound::{BatchPermit, Draft, Sealed};
 use crate::speech::transcribe::provider::settings::Settings;
 use crate::speech::transcribe::wav;
 
 /// A policy that lets recordings be transcribed.
-fn policy() -> String {
+pub(super) fn policy() -> String {
     TEMPLATE.replace("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"transcription\"]")
         + "\n[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n"
 }
 
-fn spec() -> Transcription {
+pub(super) fn spec() -> Transcription {
     let spec = json!({
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 4 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     });
@@ -47,7 +47,7 @@ fn spec() -> Transcription {
 }
 
 /// Our dataset, of recordings.
-fn recordings() -> Local {
+pub(super) fn recordings() -> Local {
     Local {
         content: Content::Recordings,
         seconds: Some(3_600),
@@ -56,7 +56,7 @@ fn recordings() -> Local {
     }
 }
 
-fn job() -> Manifest {
+pub(super) fn job() -> Manifest {
     let spec = Spec::Transcription(spec());
     let dataset = recordings().as_seen(OURS, ORGANIZATION, WORKER);
     let charge = spec.cost(&dataset);
@@ -87,7 +87,7 @@ fn seal(folder: &Path, samples: usize, clearance: Clearance) -> Arc<Sealed> {
     let mut draft = Draft::begin(folder, vec![("one at nowhere".to_owned(), 1)]).expect("the disk has room");
     draft.add(0, 0, &wav::write(&vec![0.1; samples])).expect("it is empty");
     let event = spec().event().expect("it has noise");
-    Arc::new(draft.seal(Charged::new(clearance, &event).expect("it was paid")).expect("it is whole"))
+    Arc::new(draft.seal(BatchPermit::new(clearance, &event).expect("it was paid")).expect("it is whole"))
 }
 
 fn clear(exchange: &mut SiteExchange) -> Clearance {
@@ -104,8 +104,8 @@ async fn a_batch_is_noted_before_it_leaves_and_no_other_leaves_for_its_payment()
         let batch = seal(&first.folder().join("out"), 800, clear(&mut first));
         assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Untouched);
         first.dispatch(HISTOGRAM, 1, &batch, &[]).expect("it was cleared");
-        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Stored);
-        assert!(matches!(first.clear(HISTOGRAM, 1), Err(RunError::Failed(_))), "a job has one batch");
+        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Lost, "nothing is made in its place");
+        assert!(matches!(first.clear(HISTOGRAM, 1), Err(RunError::Refused(_))), "a job has one batch");
         batch
     })
     .await;
@@ -155,7 +155,7 @@ async fn a_batch_that_may_cost_more_than_the_site_allows_is_refused_and_not_paid
     assert_eq!(paid(&site), 0);
     limit("1000");
     beside(move || drop(clear(&mut first))).await;
-    assert_eq!(paid(&site), 1);
+    assert_eq!(paid(&site), 0, "it may be made, and is not paid before");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,11 +195,11 @@ async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now
     assert_eq!(paid(&site), 0);
     put(1);
     beside(move || drop(clear(&mut first))).await;
-    assert_eq!(paid(&site), 1);
+    assert_eq!(paid(&site), 0, "it may be made, and is not paid before");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_life_that_died_between_seal_and_note_has_its_payment_found_again() {
+async fn batch_that_a_dead_life_sealed_is_paid_when_it_leaves() {
     let server = start(false).await;
     let place = Place::new(&server, &policy());
     let site = place.site();
@@ -208,9 +208,11 @@ async fn a_life_that_died_between_seal_and_note_has_its_payment_found_again() {
     let mut next = exchange(&site);
     beside(move || {
         let unpaid = seal(&next.folder().join("other"), 800, Clearance::Public(Published::in_test()));
-        assert!(matches!(next.dispatch(HISTOGRAM, 1, &unpaid, &[]), Err(RunError::Refused(_))), "it has no receipt");
-        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("its payment is there");
-        assert_eq!(next.past(HISTOGRAM, 1).expect("the disk works"), Past::Stored);
+        assert!(
+            matches!(next.dispatch(HISTOGRAM, 1, &unpaid, &[]), Err(RunError::Refused(_))),
+            "it is sealed as public"
+        );
+        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("it is what the job reserved for");
     })
     .await;
     assert_eq!(paid(&site), 1);

@@ -1,4 +1,4 @@
-//! Deaths at the two doubtful moments of a release, in a process of its own that really aborts; then the site is opened again.
+//! Deaths at every moment of a release, in a process of its own that really aborts; then the site is opened again.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::dp::sampler::Sampler;
 use crate::fault;
 use crate::fixture::{spec, z};
 use crate::gateway::fake::start;
-use crate::run::{Exchange as _, Past};
+use crate::run::{Exchange as _, Past, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
@@ -29,13 +29,13 @@ pub(super) const SITE: &str = "UNDERTONE_TEST_SITE";
 /// What an aborted process ends with.
 const ABORTED: i32 = 6;
 
-/// A release as the run makes it: paid, then hidden by noise.
-fn release(exchange: &mut SiteExchange) -> Outgoing {
+/// A release as the run makes it: cleared, then hidden by noise.
+pub(super) fn release(exchange: &mut SiteExchange, round: u32) -> Outgoing {
     let batch = Sampler::new(48, SamplingRate::new(0.125).expect("a probability")).draw_fresh();
     let sum = ClippedSum::begin(&batch, Clip::new(1.0, z(4.0)).expect("in range"), 3);
-    let clearance = exchange.clear("private", 1).expect("it is reserved");
+    let clearance = exchange.clear("private", round).expect("it is reserved");
     let release = sum.release(6.0, clearance, &Randomness::from_os(Purpose::Noise));
-    release.expect("it was paid").into()
+    release.expect("it was granted").into()
 }
 
 /// One round at the site in `folder`, as the process that dies lives it.
@@ -45,7 +45,7 @@ async fn live(folder: &Path) {
     let site = Arc::new(Site::open(folder, &config, crate::site::clock::system()).expect("nobody else has it"));
     let mut exchange = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
     beside(move || {
-        let vector = release(&mut exchange);
+        let vector = release(&mut exchange, 1);
         exchange.send("private", 1, vector).expect("the server takes it");
     })
     .await;
@@ -68,59 +68,63 @@ pub(super) fn paid(site: &Site) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_died_between_payment_and_vector_has_paid_and_pays_again() {
+async fn process_that_died_anywhere_sends_one_vector_for_one_payment() {
     if let Some(folder) = std::env::var_os(SITE) {
         return live(Path::new(&folder)).await;
     }
-    let server = start(false).await;
-    let place = Place::new(&server, TEMPLATE);
-    die(
-        &place,
-        module_path!(),
-        "a_process_that_died_between_payment_and_vector_has_paid_and_pays_again",
-        fault::AFTER_COMMIT,
-    )
-    .await;
-    let site = place.site();
-    assert_eq!(paid(&site), 1, "the payment was on disk");
-    let mut again = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
-    beside(move || {
-        assert_eq!(again.past("private", 1).expect("the disk works"), Past::Untouched);
-        let vector = release(&mut again);
-        again.send("private", 1, vector).expect("the server takes it");
-    })
-    .await;
-    assert_eq!(paid(&site), 2);
-    let state = server.state.lock().expect("nobody panicked");
-    let told: Vec<_> = state.receipts.iter().map(|receipt| (receipt.round, receipt.attempt)).collect();
-    assert_eq!(told, [(1, 1), (1, 2)], "both payments reach the server");
+    let name = "process_that_died_anywhere_sends_one_vector_for_one_payment";
+    for (point, past, payments) in [
+        (fault::BEFORE_STORE, Past::Untouched, 0),
+        (fault::AFTER_STORE, Past::Stored, 0),
+        (fault::BEFORE_COMMIT, Past::Stored, 0),
+        (fault::AFTER_COMMIT, Past::Stored, 1),
+        (fault::AFTER_COUNTERSIGN, Past::Stored, 1),
+        (fault::AFTER_SEND, Past::Stored, 1),
+    ] {
+        let server = start(false).await;
+        let place = Place::new(&server, TEMPLATE);
+        die(&place, module_path!(), name, point).await;
+        let before = server.state.lock().expect("nobody panicked").sent.clone();
+        assert_eq!(before.len(), usize::from(point == fault::AFTER_SEND), "{point}");
+        let site = place.site();
+        assert_eq!(paid(&site), payments, "{point}");
+        let mut again = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+        beside(move || {
+            assert_eq!(again.past("private", 1).expect("the disk works"), past, "{point}");
+            if past == Past::Stored {
+                again.resend("private", 1).expect("the server takes it");
+            } else {
+                let vector = release(&mut again, 1);
+                again.send("private", 1, vector).expect("the server takes it");
+            }
+        })
+        .await;
+        assert_eq!(paid(&site), 1, "{point}");
+        let state = server.state.lock().expect("nobody panicked");
+        assert!(state.sent.starts_with(&before), "{point}");
+        assert!(state.sent.iter().all(|sent| *sent == state.sent[0]), "{point}: to the bit");
+        assert_eq!(state.receipts.iter().map(|receipt| receipt.attempt).collect::<Vec<_>>(), [1], "{point}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_died_between_vector_and_sending_sends_the_same_bits_for_the_same_payment() {
-    if let Some(folder) = std::env::var_os(SITE) {
-        return live(Path::new(&folder)).await;
-    }
+async fn server_that_does_not_countersign_gets_no_byte() {
     let server = start(false).await;
     let place = Place::new(&server, TEMPLATE);
-    die(
-        &place,
-        module_path!(),
-        "a_process_that_died_between_vector_and_sending_sends_the_same_bits_for_the_same_payment",
-        fault::AFTER_STORE,
-    )
-    .await;
-    assert!(server.state.lock().expect("nobody panicked").vectors.is_empty(), "nothing had left");
     let site = place.site();
-    assert_eq!(paid(&site), 1);
-    let mut again = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
-    beside(move || {
-        assert_eq!(again.past("private", 1).expect("the disk works"), Past::Stored);
-        again.resend("private", 1).expect("the server takes it");
+    let mut first = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    server.state.lock().expect("nobody panicked").forgets = true;
+    let mut first = beside(move || {
+        let vector = release(&mut first, 1);
+        let refused = first.send("private", 1, vector).expect_err("the server has other receipts");
+        assert!(matches!(&refused, RunError::Refused(reason) if reason.contains("countersign")), "{refused}");
+        first
     })
     .await;
-    assert_eq!(paid(&site), 1, "what is stored is not paid again");
-    let state = server.state.lock().expect("nobody panicked");
-    assert_eq!(state.vectors.len(), 1);
-    assert_eq!(state.receipts.iter().map(|receipt| receipt.attempt).collect::<Vec<_>>(), [1]);
+    assert!(server.state.lock().expect("nobody panicked").sent.is_empty());
+    assert_eq!(paid(&site), 1);
+    // The part waits while the server cannot be reached, and sends when it answers.
+    server.state.lock().expect("nobody panicked").outage = 2;
+    beside(move || first.resend("private", 1).expect("the server takes it")).await;
+    assert_eq!(server.state.lock().expect("nobody panicked").sent.len(), 1);
 }

@@ -27,12 +27,13 @@ fn work(signed: &Signed) -> Work {
         lease: "lease".to_owned(),
         lease_time: std::time::Duration::from_mins(1),
         steward: Some("a steward, says the server".to_owned()),
+        approval: None,
     }
 }
 
 fn known(place: &Place) -> Arc<Site> {
     let site = place.site();
-    note_registered(&site.store, LINEAGE, OURS).expect("it is open");
+    note_registered(&site.store, "ward-7", OURS).expect("it is open");
     site.find_datasets().expect("the folder can be read");
     site
 }
@@ -46,7 +47,7 @@ fn told(server: &Running, place: &Place) -> Vec<SiteHold> {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_is_held_at_the_terminal_waits_and_nothing_of_it_is_paid() {
     let server = start(false).await;
-    let place = Place::new(&server, TEMPLATE);
+    let place = Place::new(&server, &TEMPLATE.replace("approval = \"steward\"", "approval = \"server\""));
     let site = known(&place);
     let manifest = honest(spec(), Visibility::Private);
     let signed = sign(&manifest);
@@ -101,6 +102,7 @@ async fn a_site_that_waits_for_its_steward_has_the_deadlines_stopped_until_there
             lease_seconds: 60,
             steward_approved: true,
             steward: "a steward, says the server".to_owned(),
+            approval: String::new(),
         }),
     );
     run_until(&place, &server, |state| !state.holds.is_empty()).await;

@@ -7,7 +7,7 @@ use undertone_privacy::Event;
 
 use super::Place;
 use crate::daemon::keeping::{change_key, compare};
-use crate::fixture::{gaussian, ledger_at, under};
+use crate::fixture::{gaussian, ledger_at, limit, stored, under};
 use crate::gateway::fake::start;
 use crate::site::books;
 use crate::site::folder::Folder;
@@ -24,7 +24,14 @@ fn elsewhere(place: &Place, rounds: std::ops::Range<u32>) -> Vec<Signed> {
     std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
     let ledger = ledger_at(&copy);
     for round in rounds {
-        ledger.publish(&under(gaussian(4.0), 1), Visibility::Open, &Event::NonPrivate, "open", round).expect("open");
+        ledger
+            .publish(
+                &under(gaussian(4.0), 1),
+                Visibility::Open,
+                &Event::NonPrivate,
+                &stored(&under(gaussian(4.0), 1), "open", round),
+            )
+            .expect("open");
     }
     Store::open(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open")
 }
@@ -43,13 +50,42 @@ async fn an_older_copy_of_the_ledger_is_noticed_and_made_good_before_anything_is
 }
 
 #[tokio::test]
+async fn a_site_with_a_budget_for_words_only_takes_its_receipts_in() {
+    let server = start(false).await;
+    let policy = TEMPLATE.replacen("\n[budget.speaker]\n", "\n[budget.words]\n", 1);
+    let budgets: Vec<_> = policy.lines().filter(|line| line.starts_with("[budget.")).collect();
+    assert_eq!(budgets, ["[budget.words]"], "the template has changed");
+    let place = Place::new(&server, &policy);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let copy = Folder::new(dir.path());
+    std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
+    let ledger = ledger_at(&copy);
+    let mut part = under(gaussian(4.0), 1);
+    part.charge.unit = undertone_privacy::PrivacyUnit::Words;
+    ledger.reserve(&part, &limit(8.0)).expect("there is room");
+    let _ = ledger.commit(&part, &part.charge.event, &stored(&part, "words", 1)).expect("it is reserved");
+    let receipts = Store::open(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open");
+    server.state.lock().expect("nobody panicked").signed = receipts;
+    let site = place.site();
+    compare(&site).await.expect("the server answers");
+    assert!(site.store.read(alarm::open).expect("it is open").is_none(), "a budget for words is a budget");
+    assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 1);
+}
+
+#[tokio::test]
 async fn receipts_that_contradict_the_ledger_raise_an_alarm_and_nothing_leaves() {
     let server = start(false).await;
     let place = Place::new(&server, TEMPLATE);
     server.state.lock().expect("nobody panicked").signed = elsewhere(&place, 1..4);
     let site = place.site();
-    let release =
-        |round| site.ledger.publish(&under(gaussian(4.0), 1), Visibility::Open, &Event::NonPrivate, "open", round);
+    let release = |round| {
+        site.ledger.publish(
+            &under(gaussian(4.0), 1),
+            Visibility::Open,
+            &Event::NonPrivate,
+            &stored(&under(gaussian(4.0), 1), "open", round),
+        )
+    };
     release(9).expect("nobody asked the server");
     compare(&site).await.expect("the server answers");
     let open = site.store.read(alarm::open).expect("it is open").expect("it was raised");

@@ -102,7 +102,9 @@ async fn a_wrong_countersignature_stops_the_site_at_once() {
             let first = state.log.countersigned[&1].clone();
             state.log.countersigned.insert(2, first);
         }
-        publish(&mut exchange, 2).expect("it is on its way before the contradiction is seen");
+        let refused = publish(&mut exchange, 2).expect_err("nothing leaves without a countersignature that holds");
+        assert!(matches!(refused, RunError::Refused(_)), "{refused}");
+        assert_eq!(state.lock().expect("nobody panicked").sent.len(), 1);
         let problem = alarm_of(&before).expect("it is for another receipt");
         assert!(problem.contains("for another receipt"), "{problem}");
         assert!(matches!(publish(&mut exchange, 3), Err(RunError::Refused(_))));

@@ -1,4 +1,4 @@
-//! A pool of questions on its way out: kept before it is sent, sent as the same bytes, paid once whatever happens; and what a
+//! A pool of questions on its way out: stored, paid, sent as the same bytes, paid once whatever happens; and what a
 //! server may not ask for. Deaths are those of a process of its own that really aborts.
 
 use std::num::NonZeroU32;
@@ -32,12 +32,14 @@ use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
 /// A policy that lets queries out as strictly as the template says.
-fn policy() -> String {
-    TEMPLATE.replace("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"active_learning\"]")
+pub(super) fn policy() -> String {
+    TEMPLATE
+        .replace("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"active_learning\"]")
+        .replace("[budget.speaker]", "[budget.record]")
 }
 
 /// The manifest of the fixtures' job, as an honest server wrote it, after `change` of its spec.
-fn job(change: impl FnOnce(&mut ActiveLearning)) -> Manifest {
+pub(super) fn job(change: impl FnOnce(&mut ActiveLearning)) -> Manifest {
     let mut spec = active_learning();
     change(&mut spec);
     let spec = Spec::ActiveLearning(spec);
@@ -60,11 +62,11 @@ fn survivors(work: &Path) -> Survivors {
     gate.survivors(often.into_iter().chain(rare), 12_100, &Queries::default(), work, chance).expect("the disk has room")
 }
 
-/// A pool as the run makes it: counted, then paid.
-fn release(exchange: &mut SiteExchange) -> OutgoingPool {
+/// A pool as the run makes it: counted, then granted.
+pub(super) fn release(exchange: &mut SiteExchange) -> OutgoingPool {
     let survivors = survivors(exchange.folder());
     let clearance = exchange.clear(POOL, 1).expect("it is reserved");
-    survivors.release(clearance).expect("it was paid")
+    survivors.release(clearance).expect("it was granted")
 }
 
 fn texts(bytes: &[u8]) -> Vec<String> {
@@ -111,24 +113,29 @@ fn paid_once(site: &Site, server: &Running) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_died_between_payment_and_pool_does_not_pay_for_the_next_sample() {
+async fn process_that_died_before_sending_sends_one_pool_for_one_payment() {
     if let Some(folder) = std::env::var_os(SITE) {
         return live(Path::new(&folder)).await;
     }
-    let server = start(false).await;
-    let place = Place::new(&server, &policy());
-    let name = "a_process_that_died_between_payment_and_pool_does_not_pay_for_the_next_sample";
-    for point in [fault::AFTER_COMMIT, fault::BEFORE_STORE] {
+    let name = "process_that_died_before_sending_sends_one_pool_for_one_payment";
+    for (point, past, payments) in [
+        (fault::BEFORE_STORE, Past::Untouched, 0),
+        (fault::AFTER_STORE, Past::Stored, 0),
+        (fault::AFTER_COMMIT, Past::Stored, 1),
+        (fault::AFTER_COUNTERSIGN, Past::Stored, 1),
+    ] {
+        let server = start(false).await;
+        let place = Place::new(&server, &policy());
         die(&place, module_path!(), name, point).await;
+        assert!(server.state.lock().expect("nobody panicked").posed.is_empty(), "{point}: nothing had left");
+        let site = place.site();
+        assert_eq!(paid(&site), payments, "{point}");
+        go_on(&site, past).await;
+        paid_once(&site, &server);
+        let state = server.state.lock().expect("nobody panicked");
+        assert_eq!(state.posed.len(), 1, "{point}");
+        assert_eq!(texts(&state.posed[0].1), ["block my card", "pay the bill", "where is it"], "{point}");
     }
-    assert!(server.state.lock().expect("nobody panicked").posed.is_empty(), "nothing had left");
-    let site = place.site();
-    assert_eq!(paid(&site), 1, "the payment was on disk, and the second death found it");
-    go_on(&site, Past::Untouched).await;
-    paid_once(&site, &server);
-    let state = server.state.lock().expect("nobody panicked");
-    assert_eq!(state.posed.len(), 1);
-    assert_eq!(texts(&state.posed[0].1), ["block my card", "pay the bill", "where is it"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +163,7 @@ async fn a_pool_that_was_kept_is_sent_by_the_next_life() {
     let mut first = exchange(&site, &job(|_| ()), Visibility::Private);
     beside(move || {
         let pool = release(&mut first);
-        first.keep_pool_only(POOL, 1, &pool).expect("the disk has room");
+        first.pay_pool_only(POOL, 1, &pool).expect("the disk has room");
     })
     .await;
     drop(site);

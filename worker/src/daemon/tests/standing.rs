@@ -56,7 +56,7 @@ fn total(jobs: u64) -> f64 {
 
 fn known(place: &Place, clock: Clock) -> Arc<Site> {
     let site = Arc::new(Site::open(place.folder(), &place.config, clock).expect("nobody else has it"));
-    note_registered(&site.store, LINEAGE, OURS).expect("it is open");
+    note_registered(&site.store, "ward-7", OURS).expect("it is open");
     site.find_datasets().expect("the folder can be read");
     site
 }
@@ -68,6 +68,7 @@ fn offered(manifest: &Manifest) -> Work {
         lease: "lease".to_owned(),
         lease_time: std::time::Duration::from_mins(1),
         steward: Some("a steward, says the server".to_owned()),
+        approval: None,
     }
 }
 
@@ -116,7 +117,10 @@ fn begun(site: &Site, manifest: &Manifest) -> Under {
 /// Pays for ten of the twelve releases of a job.
 fn pay(ledger: &Ledger, under: &Under) {
     for round in 1..=10 {
-        ledger.commit(under, &under.charge.event, "private", round).map(drop).expect("it is reserved");
+        ledger
+            .commit(under, &under.charge.event, &crate::fixture::stored(under, "private", round))
+            .map(drop)
+            .expect("it is reserved");
     }
 }
 

@@ -1,0 +1,114 @@
+//! When what a running job releases leaves: on the public clock of its part (`release_clock`), whose period is fixed here.
+
+use std::time::{Duration, Instant};
+
+use undertone_api::dataset::Visibility;
+use undertone_api::signed::ReleaseTick;
+use undertone_privacy::PrivacyUnit;
+
+use super::{SiteExchange, failed};
+use crate::run::RunError;
+use crate::site::folder::write_durably;
+use crate::site::policy::{LONGEST_PERIOD, ReleasePeriod, is_exact, judge_period};
+
+/// Bytes that are written to see how long the disk takes: a vector of a million numbers.
+const WRITTEN: usize = 4 << 20;
+/// The disk's share of a period is so many times the measured time.
+const MARGIN: u32 = 2;
+/// Name of the file that is written.
+const FILE: &str = "release_clock.test";
+
+impl SiteExchange {
+    /// Whether what leaves in a series is private, so that the time at which it leaves may tell nothing.
+    pub(super) fn is_paced(&self, series: &str) -> bool {
+        let examined = self.errand.examined();
+        // An exact release tells more than its time.
+        let exact = || examined.release(series).is_some_and(|event| is_exact(&event));
+        examined.local.visibility != Visibility::Public && !exact()
+    }
+
+    /// Waits until a release of a round may leave. It is computed and its bytes are on disk; it is paid when this returns and not
+    /// before.
+    pub(super) fn wait_for_tick(&self, series: &str, round: u32) -> Result<(), RunError> {
+        if !self.is_paced(series) {
+            return Ok(());
+        }
+        let tick = self.handle.block_on(self.release_clock.wait(&self.lease.stop));
+        let tick = tick.ok_or_else(|| RunError::Stopped(self.lease.reason()))?;
+        self.errand.set_tick(ReleaseTick {
+            period_millis: self.release_clock.next_period().as_millis().try_into().unwrap_or(u64::MAX),
+            number: tick.number,
+        });
+        if tick.is_late() {
+            tracing::warn!(
+                job.id = %self.errand.examined().manifest.job,
+                series,
+                round,
+                tick.number,
+                "a release missed the first tick of its clock: the job's other participants can see that; raise jobs.release_period_seconds"
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the public length in frames to which units of private data are cut.
+    pub(super) fn public_length(&self, unit: PrivacyUnit) -> Option<usize> {
+        let local = &self.errand.examined().local;
+        if local.visibility == Visibility::Public {
+            return None;
+        }
+        // A policy that cannot be read lets nothing out later; until then its defaults hold.
+        let longest = self.site.policy().map(|policy| policy.rules(&local.name).longest_units).unwrap_or_default();
+        Some(longest.of_unit(unit).frames())
+    }
+
+    /// Fixes the period of the release clock: the policy's, else that of an earlier life, else as long as `measure` says.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when the job's rounds close before the first tick, and what `measure` says.
+    pub(super) fn fix_release_period(
+        &mut self,
+        measure: &mut dyn FnMut() -> Result<Duration, RunError>,
+    ) -> Result<(), RunError> {
+        let examined = self.errand.examined();
+        if examined.local.visibility == Visibility::Public {
+            return Ok(());
+        }
+        let spec = &examined.manifest.spec;
+        let rules = self.site.policy().map(|policy| policy.rules(&examined.local.name));
+        let declared = rules.ok().and_then(|rules| rules.release_periods.of_kind(spec.kind()));
+        let (period, source) = match (declared, self.release_clock.measured_before()) {
+            (Some(period), _) => (period, "policy"),
+            (None, Some(period)) => (period, "an earlier life"),
+            (None, None) => (self.measured(measure()?)?, "measurement"),
+        };
+        judge_period(spec, period).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
+        self.release_clock.set_period(period).map_err(failed)?;
+        tracing::info!(
+            job.id = %examined.manifest.job,
+            period_ms = period.as_millis(),
+            source,
+            "releases leave on a public clock"
+        );
+        Ok(())
+    }
+
+    /// The period that covers a computation of so long, and putting its result on disk.
+    fn measured(&self, computing: Duration) -> Result<ReleasePeriod, RunError> {
+        let path = self.errand.folder().join(FILE);
+        let began = Instant::now();
+        write_durably(&path, &vec![1; WRITTEN]).map_err(failed)?;
+        let writing = began.elapsed();
+        // Nobody needs it, and it is as good where it stays.
+        drop(std::fs::remove_file(&path));
+        let time = computing.saturating_add(writing.saturating_mul(MARGIN));
+        ReleasePeriod::covering(time).ok_or_else(|| {
+            RunError::Refused(format!(
+                "a round of the job may take {} s at this site, and releases leave after at most {} s: propose it with a smaller \
+                 sampling rate, or ask the site for a shorter `longest_unit_seconds`",
+                time.as_secs(),
+                LONGEST_PERIOD.as_secs()
+            ))
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! When things leave: on a clock that depends on nothing private. Time passes as the tests say.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+use undertone_privacy::{PrivacyUnit, SamplingRate};
+
+use super::*;
+use crate::daemon::desk;
+use crate::daemon::release_clock::fake::FakeTimeline;
+use crate::daemon::release_clock::{ClockRecord, Timeline, USUAL};
+use crate::dp::clip::{Clip, ClippedSum};
+use crate::dp::randomness::{Purpose, Randomness};
+use crate::dp::sampler::Sampler;
+use crate::fixture::z;
+
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// The template, with a release clock that ticks every two seconds.
+fn on_clock() -> String {
+    let line = "# release_period_seconds = { dp_sgd = 2.0, active_learning = 60.0, transcription = 3600.0 }";
+    assert!(TEMPLATE.contains(line));
+    TEMPLATE.replace(line, "release_period_seconds = { dp_sgd = 2.0 }")
+}
+
+/// The site at a place, by a time that passes when it is told to.
+fn site_on(place: &Place) -> (Arc<Site>, Arc<FakeTimeline>) {
+    let timeline = Arc::new(FakeTimeline::default());
+    let mut site = Site::open(place.folder(), &place.config, crate::site::clock::system()).expect("nobody else has it");
+    site.timeline = Arc::clone(&timeline) as Arc<dyn Timeline>;
+    (Arc::new(site), timeline)
+}
+
+/// A release as the run makes it, after a computation of so long.
+fn compute(exchange: &mut SiteExchange, timeline: &FakeTimeline, round: u32, time: Duration) -> Outgoing {
+    let batch = Sampler::new(48, SamplingRate::new(0.125).expect("a probability")).draw_fresh();
+    let sum = ClippedSum::begin(&batch, Clip::new(1.0, z(4.0)).expect("in range"), 3);
+    timeline.pass(time);
+    let clearance = exchange.clear("private", round).expect("it is reserved");
+    sum.release(6.0, clearance, &Randomness::from_os(Purpose::Noise)).expect("it is allowed").into()
+}
+
+/// When the vectors of a job's rounds leave that take so long.
+async fn send_times(policy: &str, computing: [Duration; 4]) -> (Vec<Duration>, Option<ClockRecord>) {
+    let server = start(false).await;
+    let place = Place::new(&server, policy);
+    let (site, timeline) = site_on(&place);
+    let mut exchange = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    beside(move || {
+        exchange.fix_period(&mut || Ok(Duration::from_millis(1_234))).expect("the rounds are open long enough");
+        let mut times = Vec::new();
+        for (round, time) in (1..).zip(computing) {
+            assert!(!exchange.closed("private", round).expect("the server answers"));
+            let vector = compute(&mut exchange, &timeline, round, time);
+            exchange.send("private", round, vector).expect("the server takes it");
+            times.push(timeline.now());
+        }
+        (times, ClockRecord::load(exchange.folder()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn private_vectors_leave_at_the_same_times_whatever_was_drawn() {
+    let ms = Duration::from_millis;
+    let (few, kept) = send_times(&on_clock(), [ms(1), ms(3), ms(2), ms(1)]).await;
+    let (many, _) = send_times(&on_clock(), [ms(2_000), ms(1_500), ms(1), ms(900)]).await;
+    assert_eq!(few, many);
+    assert_eq!(few, [1, 2, 3, 4].map(|tick| tick * PERIOD));
+    assert_eq!(kept.map(|record| record.period_millis), Some(2_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn release_that_is_late_leaves_at_the_next_tick_and_is_counted() {
+    let ms = Duration::from_millis;
+    let (times, kept) = send_times(&on_clock(), [ms(2_001), ms(1), ms(6_500), ms(1)]).await;
+    assert_eq!(times, [2, 3, 7, 8].map(|tick| tick * PERIOD));
+    assert_eq!(kept, Some(ClockRecord { period_millis: 2_000, releases: 3, late: 2 }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn period_without_a_policy_is_the_measured_one() {
+    let (times, kept) = send_times(TEMPLATE, [Duration::from_millis(10); 4]).await;
+    let period = Duration::from_millis(kept.expect("it is kept").period_millis);
+    // What the disk takes comes on top of what was measured.
+    assert!(period >= Duration::from_millis(1_234), "{period:?}");
+    assert_eq!(times, [1, 2, 3, 4].map(|tick| tick * period));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exact_vectors_do_not_wait() {
+    let server = start(false).await;
+    let place = Place::new(&server, &format!("{}{OPEN}", on_clock()));
+    let (site, timeline) = site_on(&place);
+    let mut exchange = exchange(&site, &open_job(), Visibility::Open);
+    beside(move || {
+        exchange.fix_period(&mut || Ok(Duration::ZERO)).expect("the rounds are open long enough");
+        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
+        exchange.send("open", 1, vector).expect("the server takes it");
+        assert_eq!(timeline.now(), Duration::ZERO);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_paid_before_the_tick() {
+    let server = start(false).await;
+    let place = Place::new(&server, &on_clock());
+    let (site, timeline) = site_on(&place);
+    let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
+    let manifest = honest(spec(), Visibility::Private);
+    let mut exchange = exchange_under(&lease, &site, &manifest, Visibility::Private);
+    let stop = lease.stop.clone();
+    beside(move || {
+        exchange.fix_period(&mut || Ok(Duration::ZERO)).expect("the rounds are open long enough");
+        let vector = compute(&mut exchange, &timeline, 1, Duration::from_millis(5));
+        // The job ends while the release waits for its tick.
+        stop.cancel();
+        assert!(matches!(exchange.send("private", 1, vector), Err(RunError::Stopped(_))));
+    })
+    .await;
+    assert_eq!(super::fault::paid(&site), 0, "a payment has a date and a number, which would tell when it was ready");
+    assert!(server.state.lock().expect("nobody panicked").vectors.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_of_an_earlier_life_leave_at_a_tick_of_the_next() {
+    let server = start(false).await;
+    let place = Place::new(&server, &on_clock());
+    let (site, timeline) = site_on(&place);
+    let manifest = honest(spec(), Visibility::Private);
+    let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
+    let mut first = exchange_under(&lease, &site, &manifest, Visibility::Private);
+    let stop = lease.stop.clone();
+    beside(move || {
+        first.fix_period(&mut || Ok(Duration::ZERO)).expect("the rounds are open long enough");
+        let vector = compute(&mut first, &timeline, 1, Duration::from_millis(5));
+        stop.cancel();
+        drop(first.send("private", 1, vector));
+    })
+    .await;
+    drop(site);
+    let (site, timeline) = site_on(&place);
+    timeline.pass(Duration::from_millis(300));
+    let mut second = exchange(&site, &manifest, Visibility::Private);
+    beside(move || {
+        second.fix_period(&mut || Ok(Duration::from_secs(40))).expect("the first life fixed the period");
+        assert_eq!(second.past("private", 1).expect("the disk works"), Past::Stored);
+        second.resend("private", 1).expect("the server takes it");
+        assert_eq!(timeline.now(), Duration::from_millis(300) + PERIOD);
+    })
+    .await;
+    assert_eq!(super::fault::paid(&site), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn job_whose_rounds_close_before_the_first_tick_is_refused() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    let (site, _) = site_on(&place);
+    let mut exchange = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    beside(move || {
+        let fixed = exchange.fix_period(&mut || Ok(Duration::from_mins(1)));
+        let Err(RunError::Refused(reason)) = fixed else { panic!("{fixed:?}") };
+        assert!(
+            reason.contains("closes its rounds after 60 s") && reason.contains("release_period_seconds"),
+            "{reason}"
+        );
+        let fixed = exchange.fix_period(&mut || Ok(Duration::from_secs(100_000)));
+        let Err(RunError::Refused(reason)) = fixed else { panic!("{fixed:?}") };
+        assert!(reason.contains("longest_unit_seconds"), "{reason}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn length_of_units_is_the_policys() {
+    let server = start(false).await;
+    let special = "\n[datasets.\"ward-7\"]\nlongest_unit_seconds = { speaker = 12.5 }\n";
+    let place = Place::new(&server, &format!("{TEMPLATE}{special}"));
+    let (site, _) = site_on(&place);
+    let private = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
+    assert_eq!(private.longest_unit(PrivacyUnit::Speaker), Some(1_250));
+    assert_eq!(private.longest_unit(PrivacyUnit::Record), Some(6_000));
+}
+
+/// A site whose clock goes on a second at every look.
+fn restless(place: &Place) -> Arc<Site> {
+    let seconds = AtomicI64::new(crate::site::clock::system()().unix_timestamp());
+    let clock = move || {
+        OffsetDateTime::from_unix_timestamp(seconds.fetch_add(1, Ordering::SeqCst)).expect("a moment of this era")
+    };
+    Arc::new(Site::open(place.folder(), &place.config, Arc::new(clock)).expect("nobody else has it"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn decision_of_the_policy_has_the_date_of_the_offer() {
+    let server = start(false).await;
+    let place = Place::new(&server, &TEMPLATE.replace("approval = \"steward\"", "approval = \"automatic\""));
+    let site = restless(&place);
+    site.hold(vec![local(Visibility::Private)]);
+    let offered = (site.clock)();
+    desk::consider(&site, &sign(&honest(spec(), Visibility::Private)), OURS).expect("the disk works");
+    let decisions = desk::untold(&site).expect("the disk works");
+    let dates: Vec<_> = decisions.iter().map(|(decided, _)| (decided.decision.approve, decided.decision.at)).collect();
+    assert_eq!(dates, [(true, offered + time::Duration::SECOND)], "whatever judging took");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn decision_is_not_told_before_its_tick() {
+    let server = start(false).await;
+    let place = Place::new(&server, &TEMPLATE.replace("approval = \"steward\"", "approval = \"automatic\""));
+    let (site, _) = site_on(&place);
+    site.hold(vec![local(Visibility::Private)]);
+    let told = || server.state.lock().expect("nobody panicked").decisions.len();
+    {
+        let _waiting = site.deciding.lock().await;
+        desk::consider(&site, &sign(&honest(spec(), Visibility::Private)), OURS).expect("the disk works");
+        desk::tell(&site).await;
+        assert_eq!(told(), 0);
+    }
+    desk::tell(&site).await;
+    assert_eq!(told(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn end_of_a_private_part_is_told_at_a_tick() {
+    let server = start(false).await;
+    let place = Place::new(&server, &TEMPLATE.replace("approval = \"steward\"", "approval = \"server\""));
+    let Offer::Work(work) = unapproved() else { panic!("it is work") };
+    let approved = v1::Work { steward_approved: true, steward: "somebody".to_owned(), ..work };
+    offer(&server, Offer::Work(approved));
+    let began = Instant::now();
+    // Its dataset is a description without content: the run fails as soon as it opens it.
+    run_until(&place, &server, |state| !state.finished.is_empty()).await;
+    assert!(began.elapsed() >= USUAL, "{:?}", began.elapsed());
+    let state = server.state.lock().expect("nobody panicked");
+    assert!(matches!(state.finished[0].outcome, Some(v1::finish_request::Outcome::GaveUp(_))));
+}

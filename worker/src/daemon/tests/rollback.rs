@@ -1,0 +1,385 @@
+//! The ledger put back to every step of a release, after a life that got to every later step: in place, on a new machine where the
+//! work folder is gone, and in place with a server that hides what it has. No payment ever buys a second set of bytes.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use undertone_api::dataset::Visibility;
+use undertone_api::job::active_learning::POOL;
+use undertone_api::job::transcription::HISTOGRAM;
+use undertone_api::signed::Manifest;
+
+use super::fault::paid;
+use super::{Place, batch, beside, fault, honest, pool, sign};
+use crate::daemon::exchange::SiteExchange;
+use crate::daemon::keeping::compare;
+use crate::daemon::lease::Lease;
+use crate::daemon::{Errand, Site};
+use crate::dp::release::Outgoing;
+use crate::fixture::{JOB, OURS, limit, local, spec};
+use crate::gateway::fake::log::Log;
+use crate::gateway::fake::{Running, start};
+use crate::run::{Exchange as _, Past};
+use crate::site::admission::{Examined, examine};
+use crate::site::clock::system;
+use crate::site::datasets::Local;
+use crate::site::ledger::verify;
+use crate::site::outbox::Outbox;
+use crate::site::policy::TEMPLATE;
+use crate::site::restore::restored;
+use crate::site::store::{Store, StoreError};
+use crate::speech::transcribe::outbound::{BatchPermit, Draft, Sealed, deliver};
+use crate::speech::transcribe::provider::line::Line;
+use crate::speech::transcribe::provider::loopback::{Cloud, Ear, KEY};
+use crate::speech::transcribe::provider::settings::Settings;
+use crate::speech::transcribe::wav;
+
+/// The steps of a release, in order. After `Stored` and `Sent` the ledger is what it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Nothing,
+    Reserved,
+    Stored,
+    Paid,
+    Countersigned,
+    Sent,
+    Accepted,
+}
+
+use Step::{Accepted, Countersigned, Nothing, Paid, Reserved, Sent, Stored};
+
+/// After which step the first life dies.
+const DEATHS: [Step; 6] = [Reserved, Stored, Paid, Countersigned, Sent, Accepted];
+/// After which step the copy was taken that is put back.
+const COPIES: [Step; 5] = [Nothing, Reserved, Paid, Countersigned, Accepted];
+
+/// Where the older copy of the ledger is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Restore {
+    /// Where it was, beside the job's work folder.
+    InPlace,
+    /// By the documented command, on a machine without a work folder.
+    NewMachine,
+    /// Where it was, and the server shows no receipt and countersigns whatever comes.
+    BeforeALiar,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Vector,
+    Pool,
+    Batch,
+}
+
+impl Kind {
+    const fn series(self) -> &'static str {
+        match self {
+            Self::Vector => "private",
+            Self::Pool => POOL,
+            Self::Batch => HISTOGRAM,
+        }
+    }
+
+    fn manifest(self) -> Manifest {
+        match self {
+            Self::Vector => honest(spec(), Visibility::Private),
+            Self::Pool => pool::job(|_| ()),
+            Self::Batch => batch::job(),
+        }
+    }
+
+    fn local(self) -> Local {
+        if self == Self::Batch { batch::recordings() } else { local(Visibility::Private) }
+    }
+
+    fn policy(self) -> String {
+        match self {
+            Self::Vector => TEMPLATE.to_owned(),
+            Self::Pool => pool::policy(),
+            Self::Batch => batch::policy(),
+        }
+    }
+}
+
+/// A site, its server and a recognizer, for the lives of one part.
+struct TestPart {
+    kind: Kind,
+    server: Running,
+    place: Place,
+    cloud: Cloud,
+    copies: PathBuf,
+}
+
+impl TestPart {
+    async fn new(kind: Kind) -> Self {
+        let server = start(false).await;
+        let place = Place::new(&server, &kind.policy());
+        let ear: Ear = Arc::new(|_: &[u8]| vec![("word".to_owned(), 0.0, 0.025)]);
+        let cloud = Cloud::start(ear).await.expect("loopback has a free port");
+        let copies = place.dir.path().join("copies");
+        std::fs::create_dir(&copies).expect("the folder is writable");
+        Self { kind, server, place, cloud, copies }
+    }
+
+    fn line(&self) -> Line {
+        let text = format!(
+            "name = \"one\"\nprotocol = \"deepgram\"\nurl = \"{}\"\nkey_variable = \"K\"\nrequests_per_minute = 60000\n",
+            self.cloud.url()
+        );
+        let settings: Settings = toml::from_str(&text).expect("it is a provider");
+        settings.line(std::path::Path::new("."), |_| Some(KEY.into()), system()).expect("it has a key").without_pauses()
+    }
+
+    fn examined(&self, site: &Site) -> Examined {
+        let known = [self.kind.local()];
+        examine(&sign(&self.kind.manifest()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest")
+    }
+
+    fn exchange(&self, site: &Arc<Site>) -> SiteExchange {
+        let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
+        let handle = tokio::runtime::Handle::current();
+        SiteExchange::new(handle, Arc::clone(site), lease, self.examined(site)).expect("the folder is writable")
+    }
+
+    /// Lives up to a step, and copies the ledger after each.
+    async fn live(&self, until: Step) {
+        let (site, series) = (self.place.site(), self.kind.series());
+        let copy = |step: Step| {
+            site.store.copy_to(&self.copies.join(format!("{step:?}"))).expect("the disk has room");
+            step == until
+        };
+        copy(Nothing);
+        let under = self.examined(&site).under().expect("it is charged");
+        site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
+        if copy(Reserved) {
+            return;
+        }
+        let errand = Errand::new(&site, self.examined(&site)).expect("the folder is writable");
+        let made = self.make(&site).await;
+        // What `pay_vector` and `pay_pool` begin with, and what `Draft::seal` did for a batch.
+        let outbox = Outbox::new(JOB, OURS, errand.folder());
+        if let Some((bytes, length)) = made.bytes() {
+            outbox.store(series, 1, &bytes, length).expect("the disk has room");
+        }
+        if copy(Stored) {
+            return;
+        }
+        if let Made::Batch(batch) = &made {
+            errand.pay_batch(&site, series, 1, batch).expect("it is reserved");
+        }
+        let asked = errand.charge(&site, series, 1).expect("it is reserved").expect("the server does not know it");
+        if copy(Paid) {
+            return;
+        }
+        let answer = site.gateway.countersign("lease", &asked.receipts).await.expect("the server answers");
+        errand.countersigned(&site, &asked, &answer).expect("it holds");
+        if copy(Countersigned) {
+            return;
+        }
+        if let Made::Batch(batch) = &made {
+            let departure = errand.departure(&site, series, 1, batch).expect("it is paid");
+            let stop = CancellationToken::new();
+            let sent = deliver(batch, 0, &self.line(), &stop, &departure).await.expect("the recognizer is there");
+            assert_eq!(sent.left, 0);
+            if copy(Sent) {
+                return;
+            }
+        } else {
+            let letter = errand.letter(&site, series, 1).expect("it is stored");
+            let (parcel, receipts) = (&letter.parcel, &letter.receipts);
+            let gateway = &site.gateway;
+            if self.kind == Kind::Vector {
+                gateway.submit("lease", series, 1, parcel, receipts).await.expect("the server takes it");
+            } else {
+                gateway.ask("lease", series, 1, parcel, receipts).await.expect("the server takes it");
+            }
+            if copy(Sent) {
+                return;
+            }
+            errand.arrived(&site, series, 1, &letter).expect("the disk has room");
+        }
+        copy(Accepted);
+    }
+
+    /// Makes a release as a run does; every call makes another one.
+    async fn make(&self, site: &Arc<Site>) -> Made {
+        let (kind, mut exchange) = (self.kind, self.exchange(site));
+        let recipient = self.line().recipient().to_owned();
+        beside(move || kind.make(&mut exchange, recipient)).await
+    }
+
+    /// Puts an older copy of the ledger back.
+    fn put_back(&self, copy: Step, how: Restore) {
+        let folder = self.place.folder();
+        for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+            drop(std::fs::remove_file(folder.root().join(file)));
+        }
+        std::fs::copy(self.copies.join(format!("{copy:?}")), folder.ledger()).expect("the folder is writable");
+        match how {
+            Restore::InPlace => {}
+            Restore::NewMachine => {
+                drop(std::fs::remove_dir_all(folder.work(JOB, OURS)));
+                let store = Store::open(&folder.ledger()).expect("it is there");
+                restored(&store, "last night", 0, time::OffsetDateTime::UNIX_EPOCH).expect("it is noted");
+            }
+            Restore::BeforeALiar => {
+                let mut state = self.server.state.lock().expect("nobody panicked");
+                state.signed.clear();
+                state.log = Log::default();
+            }
+        }
+    }
+
+    /// Goes on as the daemon and a run do; whatever is refused ends the part.
+    async fn go_on(&self) {
+        let site = self.place.site();
+        compare(&site).await.expect("the server answers");
+        let under = self.examined(&site).under().expect("it is charged");
+        if site.ledger.reserve(&under, &limit(8.0)).is_err() {
+            return;
+        }
+        let (kind, line, mut exchange) = (self.kind, self.line(), self.exchange(&site));
+        let series = kind.series();
+        let recipient = line.recipient().to_owned();
+        beside(move || {
+            let sealed = Sealed::open(&exchange.folder().join("out")).expect("the disk works").map(Arc::new);
+            let ended = match (exchange.past(series, 1).expect("the disk works"), sealed) {
+                (_, Some(batch)) => exchange.dispatch(series, 1, &batch, &[line]).map(drop),
+                (Past::Accepted | Past::Lost, None) => Ok(()),
+                (Past::Stored, None) if kind == Kind::Vector => exchange.resend(series, 1),
+                (Past::Stored, None) => exchange.ask_again(series, 1),
+                (Past::Untouched, None) => {
+                    if exchange.clear(series, 1).is_err() {
+                        return;
+                    }
+                    match kind.make(&mut exchange, recipient) {
+                        Made::Vector(vector) => exchange.send(series, 1, vector),
+                        Made::Pool(pool) => exchange.ask(series, 1, pool),
+                        Made::Batch(batch) => exchange.dispatch(series, 1, &batch, &[line]).map(drop),
+                    }
+                }
+            };
+            drop(ended);
+        })
+        .await;
+    }
+
+    /// The different bytes that reached the server or the recognizer, and the payments that the server knows.
+    fn released(&self) -> (usize, usize) {
+        let state = self.server.state.lock().expect("nobody panicked");
+        let bytes: BTreeSet<Vec<u8>> = match self.kind {
+            Kind::Vector => state.sent.iter().map(|(_, bytes)| bytes.clone()).collect(),
+            Kind::Pool => state.posed.iter().map(|(_, bytes)| bytes.clone()).collect(),
+            Kind::Batch => self.cloud.received().into_iter().map(|one| one.wav).collect(),
+        };
+        (bytes.len(), state.receipts.len())
+    }
+}
+
+/// What leaves.
+enum Made {
+    Vector(Outgoing),
+    Pool(crate::queries::gate::OutgoingPool),
+    Batch(Arc<Sealed>),
+}
+
+impl Made {
+    /// As it is stored; a batch has a folder of its own.
+    fn bytes(&self) -> Option<(Vec<u8>, u64)> {
+        match self {
+            Self::Vector(vector) => {
+                let bytes = vector.vector().iter().flat_map(|value| value.to_le_bytes()).collect();
+                Some((bytes, vector.vector().len() as u64))
+            }
+            Self::Pool(pool) => Some((pool.bytes().to_vec(), pool.questions())),
+            Self::Batch(_) => None,
+        }
+    }
+}
+
+impl Kind {
+    fn make(self, exchange: &mut SiteExchange, recipient: String) -> Made {
+        match self {
+            Self::Vector => Made::Vector(fault::release(exchange, 1)),
+            Self::Pool => Made::Pool(pool::release(exchange)),
+            Self::Batch => {
+                let clearance = exchange.clear(HISTOGRAM, 1).expect("it is reserved");
+                let event = batch::spec().event().expect("it has noise");
+                let permit = BatchPermit::new(clearance, &event).expect("it was granted");
+                let folder = exchange.folder().join("out");
+                let mut draft = Draft::begin(&folder, vec![(recipient, 1)]).expect("the disk has room");
+                let noise = random_sound();
+                draft.add(0, 0, &wav::write(&noise)).expect("it is empty");
+                Made::Batch(Arc::new(draft.seal(permit).expect("it is whole")))
+            }
+        }
+    }
+}
+
+/// A sound that no other is like.
+fn random_sound() -> Vec<f32> {
+    use rand_chacha::rand_core::Rng as _;
+
+    use crate::dp::randomness::{Purpose, Randomness};
+    let mut rng = Randomness::from_os(Purpose::Dummies).stream(0);
+    (0..800).map(|_| (rng.next_u32() % 1_000) as f32 / 2_000.0).collect()
+}
+
+/// Plays every pair of a death and an older copy, in every way to put it back.
+async fn play(kind: Kind) {
+    for death in DEATHS {
+        for copy in COPIES.into_iter().filter(|copy| *copy <= death) {
+            for how in [Restore::InPlace, Restore::NewMachine, Restore::BeforeALiar] {
+                let told = format!("{kind:?}: died after {death:?}, copy of {copy:?}, {how:?}");
+                let part = TestPart::new(kind).await;
+                part.live(death).await;
+                part.put_back(copy, how);
+                let before = part.released();
+                part.go_on().await;
+                let (bytes, receipts) = part.released();
+                assert!(bytes <= receipts, "{told}: {bytes} different releases for {receipts} payments");
+                // What is in the work folder is the only release, whatever the server shows.
+                let one = kind != Kind::Vector || how != Restore::NewMachine;
+                assert!(!one || bytes <= 1, "{told}: {bytes} different releases");
+                let site = part.place.site();
+                let key = site.key.public();
+                let verified = site.store.read(|db| verify(db, &key)).expect("every row holds");
+                assert!(verified.receipts as usize >= receipts.min(before.1) || how == Restore::BeforeALiar, "{told}");
+                assert!(paid(&site) >= bytes as u64, "{told}: the site has charged every release");
+                // Nothing comes back of a job that was open in the copy, where a payment was missing in it.
+                let was_missing = before.1 > 0 && copy < Paid && how != Restore::BeforeALiar;
+                let open = copy >= Reserved;
+                if open && (was_missing || how == Restore::NewMachine) {
+                    assert_eq!(site.ledger.settle_job(JOB, None).expect("it is open"), 0, "{told}");
+                }
+                let unreferenced = site.store.read(|db| {
+                    let sql = "SELECT COUNT(*) FROM receipt AS paid WHERE NOT EXISTS (SELECT 1 FROM vector
+                               WHERE job = paid.job AND dataset = paid.dataset AND series = paid.series AND round = paid.round)";
+                    db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| StoreError::Row(error.to_string()))
+                });
+                assert_eq!(
+                    unreferenced.expect("it is open"),
+                    0,
+                    "{told}: every receipt refers to bytes, or to their loss"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rolled_back_ledger_never_buys_a_second_vector() {
+    play(Kind::Vector).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rolled_back_ledger_never_buys_a_second_pool() {
+    play(Kind::Pool).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rolled_back_ledger_never_buys_a_second_batch() {
+    play(Kind::Batch).await;
+}

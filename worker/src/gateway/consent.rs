@@ -1,0 +1,40 @@
+//! What the server brings of stewards' consent: signed approvals, and announcements of changed credentials.
+
+use time::OffsetDateTime;
+use undertone_api::signed::{MOST_APPROVAL_BYTES, SignedApproval};
+use undertone_proto::v1;
+use uuid::Uuid;
+
+use super::{CALL, Gateway, GatewayError, parse};
+use crate::site::consent::CredentialNotice;
+
+/// Reads the approval that came with work; an empty text is none.
+pub(super) fn signed_approval(text: &str) -> Result<Option<SignedApproval>, GatewayError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let read = (text.len() <= MOST_APPROVAL_BYTES).then(|| serde_json::from_str(text).ok()).flatten();
+    read.map(Some).ok_or_else(|| GatewayError::Protocol("`approval` is not a signed approval".to_owned()))
+}
+
+impl Gateway {
+    /// Asks for changes of stewards' credentials after the notice with the id `after`, oldest first.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn credential_notices(&self, after: &str) -> Result<Vec<CredentialNotice>, GatewayError> {
+        let make = || v1::CredentialNoticesRequest { after: after.to_owned() };
+        let reply = self
+            .call(CALL, make, |mut client, request| async move { client.credential_notices(request).await })
+            .await?;
+        reply
+            .notices
+            .into_iter()
+            .map(|notice| {
+                let at = OffsetDateTime::from_unix_timestamp(notice.at_unix)
+                    .map_err(|_| GatewayError::Protocol("`at_unix` is not a time".to_owned()))?;
+                Ok(CredentialNotice { id: parse::<Uuid>("id", &notice.id)?, text: notice.text, at })
+            })
+            .collect()
+    }
+}

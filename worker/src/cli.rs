@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 not done, the message says why and what to do; 2 the arguments are wrong; 3 `ledger verify` found
 //! that the ledger does not hold; 4 it holds, and an alarm about the server's log is open. `doctor` has codes of its own. To add a command: a variant of `Command`, its file, its line in `act`.
 
+mod approval_keys;
 mod backup;
 mod config;
 pub mod data;
@@ -10,9 +11,11 @@ mod doctor;
 mod enroll;
 mod jobs;
 mod ledger;
+mod lineage;
 mod policy;
 mod rotate;
 mod serve;
+mod steward_key;
 mod table;
 mod thresholds;
 mod tune;
@@ -79,9 +82,18 @@ enum Command {
     /// What was spent, and the proof of it.
     #[command(subcommand)]
     Ledger(ledger::Action),
+    /// Which datasets share accounts for life, and how an organization's workers recognize the same data.
+    #[command(subcommand)]
+    Lineage(lineage::Action),
     /// This site's own rules.
     #[command(subcommand)]
     Policy(policy::Action),
+    /// The keys with which stewards approve jobs, as this site pins them.
+    #[command(subcommand)]
+    ApprovalKeys(approval_keys::Action),
+    /// A steward's own key file: make one, and approve jobs with it. Needs no site and no network.
+    #[command(subcommand)]
+    StewardKey(steward_key::Action),
     /// Show the jobs that were proposed to this site, what was decided, and how they ended; or one of them in full.
     Jobs {
         /// The job's id, or enough of its beginning: its manifest, what it would charge, and what this site says to it.
@@ -161,7 +173,10 @@ fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::RotateKey => rotate::run(&folder, clock(), out),
         Command::Thresholds(thresholds) => thresholds.show(out),
         Command::Ledger(action) => ledger::run(&folder, action, clock(), out),
+        Command::Lineage(action) => lineage::run(&folder, action, clock(), out),
         Command::Policy(policy::Action::Show) => policy::show(&folder, out),
+        Command::ApprovalKeys(action) => approval_keys::run(&folder, action, clock(), out),
+        Command::StewardKey(action) => steward_key::run(action, out),
         Command::Jobs { job: None } => jobs::show(&folder, out),
         Command::Jobs { job: Some(job) } => jobs::whole(&folder, job, out),
         Command::Hold { job, reason } => jobs::hold(&folder, job, Some(reason), clock(), out),

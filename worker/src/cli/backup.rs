@@ -68,7 +68,7 @@ impl Restore {
         }
         writeln!(
             out,
-            "Nothing leaves until the worker has compared the ledger with the receipts that the server has: start it now. Receipts\nthat the ledger lacks are taken in as spent; `ledger show` tells how many. The data were never in the backup."
+            "Nothing leaves until the worker has compared the ledger with the receipts that the server has: start it now. Receipts\nthat the ledger lacks are taken in as spent, and nothing is ever sent by them again; `ledger show` tells how many. What jobs reserved\nthat were open in the backup is never given back. The data were never in the backup."
         )?;
         Ok(())
     }
@@ -79,7 +79,7 @@ fn words(kept: &Kept) -> String {
     format!("{} receipts{last}, and {} descriptions of datasets", kept.receipts, kept.datasets)
 }
 
-fn passphrase(file: Option<&Path>) -> Result<Option<SecretString>, Failure> {
+pub(super) fn passphrase(file: Option<&Path>) -> Result<Option<SecretString>, Failure> {
     let Some(path) = file else { return Ok(None) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let line = text.lines().next().unwrap_or_default();

@@ -5,6 +5,7 @@
 
 mod data;
 mod disk;
+mod release_clock;
 mod server;
 mod site;
 mod transcription;
@@ -125,13 +126,16 @@ impl Doctor {
         disk::sync(folder, &mut found);
         let store = site::ledger(folder, key.as_ref(), config.as_ref(), &mut found);
         if let Some(store) = &store {
+            site::approval(folder, store, clock(), &mut found);
             data::datasets(folder, store, self.quick, &mut found);
+            data::lineages(folder, store, &mut found);
             data::budgets(folder, store, &mut found);
         }
         if let Some(config) = &config {
             data::device(config, &mut found);
             transcription::look(folder, config, store.as_ref(), self, clock, &mut found);
         }
+        release_clock::look(folder, &mut found);
         site::daemon(folder, &mut found);
         if let (Some(config), Some(key), false) = (config, key, self.offline) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -82,7 +82,8 @@ pub(super) fn run(folder: &Folder, token: &str, out: &mut dyn Write) -> Result<(
         out,
         "Worker `{}` of {} is enrolled at {}.\n\
          Its key is {}: back it up, show it to nobody.\n\
-         Read {} and change what is not right for you, then:\n\n  undertone-worker --site {} run",
+         Read {} and change what is not right for you. Pin the keys with which your stewards approve jobs:\n\n  \
+         undertone-worker approval-keys add <line>\n\nThen:\n\n  undertone-worker --site {} run",
         config.worker_name,
         config.organization_name,
         config.server.address(),

@@ -2,7 +2,7 @@
 //! database; the running worker obeys, signs and tells them. Nothing that is shown comes from the server but signed manifests.
 
 mod review;
-mod whole;
+pub(super) mod whole;
 
 use std::io::Write;
 

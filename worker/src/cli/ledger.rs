@@ -2,6 +2,7 @@
 
 mod alarm;
 mod file;
+pub(super) mod promises;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,7 +19,7 @@ use undertone_privacy::Event;
 use super::table::{down, table, up};
 use super::{Failure, jobs::find};
 use crate::config::Config;
-use crate::site::books::{self, Books};
+use crate::site::books::{self, Books, Uncovered};
 use crate::site::datasets::lines;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -83,8 +84,9 @@ pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &m
 
 fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure> {
     let store = Store::open(&folder.ledger())?;
-    let policy = Policy::load(&folder.policy())?;
-    let names: BTreeMap<LineageId, String> = lines(&store)?.into_iter().collect();
+    let lines = lines(&store)?;
+    let policy = Policy::load(&folder.policy())?.with_lineages(&lines);
+    let names: BTreeMap<LineageId, String> = lines.into_iter().collect();
     let name = |lineage: LineageId| names.get(&lineage).cloned().unwrap_or_else(|| lineage.to_string());
     let books: Books = store.read(Books::read)?;
     if books.accounts.is_empty() {
@@ -111,6 +113,34 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         });
         let head = ["DATASET", "UNIT", "SPENT", "RESERVED", "LEFT", "LIMIT", "DELTA", "JOBS", "LAST RELEASE"];
         write!(out, "Accounts, in epsilon for life\n{}", table(&head, &rows.collect::<Vec<_>>()))?;
+        writeln!(
+            out,
+            "Each job is charged to every account of its dataset: each limit bounds what all jobs release about its unit."
+        )?;
+        for key in books.accounts.keys() {
+            let unit = format!("{:?}", key.unit).to_lowercase();
+            for Uncovered { protects, jobs, releases } in books.uncovered(*key) {
+                writeln!(
+                    out,
+                    "NOT COVERED by the limit of `{}` for the unit {unit}: {releases} releases of {jobs} jobs that protect the unit \
+                     {}. They were made before this limit was set, or before version 2 of the ledger charged every unit, and have no \
+                     price for the unit {unit}. The limit bounds what all other jobs release.",
+                    name(key.lineage),
+                    format!("{protects:?}").to_lowercase(),
+                )?;
+            }
+        }
+    }
+    for (key, promised) in books::promises(&store.read(books::entries)?) {
+        if let Some(sum) = promises::sum(&promised) {
+            writeln!(
+                out,
+                "\n`{}`, {}: the limit was raised after releases, which begins a promise of its own each time. For everything \
+                 together holds {sum}.",
+                name(key.lineage),
+                format!("{:?}", key.unit).to_lowercase()
+            )?;
+        }
     }
     for (line, name) in &names {
         if let Some(frozen) = audits::frozen(&store, *line)? {
@@ -301,6 +331,7 @@ fn event(event: &Event) -> String {
             partition.colluding(),
             partition.providers()
         ),
+        Event::Substituted { of } => format!("one contribution replaced in {}", self::event(of)),
         Event::Selected { of, .. } => format!("best of several: {}", self::event(of)),
     }
 }

@@ -1,14 +1,19 @@
 //! `policy show`: the site's rules as the worker understands them.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Subcommand;
+use undertone_api::id::LineageId;
 use undertone_privacy::PrivacyUnit;
+use undertone_privacy::ledger::Promises;
 
 use super::Failure;
+use super::ledger::promises;
 use super::table::table;
 use crate::config::Config;
 use crate::config::transcription::Sensitive;
+use crate::site::books::{self, AccountKey};
 use crate::site::datasets::lines;
 use crate::site::folder::Folder;
 use crate::site::policy::{Approval, Logs, Policy, Rules, word};
@@ -22,9 +27,10 @@ pub(super) enum Action {
 }
 
 pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
-    let policy = Policy::load(&folder.policy())?;
-    let known = if folder.ledger().exists() { lines(&Store::open(&folder.ledger())?)? } else { Vec::new() };
-    let mut names: Vec<String> = known.into_iter().map(|(_, name)| name).collect();
+    let store = if folder.ledger().exists() { Some(Store::open(&folder.ledger())?) } else { None };
+    let known = store.as_ref().map(lines).transpose()?.unwrap_or_default();
+    let policy = Policy::load(&folder.policy())?.with_lineages(&known);
+    let mut names: Vec<String> = known.iter().map(|(_, name)| name.clone()).collect();
     names.extend(policy.named().map(str::to_owned));
     names.sort();
     names.dedup();
@@ -36,7 +42,34 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     rows.extend(names.iter().map(|name| row(name, &policy.rules(name))));
     let head = ["DATASET", "VISIBILITY", "APPROVAL", "RECORD", "SPEAKER", "USER", "WORDS"];
     write!(out, "{}", table(&head, &rows))?;
-    writeln!(out, "\nBudgets are epsilon/delta for life; a unit without one cannot be charged.")?;
+    writeln!(
+        out,
+        "\nBudgets are epsilon/delta for life; each bounds all jobs, whichever unit they protect. A job whose own unit has none is refused."
+    )?;
+    writeln!(out, "A budget that is raised after something was released begins a second promise beside the first.")?;
+    let rows = store.as_ref().map(|store| store.read(books::entries)).transpose()?.unwrap_or_default();
+    raised(&policy, &known, &books::promises(&rows), out)
+}
+
+/// Says what holds once something is released under limits that are above those of earlier releases.
+fn raised(
+    policy: &Policy,
+    known: &[(LineageId, String)],
+    promised: &BTreeMap<AccountKey, Promises>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    for (lineage, name) in known {
+        let limits = policy.rules(name).limits;
+        for (key, promised) in promised.iter().filter(|(key, _)| key.lineage == *lineage) {
+            let Some(sum) = limits.of(key.unit).and_then(|limit| promises::next(promised, limit)) else { continue };
+            let unit = format!("{:?}", key.unit).to_lowercase();
+            writeln!(
+                out,
+                "`{name}`, {unit}: this budget is above that of earlier releases. With the next release holds, for everything \
+                 together, {sum}."
+            )?;
+        }
+    }
     Ok(())
 }
 
@@ -55,7 +88,7 @@ fn jobs(policy: &Policy, rules: &Rules) -> Vec<Vec<String>> {
         ("least_noise_multiplier", rules.least_noise_multiplier.get().to_string(), "least noise, relative to the clip"),
         ("least_threshold", rules.least_threshold.to_string(), "least occurrences of a query that leaves"),
         ("most_sampling_rate", rules.most_sampling_rate.get().to_string(), "largest share of a query log"),
-        ("least_distance", rules.least_distance.to_string(), "least words that a transcription does not tell"),
+        ("least_distance", rules.least_distance.to_string(), "least counts of pieces that a transcription hides"),
         ("least_colluding", rules.least_colluding.to_string(), "least recognizers that put their parts together"),
         (
             "voices_may_leave",
@@ -66,6 +99,8 @@ fn jobs(policy: &Policy, rules: &Rules) -> Vec<Vec<String>> {
         ("most_epsilon_automatic", together, "most epsilon of all jobs that nobody is asked about"),
         ("most_cost_per_job", cost, "most money that a transcription may cost"),
         ("logs", logs.to_owned(), "what is said for the log on a job's page"),
+        ("release_period_seconds", rules.release_periods.to_string(), "ticks of the clocks on which releases leave"),
+        ("longest_unit_seconds", rules.longest_units.to_string(), "public lengths to which private units are cut"),
     ];
     said.into_iter().map(|(key, rule, what)| vec![format!("jobs.{key}"), rule, what.to_owned()]).collect()
 }
@@ -85,6 +120,7 @@ const fn approval(approval: Approval) -> &'static str {
     match approval {
         Approval::Automatic => "automatic",
         Approval::Steward => "steward",
+        Approval::Server => "server",
         Approval::Manual => "manual",
     }
 }

@@ -3,7 +3,7 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::JobId;
 use undertone_api::job::Spec;
-use undertone_api::signed::Signed;
+use undertone_api::signed::{ApprovalError, ApprovalKey, Signed, SignedApproval};
 use uuid::Uuid;
 
 use super::{Cli, act};
@@ -121,7 +121,7 @@ fn a_terminal_sees_a_job_in_full_holds_it_and_lets_it_go_on() {
         "clipped and summed gradients with noise added at the site a round",
         "the average with one other party's vector, which that party can subtract",
         "the trained model and what was measured with it",
-        "Recordings and logs never leave the site.",
+        "Recordings and logs stay at the site, except for what this table lists.",
     ] {
         assert!(whole.contains(line), "{line} is missing: {whole}");
     }
@@ -167,9 +167,9 @@ fn a_terminal_sees_what_a_transcription_may_cost_in_money_and_that_it_is_too_muc
     let store = Store::open(&folder.ledger()).expect("the folder is writable");
     let rules = Policy::load(&folder.policy()).expect("it was just written");
     let (found, _) = scan(&folder, &store, &rules).expect("the folder can be read");
-    note_registered(&store, found[0].lineage, OURS).expect("it is free");
+    note_registered(&store, &found[0].name, OURS).expect("it is free");
     let spec: Spec = serde_json::from_value(serde_json::json!({ "kind": "transcription", "spec": {
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 4 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     } }))
@@ -181,6 +181,47 @@ fn a_terminal_sees_what_a_transcription_may_cost_in_money_and_that_it_is_too_muc
     for said in ["By this site's own prices it costs at most USD ", "policy refuses it: by this site's own prices"] {
         assert!(whole.contains(said), "{said} is not in {whole}");
     }
+}
+
+#[test]
+fn a_steward_s_key_is_pinned_only_with_its_fingerprint_and_signs_what_it_shows() {
+    let (dir, folder) = site();
+    let file = dir.path().join("steward.key").display().to_string();
+    let made = run(&folder, &["steward-key", "make", &file]).expect("the folder is writable");
+    assert!(run(&folder, &["steward-key", "make", &file]).is_err(), "a key is never overwritten");
+    let line = made.split_whitespace().find(|word| word.starts_with("uak1.")).expect("its line");
+    let fingerprint = made.split_whitespace().last().expect("its fingerprint");
+    assert!(run(&folder, &["steward-key", "show", &file]).expect("it is there").contains(fingerprint));
+    let shown = run(&folder, &["approval-keys", "add", line]).expect_err("it was not compared");
+    assert!(shown.1.contains("--fingerprint"), "{}", shown.1);
+    let other = "0000-0000-0000-0000-0000-0000-0000-0000";
+    assert!(run(&folder, &["approval-keys", "add", line, "--fingerprint", other]).is_err());
+    assert!(run(&folder, &["approval-keys", "list"]).expect("it can be shown").contains("No approval key"));
+    let upper = fingerprint.to_uppercase();
+    run(&folder, &["approval-keys", "add", line, "--fingerprint", &upper, "--label", "Ada"]).expect("it is the key");
+    let listed = run(&folder, &["approval-keys", "list"]).expect("it can be shown");
+    assert!(listed.contains(fingerprint) && listed.contains("Ada"), "{listed}");
+
+    let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+    let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
+    let review = dir.path().join("review.json");
+    // The digest in the file is the server's word, and a lie.
+    let text = serde_json::json!({ "job": JOB, "dataset": OURS, "manifest": &signed, "digest": "00", "learned": [] });
+    std::fs::write(&review, text.to_string()).expect("the folder is writable");
+    let review = review.display().to_string();
+    let printed = run(&folder, &["steward-key", "sign", "--key", &file, &review]).expect("it is a review");
+    assert!(printed.contains("senones") && printed.contains(&signed.digest()), "{printed}");
+    let approval: SignedApproval = serde_json::from_str(printed.lines().last().expect("a line")).expect("an approval");
+    let key = ApprovalKey::parse_line(line).expect("it is a key");
+    assert_eq!(approval.approves(&signed.digest(), JOB, OURS, std::slice::from_ref(&key)), Ok(key.fingerprint()));
+    let refused = run(&folder, &["steward-key", "sign", "--key", &file, &review, "--refuse"]).expect("it is a review");
+    let refusal: SignedApproval = serde_json::from_str(refused.lines().last().expect("a line")).expect("a refusal");
+    assert_eq!(refusal.approves(&signed.digest(), JOB, OURS, &[key]), Err(ApprovalError::Refusal));
+    let wrong = hex::encode(SiteKey::load(&folder.key()).expect("it is there").public().to_bytes());
+    assert!(run(&folder, &["steward-key", "sign", "--key", &file, &review, "--server-key", &wrong]).is_err());
+
+    run(&folder, &["approval-keys", "remove", fingerprint]).expect("it is pinned");
+    assert!(run(&folder, &["approval-keys", "remove", fingerprint]).is_err(), "it is not pinned any more");
 }
 
 #[test]
@@ -219,7 +260,7 @@ fn every_key_of_the_policy_is_shown_with_what_it_says() {
         .replacen("kinds = [\"dp_sgd\"]", said, 1)
         .replacen("least_colluding = 1", "least_colluding = 7", 1)
         .replacen("voices_may_leave = false", "voices_may_leave = true", 1)
-        + "\n[budget.user]\nepsilon = 3.0\ndelta = 1e-7\n\n[budget.words]\nepsilon = 2.0\ndelta = 1e-8\n\n\
+        + "\n[budget.record]\nepsilon = 4.0\ndelta = 1e-7\n\n[budget.user]\nepsilon = 3.0\ndelta = 1e-7\n\n[budget.words]\nepsilon = 2.0\ndelta = 1e-8\n\n\
            [datasets.ward]\nvisibility = \"open\"\napproval = \"manual\"\n";
     std::fs::write(folder.policy(), text).expect("the folder is writable");
     let shown = run(&folder, &["policy", "show"]).expect("it is a policy");
@@ -227,7 +268,7 @@ fn every_key_of_the_policy_is_shown_with_what_it_says() {
     let whole = serde_json::to_value(&policy).expect("it has a JSON form");
     let keys =
         |of: &serde_json::Value| -> Vec<String> { of.as_object().expect("it is a table").keys().cloned().collect() };
-    assert_eq!(keys(&whole["jobs"]).len(), 12, "one more: show it, and count it here");
+    assert_eq!(keys(&whole["jobs"]).len(), 13, "one more: show it, and count it here");
     for key in keys(&whole["jobs"]) {
         row(&shown, &format!("jobs.{key}"));
     }

@@ -49,7 +49,7 @@ impl Thresholds {
             write!(out, "{}", table(&head, &rows))?;
             writeln!(
                 out,
-                "\nEach entry: least k by the published bound / by the exact divergence, for one row added or removed."
+                "\nEach entry: least k by the published bound / by the exact divergence, for one row added, removed or emptied."
             )?;
         }
         Ok(())

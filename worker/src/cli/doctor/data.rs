@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use undertone_api::dataset::Visibility;
 use undertone_api::id::LineageId;
 
 use super::super::chain;
@@ -10,8 +11,9 @@ use super::Findings;
 use crate::config::Config;
 use crate::site::audits;
 use crate::site::books::Books;
-use crate::site::datasets::{Described, lines};
+use crate::site::datasets::{Described, Unusable, UnusableError, lines, scan};
 use crate::site::folder::{Folder, check_name};
+use crate::site::lineage::{self, has_sources};
 use crate::site::policy::Policy;
 use crate::site::store::Store;
 
@@ -29,11 +31,19 @@ pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut 
     if names.is_empty() {
         found.warn("dataset", "there is none", "`undertone-worker data prepare --help`");
     }
+    let policy = Policy::load(&folder.policy()).ok();
     for name in names {
         let at = folder.datasets().join(&name);
         let read = if quick { Described::read(&at) } else { Described::check(&at) };
-        match read {
-            Ok(_) => found.ok("dataset", format!("`{name}` {}", if quick { "is described" } else { "is whole" })),
+        // Without a policy nothing runs, and nothing is known to be public.
+        let visibility = policy.as_ref().map_or(Visibility::Private, |policy| policy.rules(&name).visibility);
+        match read.and_then(|described| described.check_visibility(&name, visibility).map(|()| described)) {
+            Ok(described) => {
+                found.ok("dataset", format!("`{name}` {}", if quick { "is described" } else { "is whole" }));
+                if let Some(notice) = described.legacy_notice(visibility) {
+                    found.warn("dataset", format!("`{name}` {notice}"), notice.remedy());
+                }
+            }
             Err(error) => {
                 found.fail("dataset", format!("`{name}`: {}", chain(&error)), "prepare it again under the same name");
             }
@@ -47,8 +57,58 @@ pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut 
     }
 }
 
+/// Whether each dataset has the accounts that its data have, and is recognized where it comes again.
+pub(super) fn lineages(folder: &Folder, store: &Store, found: &mut Findings) {
+    let Ok(policy) = Policy::load(&folder.policy()) else { return };
+    let (datasets, unusable) = match scan(folder, store, &policy) {
+        Ok(scanned) => scanned,
+        Err(error) => return found.fail("lineage", chain(&error), "restore the site from a backup"),
+    };
+    for Unusable { name, error } in unusable {
+        if let UnusableError::Lineage(error) = error {
+            found.fail("lineage", format!("`{name}` is not used: {}", chain(&*error)), "no job runs on it until then");
+        }
+    }
+    for local in datasets {
+        let known = Described::read(&local.folder).is_ok_and(|described| has_sources(&local.folder, &described));
+        if known {
+            found.ok("lineage", format!("`{}`: its sources are recognized", local.name));
+        } else {
+            let remedy = "prepare it again from its sources under the same name, with --replace";
+            let said =
+                format!("`{}`: unknown sources, so the same data under another name may not be recognized", local.name);
+            found.warn("lineage", said, remedy);
+        }
+    }
+    let (shared, keys) = match lineage::warnings(store, &policy) {
+        Ok(warnings) => warnings,
+        Err(error) => return found.fail("lineage", chain(&error), "restore the site from a backup"),
+    };
+    for (one, other, overlap) in shared {
+        let said = format!(
+            "{one} and {other} share {overlap}, and each has accounts of its own: their budgets add up for these people"
+        );
+        found.warn(
+            "lineage",
+            said,
+            "use one of them from now on, or lower both limits so that their sum is what you promise",
+        );
+    }
+    if keys > 1 {
+        let said = format!(
+            "{keys} keys of the organization: data that were prepared before a key came are not compared under it"
+        );
+        found.warn(
+            "lineage",
+            said,
+            "prepare older datasets again with --replace, then `lineage export` to the other workers",
+        );
+    }
+}
+
 pub(super) fn budgets(folder: &Folder, store: &Store, found: &mut Findings) {
     let (Ok(policy), Ok(names)) = (Policy::load(&folder.policy()), lines(store)) else { return };
+    let policy = policy.with_lineages(&names);
     let names: BTreeMap<LineageId, String> = names.into_iter().collect();
     let books = match store.read(Books::read) {
         Ok(books) => books,
@@ -62,7 +122,7 @@ pub(super) fn budgets(folder: &Folder, store: &Store, found: &mut Findings) {
         let of = format!("`{name}`, {}", format!("{:?}", key.unit).to_lowercase());
         let summary = book.account.balance().summary();
         let Some(limit) = policy.rules(&name).limits.of(key.unit) else {
-            found.warn("budget", format!("{of}: policy.toml sets none"), "no job can be charged to it until it does");
+            found.warn("budget", format!("{of}: policy.toml sets none"), "jobs that protect this unit are refused until it does; all others are still charged to the limit that it had");
             continue;
         };
         let left = limit.epsilon.get() - summary.spent_epsilon - summary.reserved_epsilon;

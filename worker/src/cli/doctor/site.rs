@@ -8,10 +8,13 @@ use crate::config::Config;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::keys::SiteKey;
 use crate::site::ledger::verify;
-use crate::site::policy::Policy;
+use crate::site::policy::{Approval, Policy};
 use crate::site::store::Store;
 use crate::site::witness::{alarm, evidence};
-use crate::site::{restore, rotation};
+use crate::site::{consent, restore, rotation};
+
+/// How long a change of a steward's credentials is told.
+const NEWS: Duration = Duration::days(7);
 
 pub(super) fn policy(folder: &Folder, found: &mut Findings) {
     match Policy::load(&folder.policy()) {
@@ -152,6 +155,43 @@ pub(super) fn ledger(
         );
     }
     Some(store)
+}
+
+/// Whether jobs can be approved here as the policy demands.
+pub(super) fn approval(folder: &Folder, store: &Store, now: OffsetDateTime, found: &mut Findings) {
+    match consent::notices_since(store, now - NEWS) {
+        Ok(notices) => {
+            for (day, text) in notices {
+                found.warn(
+                    "credentials",
+                    format!("{day}: {text}"),
+                    "ask the steward by telephone whether it was them; if not, `undertone-worker approval-keys list` and `remove`",
+                );
+            }
+        }
+        Err(error) => found.fail("credentials", chain(&error), "look at the disk"),
+    }
+    let Ok(policy) = Policy::load(&folder.policy()) else { return };
+    let names = policy.named().chain([""]);
+    let rules: Vec<Approval> = names.map(|name| policy.rules(name).approval).collect();
+    let pinned = match consent::pinned_keys(store) {
+        Ok(pinned) => pinned.len(),
+        Err(error) => return found.fail("approval", chain(&error), "look at the disk"),
+    };
+    if rules.contains(&Approval::Steward) && pinned == 0 {
+        found.warn(
+            "approval",
+            "the policy asks for stewards' signatures, and no approval key is pinned: jobs wait",
+            "pin a key with `undertone-worker approval-keys add`, or set `approval = \"server\"` in policy.toml to trust the \
+             server's word",
+        );
+    } else if rules.contains(&Approval::Steward) {
+        found.ok("approval", format!("{pinned} approval keys are pinned"));
+    } else if rules.contains(&Approval::Server) {
+        found.ok("approval", "by the server's word: this site verifies no steward's signature");
+    } else {
+        found.ok("approval", "by this site itself");
+    }
 }
 
 pub(super) fn daemon(folder: &Folder, found: &mut Findings) {

@@ -1,6 +1,9 @@
+use undertone_api::signed::ApprovalKey;
+
 use super::disk::{FEW_MIB, LEAST_MIB, judge};
 use super::server::{FAR, SKEW, skew};
 use super::{Doctor, Findings, State};
+use crate::site::consent::{self, CredentialNotice};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::policy::TEMPLATE;
@@ -77,6 +80,32 @@ fn each_thing_that_is_broken_is_found_by_its_name() {
     assert_eq!(state(&folder, "ledger"), State::Fail);
 }
 
+/// A dataset that an earlier version prepared runs on, and the steward is told how to declare its classes; one that was prepared
+/// as only public data may be does not run.
+#[test]
+fn datasets_of_undeclared_preparation_are_pointed_out() {
+    let (_dir, folder) = site();
+    let at = folder.dataset("ward-7").expect("a good name");
+    std::fs::create_dir_all(&at).expect("the folder is writable");
+    let describe = |preparation: &str| {
+        let counts = r#"{"utterances":4,"speakers":2,"frames":40}"#;
+        let text = format!(
+            r#"{{"format":1,"name":"ward-7","inputs":13,"classes":40,"utterances":4,"speakers":2,"frames":40,"train":{counts},
+                "test":{counts},"sample_rate":16000,"features":"","labels":"","created":"","digest":""{preparation}}}"#
+        );
+        std::fs::write(at.join("meta.json"), text).expect("the folder is writable");
+    };
+    describe("");
+    assert_eq!(state(&folder, "dataset"), State::Warn);
+    describe(r#","preparation":{"across_units":[],"across_records":[],"class_source":"declared"}"#);
+    assert_eq!(state(&folder, "dataset"), State::Ok);
+    describe(r#","preparation":{"across_units":["--least-frames"],"across_records":[],"class_source":"labels"}"#);
+    assert_eq!(state(&folder, "dataset"), State::Fail);
+    crate::site::policy::declare(&folder.policy(), "ward-7", undertone_api::dataset::Visibility::Public)
+        .expect("nothing is said of it");
+    assert_eq!(state(&folder, "dataset"), State::Ok);
+}
+
 #[test]
 fn a_ledger_of_an_older_version_is_not_touched() {
     let (_dir, folder) = site();
@@ -88,6 +117,34 @@ fn a_ledger_of_an_older_version_is_not_touched() {
     };
     assert_eq!(state(&folder, "ledger"), State::Warn);
     assert_eq!(std::fs::read(folder.ledger()).expect("it is there"), bytes);
+}
+
+#[test]
+fn a_missing_approval_key_is_told_with_both_remedies_and_so_is_a_reset() {
+    let (_dir, folder) = site();
+    let doctor = Doctor { json: false, quick: true, offline: true };
+    let finding = |check: &str| {
+        let Ok(found) = doctor.look(&folder, &crate::fixture::clock()) else { panic!("it looks") };
+        found.checks.into_iter().find(|finding| finding.check == check)
+    };
+    let approval = finding("approval").expect("it is looked at");
+    assert_eq!(approval.state, State::Warn);
+    let remedy = approval.remedy.expect("there is one");
+    assert!(remedy.contains("approval-keys add") && remedy.contains("approval = \"server\""), "{remedy}");
+    let store = Store::open(&folder.ledger()).expect("it is there");
+    let now = crate::fixture::clock()();
+    let public_key = hex::encode(SiteKey::load(&folder.key()).expect("it is there").public().to_bytes());
+    consent::pin_key(&store, &ApprovalKey::Ed25519 { public_key }, "Ada", now).expect("it is a key");
+    assert_eq!(state(&folder, "approval"), State::Ok);
+    assert_eq!(finding("credentials"), None);
+    let text = "The password of Ada was reset by an operator's link.".to_owned();
+    let notice = CredentialNotice { id: uuid::Uuid::from_u128(1), text, at: now };
+    consent::keep_notice(&store, &notice, now).expect("it is open");
+    let reset = finding("credentials").expect("it is told");
+    assert!(reset.state == State::Warn && reset.said.contains("The password of Ada"), "{reset:?}");
+    let server = TEMPLATE.replace("approval = \"steward\"", "approval = \"server\"");
+    std::fs::write(folder.policy(), server).expect("the folder is writable");
+    assert!(finding("approval").expect("it is looked at").said.contains("server's word"));
 }
 
 #[test]
@@ -132,4 +189,20 @@ fn the_exit_code_is_that_of_the_worst_finding_and_json_says_the_same() {
     );
     std::fs::remove_file(folder.policy()).expect("it is there");
     assert_eq!(code(doctor.run(&folder, &crate::fixture::clock(), &mut Vec::new())), Some(2));
+}
+
+#[test]
+fn late_releases_are_shown_with_their_job() {
+    let (_dir, folder) = site();
+    assert_eq!(state(&folder, "release clock"), State::Ok);
+    let part = folder.work(crate::fixture::JOB, crate::fixture::OURS);
+    std::fs::create_dir_all(&part).expect("the folder is writable");
+    let keep = |late: u64| {
+        let record = serde_json::json!({ "period_millis": 2_000, "releases": 40, "late": late });
+        std::fs::write(part.join("release_clock.json"), record.to_string()).expect("the folder is writable");
+    };
+    keep(0);
+    assert_eq!(state(&folder, "release clock"), State::Ok);
+    keep(3);
+    assert_eq!(state(&folder, "release clock"), State::Warn);
 }

@@ -15,7 +15,34 @@ use undertone_privacy::ledger::{Balance, LedgerError};
 use super::super::Failure;
 use super::super::table::{down, table, up};
 use crate::site::books::{AccountKey, Books};
-use crate::site::policy::Limit;
+use crate::site::policy::{Limit, UnitLimits};
+
+/// What a charge costs every other unit of the dataset that has a limit: each limit bounds all jobs.
+pub(super) fn others(
+    books: &Books,
+    manifest: &Manifest,
+    party: &ManifestParticipant,
+    charge: &Charge,
+    limits: &UnitLimits,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let begun = books.accounts.iter().filter(|(key, _)| key.lineage == party.lineage && key.unit != charge.unit);
+    let begun = begun.filter_map(|(key, book)| {
+        let budget = book.account.balance().budget()?;
+        Some((key.unit, Limit { epsilon: budget.epsilon(), delta: budget.delta() }))
+    });
+    let begun: Vec<_> = begun.filter(|(unit, _)| !limits.others.iter().any(|(known, _)| known == unit)).collect();
+    for (unit, limit) in limits.others.iter().chain(&begun) {
+        writeln!(out, "It is charged to the limit for each {} as well.", format!("{unit:?}").to_lowercase())?;
+        match charge.for_unit(*unit) {
+            Ok(charge) => {
+                cost(books, manifest, party, &charge, *limit, out)?;
+            }
+            Err(error) => writeln!(out, "The site would refuse to run it: {}.", charge.explain_refusal(*unit, error))?,
+        }
+    }
+    Ok(())
+}
 
 /// What a charge costs under the site's own limit, by itself and with what was charged before. Gives ε of the charge by
 /// itself, where it has one.
@@ -27,7 +54,7 @@ pub(super) fn cost(
     limit: Limit,
     out: &mut dyn Write,
 ) -> Result<Option<f64>, Failure> {
-    let key = AccountKey { lineage: party.lineage, unit: charge.unit, adjacency: charge.adjacency };
+    let key = AccountKey::new(party.lineage, charge.unit, charge.adjacency);
     let book = books.accounts.get(&key);
     let mut balance = book.map_or_else(|| Balance::new(None), |book| book.account.balance().clone());
     // An account that stands keeps the orders of its budget.
@@ -83,7 +110,7 @@ pub(super) fn learned(
     writeln!(
         out,
         "One charge covers everything that is protected and whatever is computed from it: the epsilon of the rows is the \
-         same epsilon, not a sum. Recordings and logs never leave the site."
+         same epsilon, not a sum. Recordings and logs stay at the site, except for what this table lists."
     )?;
     Ok(())
 }

@@ -11,11 +11,12 @@ use super::super::table::table;
 use super::{decided, ended, manifest};
 use crate::config::Config;
 use crate::site::books::Books;
-use crate::site::datasets::scan;
+use crate::site::consent;
+use crate::site::datasets::{lines, scan};
 use crate::site::folder::Folder;
 use crate::site::holds;
 use crate::site::jobs::Seen;
-use crate::site::policy::{Policy, PolicyRefusal, most_cost};
+use crate::site::policy::{Policy, PolicyRefusal, Rules, most_cost, units_of};
 use crate::site::store::Store;
 
 pub(super) fn show<'a>(
@@ -37,7 +38,7 @@ pub(super) fn show<'a>(
 }
 
 /// What all its parts here have in common.
-fn head(manifest: &Manifest, digest: &str, out: &mut dyn Write) -> Result<(), Failure> {
+pub(in crate::cli) fn head(manifest: &Manifest, digest: &str, out: &mut dyn Write) -> Result<(), Failure> {
     writeln!(out, "{}, proposed by {}", manifest.title, manifest.proposed_by)?;
     writeln!(out, "Job {}, {}, manifest {digest}", manifest.job, manifest.spec.kind())?;
     if let Some(limits) = &manifest.limits {
@@ -74,14 +75,17 @@ fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &m
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
     review(folder, store, manifest, party, out)?;
-    let policy = Policy::load(&folder.policy())?;
+    let policy = Policy::load(&folder.policy())?.with_lineages(&lines(store)?);
     let affordable = money(folder, store, &policy, manifest, party, out)?;
-    let allowed = policy.rules(&party.dataset_name).judge(&manifest.spec, party.charge.as_ref());
+    let allowed = rules(folder, store, &policy, party)?.judge(&manifest.spec, party.charge.as_ref());
     match allowed.and(affordable) {
         Ok(()) => writeln!(out, "This site's policy allows it.")?,
         Err(refusal) => writeln!(out, "This site's policy refuses it: {refusal}")?,
     }
     writeln!(out, "Decided: {}", decided(part))?;
+    if let Some(key) = consent::approved_with(store, &part.digest, part.job, part.dataset)? {
+        writeln!(out, "A steward signed its approval; this site verified the signature with the key {key}.")?;
+    }
     match holds::held(store, part.job, part.dataset)? {
         Some(held) => writeln!(out, "Held by the {}: {}", held.by, held.word.reason)?,
         None => writeln!(out, "Run: {}", ended(part))?,
@@ -110,6 +114,13 @@ fn money(
     Ok(policy.rules(&party.dataset_name).judge_cost(&manifest.spec, &dataset, providers))
 }
 
+/// The rules for a participant's data: limits of units that they do not keep apart say nothing of them.
+fn rules(folder: &Folder, store: &Store, policy: &Policy, party: &ManifestParticipant) -> Result<Rules, Failure> {
+    let (known, rules) = (scan(folder, store, policy)?.0, policy.rules(&party.dataset_name));
+    let local = known.iter().find(|local| local.id == Some(party.dataset));
+    Ok(local.map_or_else(|| rules.clone(), |local| rules.clone().for_units(&units_of(local, &known))))
+}
+
 /// What an owner reads before answering: what it costs, and who learns what.
 pub(super) fn review(
     folder: &Folder,
@@ -118,7 +129,8 @@ pub(super) fn review(
     party: &ManifestParticipant,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let rules = Policy::load(&folder.policy())?.rules(&party.dataset_name);
+    let policy = Policy::load(&folder.policy())?.with_lineages(&lines(store)?);
+    let rules = rules(folder, store, &policy, party)?;
     let mut epsilon = None;
     match &party.charge {
         None => writeln!(out, "It charges nothing: nothing of it that is not public leaves.")?,
@@ -130,12 +142,15 @@ pub(super) fn review(
                 charge.releases,
                 serde_json::to_string(&charge.event)?
             )?;
-            match rules.limits.of(charge.unit) {
-                Some(limit) => {
+            match rules.unit_limits(charge.unit) {
+                Ok(limits) => {
                     let books: Books = store.read(Books::read)?;
-                    epsilon = super::review::cost(&books, manifest, party, charge, limit, out)?;
+                    epsilon = super::review::cost(&books, manifest, party, charge, limits.own, out)?;
+                    if !charge.is_in_the_clear() {
+                        super::review::others(&books, manifest, party, charge, &limits, out)?;
+                    }
                 }
-                None => writeln!(out, "This site's policy sets no limit for each {unit}: it will refuse the job.")?,
+                Err(_) => writeln!(out, "This site's policy sets no limit for each {unit}: it will refuse the job.")?,
             }
         }
     }

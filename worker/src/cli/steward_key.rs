@@ -1,0 +1,132 @@
+//! `steward-key`: a steward's Ed25519 key at their own terminal, for approvals without a browser. It reads and writes files
+//! only, so it may run on a machine without a network.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use serde::Deserialize;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::{
+    ApprovalKey, ApprovalStatement, Manifest, Signed, SignedApproval, StewardDecision, public_key,
+};
+
+use super::Failure;
+use super::jobs::whole;
+use crate::site::keys::SiteKey;
+
+/// A steward's own key file.
+#[derive(Debug, Subcommand)]
+pub(super) enum Action {
+    /// Make a key file that its owner alone can read, and print the line by which sites pin its public half.
+    Make {
+        /// The file; it must not be there yet.
+        file: PathBuf,
+    },
+    /// Print the line and the fingerprint of a key file.
+    Show {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Sign the approval of a job for a dataset, and print or write the signed approval.
+    ///
+    /// The job is read from the review: the answer of `GET /api/v1/jobs/{job}/datasets/{dataset}/review`, which the job's review
+    /// page offers as a file. What is signed is the digest of the manifest in that file, which is shown here in full.
+    Sign {
+        /// The key file.
+        #[arg(long)]
+        key: PathBuf,
+        /// The review, a JSON file.
+        review: PathBuf,
+        /// The server's public key, hex, as in the worker's config.toml: the manifest must be signed with it.
+        #[arg(long)]
+        server_key: Option<String>,
+        /// Sign a refusal instead.
+        #[arg(long)]
+        refuse: bool,
+        /// Write the signed approval to this file.
+        #[arg(long)]
+        output: Option<PathBuf>,
+    },
+}
+
+/// The fields of a review that are signed or checked.
+#[derive(Debug, Deserialize)]
+struct ReviewedJob {
+    job: JobId,
+    dataset: DatasetId,
+    manifest: Signed,
+}
+
+pub(super) fn run(action: &Action, out: &mut dyn Write) -> Result<(), Failure> {
+    match action {
+        Action::Make { file } if file.exists() => {
+            Err(format!("{} is there already: name a file that is not, a key is never overwritten", file.display())
+                .into())
+        }
+        Action::Make { file } => {
+            let key = SiteKey::load_or_make(&std::path::absolute(file)?)?;
+            writeln!(out, "{} is your approval key: keep it, back it up, show it to nobody.\n", file.display())?;
+            show(&key, out)
+        }
+        Action::Show { file } => show(&SiteKey::load(file)?, out),
+        Action::Sign { key, review, server_key, refuse, output } => {
+            let key = SiteKey::load(key)?;
+            let decision = if *refuse { StewardDecision::Refuse } else { StewardDecision::Approve };
+            sign(&key, review, server_key.as_deref(), decision, output.as_deref(), out)
+        }
+    }
+}
+
+fn show(key: &SiteKey, out: &mut dyn Write) -> Result<(), Failure> {
+    let public = ApprovalKey::Ed25519 { public_key: key.public_hex() };
+    writeln!(
+        out,
+        "Have your site's operator pin it with this line:\n\n  undertone-worker approval-keys add {}\n\n\
+         and read them this fingerprint by telephone or in person:\n\n  {}",
+        public.to_line(),
+        public.fingerprint()
+    )?;
+    Ok(())
+}
+
+fn sign(
+    key: &SiteKey,
+    review: &Path,
+    server_key: Option<&str>,
+    decision: StewardDecision,
+    output: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let text = fs::read_to_string(review).map_err(|error| format!("cannot read {}: {error}", review.display()))?;
+    let reviewed: ReviewedJob = serde_json::from_str(&text)
+        .map_err(|error| format!("{} is not the review of a job: {error}", review.display()))?;
+    let manifest: Manifest = match server_key {
+        Some(server_key) => reviewed.manifest.open(&public_key(server_key)?)?,
+        None => serde_json::from_str(&reviewed.manifest.payload)
+            .map_err(|error| format!("the review holds no manifest: {error}"))?,
+    };
+    let named = manifest.participants.iter().find(|party| party.dataset == reviewed.dataset);
+    let Some(party) = named.filter(|_| manifest.job == reviewed.job) else {
+        return Err(
+            "the manifest in the review is of another job, or does not name the dataset: nothing is signed".into()
+        );
+    };
+    let digest = reviewed.manifest.digest();
+    whole::head(&manifest, &digest, out)?;
+    let statement =
+        ApprovalStatement { decision, ..ApprovalStatement::approve(&digest, reviewed.job, reviewed.dataset) };
+    let approval = serde_json::to_string(&SignedApproval::from(key.sign(&statement)?))?;
+    let verb = if decision == StewardDecision::Approve { "approval" } else { "refusal" };
+    writeln!(out, "\nSigned: the {verb} of this job for `{}` of {}.", party.dataset_name, party.organization_name)?;
+    match output {
+        Some(path) => {
+            fs::write(path, format!("{approval}\n"))
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            writeln!(out, "Give {} to the job's page.", path.display())?;
+        }
+        None => writeln!(out, "Paste this line into the job's page:\n\n{approval}")?,
+    }
+    Ok(())
+}

@@ -2,6 +2,7 @@
 //! lives here.
 
 mod auth;
+mod consent;
 mod control;
 mod rate;
 mod stream;

@@ -3,11 +3,14 @@
 //!
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
+use undertone_api::approval_key::MOST_OWN_APPROVAL_KEYS;
 use undertone_api::job::transcription;
 use undertone_api::page::PageQuery;
+use undertone_api::signed::MOST_APPROVAL_BYTES;
 use undertone_proto::CHUNK;
 
 use crate::exchange::{artifact, upload};
+use crate::service::notification::credential;
 use crate::service::{challenge, invitation, lease, model, offer, question, reset, round, worker};
 use crate::{auth, backup, ctx, db, grpc, rest, tls};
 
@@ -66,6 +69,11 @@ fn rows() -> Vec<(&'static str, String)> {
                 grouped(transcription::MOST_DUMMIES as u64)
             ),
         ),
+        (
+            "signed approval; approval keys of a member",
+            format!("{} KiB; {}", MOST_APPROVAL_BYTES >> 10, MOST_OWN_APPROVAL_KEYS),
+        ),
+        ("announcements of credentials to a site, in an answer", credential::MOST_NOTICES.to_string()),
         ("lease", format!("{} s without a word", lease::SECONDS)),
         (
             "session of a worker; its challenge",

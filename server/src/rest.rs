@@ -4,6 +4,7 @@
 
 mod account;
 mod api_key;
+mod approval_key;
 mod approval_limit;
 mod audit;
 mod audit_log;
@@ -74,6 +75,8 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(account::preview, account::redeem))
         .routes(routes!(api_key::list, api_key::create))
         .routes(routes!(api_key::revoke))
+        .routes(routes!(approval_key::list, approval_key::create))
+        .routes(routes!(approval_key::remove))
         .routes(routes!(identity::list))
         .routes(routes!(identity::unlink))
         .routes(routes!(invitation::create))

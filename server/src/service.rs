@@ -4,10 +4,10 @@
 mod attempt;
 mod code;
 mod entity;
-mod receipt;
 
 pub mod api_key;
 pub mod approval;
+pub mod approval_key;
 pub mod audit;
 pub mod audit_log;
 pub mod budget;
@@ -41,6 +41,7 @@ pub mod pins;
 pub mod plan;
 pub mod presence;
 pub mod question;
+pub mod receipt;
 pub mod report;
 pub mod reset;
 pub mod role;

@@ -154,6 +154,7 @@ impl Examiner {
         let mut missing = Vec::new();
         for (id, account) in &self.accounts {
             missing.extend(account.unclaimed().map(|what| (*id, what)));
+            missing.extend(self.accounts.values().find_map(|other| account.uncharged(other)).map(|what| (*id, what)));
             self.report.accounts += 1;
         }
         for (id, what) in missing {
@@ -214,7 +215,8 @@ impl Examiner {
             }
             Leaf::Limit(limit) => {
                 let place = format!("limit {} of account {}", limit.budget, limit.account);
-                (place, self.account(limit.account).and_then(|account| account.limit(limit)))
+                let account = self.account(limit.account);
+                (place, account.and_then(|account| account.limit(limit).map(|()| account.place(position, None))))
             }
             Leaf::Entry(entry) => {
                 let place = format!("row {} of account {}", entry.sequence, entry.account);
@@ -225,7 +227,10 @@ impl Examiner {
                         format!("no signed manifest gives dataset {} a part in job {}", entry.dataset, entry.job),
                     );
                 }
-                let replayed = self.account(entry.account).and_then(|account| account.entry(entry, party.as_ref()));
+                let replayed = self.account(entry.account).and_then(|account| {
+                    account.place(position, Some(entry));
+                    account.entry(entry, party.as_ref())
+                });
                 self.report.entries += 1;
                 (place, replayed)
             }
@@ -233,7 +238,7 @@ impl Examiner {
         if let Err(what) = replayed {
             self.found(format!("{place} (position {position})"), what);
         }
-        if matches!(&leaf, Leaf::Entry(entry) if entry.kind == "commit") {
+        if matches!(&leaf, Leaf::Entry(entry) if entry.kind == "commit" && entry.receipt.is_some()) {
             self.unpaid = Some((position, leaf));
         }
     }

@@ -68,6 +68,8 @@ operations! {
     MarkNotifications: SignedIn;
     /// Make, list and revoke keys by which programs ask for oneself.
     ManageKeys: SignedIn;
+    /// List, add and remove the keys with which one approves jobs as a steward.
+    ManageApprovalKeys: SignedIn;
     /// See one's identities at a provider of sign-ins, and take them away.
     ManageIdentities: SignedIn;
     /// End one's sessions.

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
 use undertone_api::job::{ApprovalLimit, Draft, Job, NewApprovalLimit, NewDraft, Pause, Review};
+use undertone_api::signed::{SignedApproval, SiteApproval};
 use undertone_app::{Answer, Life};
 
 use super::desk::Desk;
@@ -16,8 +17,23 @@ impl Life for Desk {
         approval::review(self.ctx(), self.actor()?, id, dataset).await.map_err(Error::into_problem)
     }
 
-    async fn approve_exactly(&self, id: JobId, dataset: DatasetId, manifest: &str) -> Answer<Job> {
-        let approved = approval::approve_exactly(self.ctx(), self.actor()?, id, dataset, manifest).await;
+    async fn site_approvals(&self, id: JobId) -> Answer<Vec<(DatasetId, SiteApproval)>> {
+        approval::site_approvals(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
+    }
+
+    fn review_file(&self, id: JobId, dataset: DatasetId) -> String {
+        format!("/api/v1/jobs/{id}/datasets/{dataset}/review")
+    }
+
+    async fn approve_signed(
+        &self,
+        id: JobId,
+        dataset: DatasetId,
+        manifest: &str,
+        signature: Option<SignedApproval>,
+    ) -> Answer<Job> {
+        let (actor, signature) = (self.actor()?, signature.as_ref());
+        let approved = approval::approve_signed(self.ctx(), actor, id, dataset, Some(manifest), signature).await;
         approved.map_err(Error::into_problem)
     }
 

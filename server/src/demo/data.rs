@@ -11,7 +11,7 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::found::{Consortium, Person};
 use super::process::{Daemon, Program};
-use super::recipe::{Corpus, Data, GROUPS, Party, Recipe, UTTERANCES};
+use super::recipe::{Corpus, Data, GROUPS, Party, Recipe, UTTERANCES, utterances};
 use super::{DemoError, questions, rule};
 use crate::ctx::Ctx;
 use crate::service::{budget, dataset, worker};
@@ -28,12 +28,12 @@ kinds = ["dp_sgd", "active_learning"]
 approval = "steward"
 least_noise_multiplier = 0.5
 most_epsilon_per_job = 10.0
+# The demo's data are made up: nobody has to wait long for their releases.
+release_period_seconds = { dp_sgd = 0.1, active_learning = 1.0 }
 
+# The demo's jobs protect records. A budget for speakers beside this one would refuse them: nothing bounds what a speaker loses, who
+# may have any number of records.
 [budget.record]
-epsilon = 10.0
-delta = 1e-5
-
-[budget.speaker]
 epsilon = 10.0
 delta = 1e-5
 "#;
@@ -58,10 +58,12 @@ pub(super) async fn bring_up(
         std::fs::create_dir_all(&site)?;
         enrol(ctx, program, &site, person).await?;
         std::fs::write(site.join("policy.toml"), POLICY)?;
+        pin(program, &site, person).await?;
+        keep_key(&dir.join("stewards"), party.site, person)?;
         for data in &party.datasets {
             println!("{}: prepares `{}`", party.name, data.name);
             let reach = if number == 0 { "public" } else { "open" };
-            program.run(&site, &prepare(&corpus, data, reach, classes)).await?;
+            program.run(&site, &prepare(&corpus, data, reach, classes)?).await?;
         }
     }
     println!("two clinics and the archive: prepare what people ask their assistants");
@@ -95,7 +97,30 @@ async fn enrol(ctx: &Ctx, program: &Program, site: &Path, person: &Person) -> Re
     Ok(())
 }
 
-/// Classes of every party's datasets: one more than the largest label, as the aligner counts. All labels are kept as they are:
+/// Pins the key with which the site's steward approves jobs, as the site's operator does at its terminal.
+async fn pin(program: &Program, site: &Path, person: &Person) -> Result<(), DemoError> {
+    let key = person.public_approval_key();
+    let (line, fingerprint) = (key.to_line(), key.fingerprint().to_string());
+    let arguments = ["approval-keys", "add", &line, "--fingerprint", &fingerprint, "--label", &person.name];
+    program.run(site, &arguments.map(str::to_owned)).await?;
+    Ok(())
+}
+
+/// Keeps the key of a site's steward in a file, for whoever proposes more jobs in the demo: `steward-key sign` takes it.
+fn keep_key(folder: &Path, site: &str, person: &Person) -> Result<(), DemoError> {
+    use std::io::Write as _;
+    std::fs::create_dir_all(folder)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).truncate(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(folder.join(format!("{site}.key")))?;
+    writeln!(file, "{}", hex::encode(person.approval_key.to_bytes()))?;
+    Ok(())
+}
+
+/// Classes of every party's datasets: one more than the largest label, as the aligner counts. The demo has all labels in one file
+/// and declares the same number for all; a real site has it from its aligner or from whoever leads. All labels are kept as they are:
 /// if rare ones shared a class, whose words nobody else says would be found right for being strange.
 fn classes(labels: &Path) -> Result<u32, DemoError> {
     #[derive(Deserialize)]
@@ -113,14 +138,22 @@ fn classes(labels: &Path) -> Result<u32, DemoError> {
     Ok(most + 1)
 }
 
-fn prepare(corpus: &Corpus, data: &Data, reach: &str, classes: u32) -> Vec<String> {
+fn prepare(corpus: &Corpus, data: &Data, reach: &str, classes: u32) -> Result<Vec<String>, DemoError> {
     let text = |path: &PathBuf| path.display().to_string();
     let mut arguments: Vec<String> = ["data", "prepare", "--input"].map(str::to_owned).to_vec();
     arguments.extend([text(&corpus.folder), "--alignments".to_owned(), text(&corpus.labels)]);
     arguments.extend(["--name", data.name, "--visibility", reach].map(str::to_owned));
     arguments.extend(["--classes".to_owned(), classes.to_string()]);
     arguments.extend(data.choice.iter().cloned());
-    arguments
+    if let Some(first) = data.first {
+        let wrong = |reason: String| DemoError::Data { path: corpus.folder.clone(), reason };
+        // What follows each option of the choice names a folder.
+        let names: Vec<&str> = data.choice.iter().skip(1).step_by(2).map(String::as_str).collect();
+        let ids = utterances(&corpus.folder, &names).map_err(wrong)?;
+        let ids = ids.get(..first).ok_or_else(|| wrong(format!("fewer than {first} utterances of {names:?}")))?;
+        arguments.extend(["--utterances".to_owned(), ids.join(",")]);
+    }
+    Ok(arguments)
 }
 
 fn start(dir: &Path, sites: &Path, program: &Program, parties: &[Party]) -> Result<Vec<Daemon>, DemoError> {
@@ -169,8 +202,8 @@ async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError
         let own = dataset::list(ctx, &person.actor, consortium.id).await.map_err(rule("listing the datasets"))?;
         for dataset in own.iter().filter(|dataset| dataset.organization == person.organization) {
             let units: &[PrivacyUnit] = match dataset.content {
-                Content::Speech => &[PrivacyUnit::Record, PrivacyUnit::Speaker],
-                Content::Queries => &[PrivacyUnit::Record],
+                // The unit that the demo's jobs protect: with a limit for speakers they would be refused.
+                Content::Speech | Content::Queries => &[PrivacyUnit::Record],
                 Content::Recordings => &[PrivacyUnit::Words],
             };
             for &unit in units {

@@ -3,11 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use ed25519_dalek::SigningKey;
 use undertone_api::consortium::NewConsortium;
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::member::{NewMember, Scope};
 use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::session::Session;
+use undertone_api::signed::ApprovalKey;
 
 use super::recipe::{Party, Recipe};
 use super::{DemoError, rule, stand_out};
@@ -32,6 +34,15 @@ pub(super) struct Person {
     password: String,
     pub(super) actor: Actor,
     pub(super) organization: OrganizationId,
+    /// The key with which the person approves jobs; the person's site pins its public half.
+    pub(super) approval_key: SigningKey,
+}
+
+impl Person {
+    /// The public half of the key.
+    pub(super) fn public_approval_key(&self) -> ApprovalKey {
+        ApprovalKey::Ed25519 { public_key: hex::encode(self.approval_key.verifying_key().to_bytes()) }
+    }
 }
 
 impl Consortium {
@@ -106,5 +117,7 @@ async fn person(ctx: &Ctx, party: &Party, signed_in: &Session, password: String)
             Scope::Consortium(_) => None,
         })
         .ok_or_else(|| DemoError::Job("'s people have no organization".to_owned()))?;
-    Ok(Person { name: party.name.to_owned(), email: party.email.to_owned(), password, actor, organization })
+    let approval_key = SigningKey::from_bytes(&ctx.random.bytes());
+    let (name, email) = (party.name.to_owned(), party.email.to_owned());
+    Ok(Person { name, email, password, actor, organization, approval_key })
 }

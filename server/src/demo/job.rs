@@ -4,6 +4,7 @@ use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec as DpSgd, TestSet, WarmStart, Weights};
 use undertone_api::job::{Job, NewJob, Spec};
+use undertone_api::signed::{ApprovalStatement, SignedApproval};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, UnitError};
 
 use super::found::Consortium;
@@ -35,7 +36,12 @@ pub(super) async fn launch(ctx: &Ctx, recipe: &Recipe, consortium: &Consortium) 
 pub(super) async fn approve(ctx: &Ctx, consortium: &Consortium, proposed: &Job) -> Result<(), DemoError> {
     for person in &consortium.people[1..] {
         for part in proposed.participants.iter().filter(|part| part.organization == person.organization) {
-            let approved = approval::approve(ctx, &person.actor, proposed.summary.id, part.dataset).await;
+            let (job, manifest) = (proposed.summary.id, &proposed.manifest);
+            let statement = ApprovalStatement::approve(manifest, job, part.dataset);
+            let signature = SignedApproval::sign(&statement, &person.approval_key)
+                .map_err(|error| DemoError::Job(format!("'s approval cannot be signed: {error}")))?;
+            let approved =
+                approval::approve_signed(ctx, &person.actor, job, part.dataset, Some(manifest), Some(&signature)).await;
             approved.map_err(rule("approving a job"))?;
         }
     }

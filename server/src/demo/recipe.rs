@@ -37,6 +37,9 @@ pub(super) struct Party {
 pub(super) struct Data {
     pub(super) name: &'static str,
     pub(super) choice: Vec<String>,
+    /// So many utterances of those chosen, the first by id; `None` for all. They are named to the worker: which recordings are the
+    /// first depends on all of them, so that a worker takes `--first` for no data whose recordings are protected.
+    pub(super) first: Option<usize>,
     /// Names the test set in tables; `None` for training data.
     pub(super) test: Option<&'static str>,
 }
@@ -59,7 +62,7 @@ pub(super) const GROUPS: [(&str, u32, bool); 5] =
 /// Utterances of each synthesized speaker.
 pub(super) const UTTERANCES: u32 = 20;
 /// Utterances of the outlier that are trained on; the rest test.
-const OF_OUTLIER: u32 = 6;
+const OF_OUTLIER: usize = 6;
 
 impl Recipe {
     /// The recipe for a folder, or for synthesized data.
@@ -98,11 +101,16 @@ impl Choices {
     /// From a folder: AN4 with one LibriSpeech reader where they are there, otherwise the speakers by name.
     fn of(folder: &Path) -> Result<Self, String> {
         if folder.join("an4-train").is_dir() && folder.join("librispeech-test-other/3331").is_dir() {
-            let train = |range: &str| strings(&["--subset", "an4-train", "--speaker-range", range]);
+            // By name: whose place in the list is which depends on who else is there.
+            let names = folders(&folder.join("an4-train"))?.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+            let train = |range: std::ops::Range<usize>| {
+                let names = names.get(range).ok_or_else(|| format!("{} speakers in an4-train, not 74", names.len()))?;
+                Ok::<_, String>(strings(&["--subset", "an4-train", "--speakers", &names.join(",")]))
+            };
             return Ok(Self {
-                public: train("0..20"),
-                first: train("20..47"),
-                second: train("47..74"),
+                public: train(0..20)?,
+                first: train(20..47)?,
+                second: train(47..74)?,
                 outlier: strings(&["--subset", "librispeech-test-other", "--speakers", "3331"]),
                 test: strings(&["--subset", "an4-test"]),
             });
@@ -128,8 +136,8 @@ impl Choices {
     }
 
     fn parties(self) -> Vec<Party> {
-        let (few, rest) = (OF_OUTLIER.to_string(), OF_OUTLIER.to_string());
-        let private = |name, choice| Data { name, choice, test: None };
+        let rest = OF_OUTLIER.to_string();
+        let private = |name, choice| Data { name, choice, first: None, test: None };
         let with = |mut choice: Vec<String>, more: &[&str]| {
             choice.extend(strings(more));
             choice
@@ -137,10 +145,11 @@ impl Choices {
         let tests = ["--hold-out", "1"];
         let public = vec![
             private("public-speech", self.public),
-            Data { name: "common-test", choice: with(self.test, &tests), test: Some("common") },
+            Data { name: "common-test", choice: with(self.test, &tests), first: None, test: Some("common") },
             Data {
                 name: "outlier-test",
                 choice: with(self.outlier.clone(), &["--skip", &rest, "--hold-out", "1"]),
+                first: None,
                 test: Some("outlier"),
             },
         ];
@@ -153,7 +162,7 @@ impl Choices {
                 "Voice Bank",
                 "voice@demo.example",
                 "voice",
-                vec![private("voice-speech", with(self.outlier, &["--first", &few]))],
+                vec![Data { first: Some(OF_OUTLIER), ..private("voice-speech", self.outlier) }],
             ),
         ]
     }
@@ -175,11 +184,6 @@ fn labels(folder: &Path) -> Result<PathBuf, String> {
 
 /// The names of all speakers, sorted.
 fn speakers(folder: &Path) -> Result<Vec<String>, String> {
-    let folders = |path: &Path| -> Result<Vec<(String, PathBuf)>, String> {
-        let entries = std::fs::read_dir(path).map_err(|error| error.to_string())?;
-        let all = entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir());
-        Ok(all.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect())
-    };
     let mut names = Vec::new();
     for (subset, path) in folders(folder)? {
         if subset != "alignments" {
@@ -189,6 +193,36 @@ fn speakers(folder: &Path) -> Result<Vec<String>, String> {
     names.sort();
     names.dedup();
     Ok(names)
+}
+
+/// The folders in a folder, sorted by name.
+fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let entries = std::fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let all = entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir());
+    let mut all: Vec<_> = all.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect();
+    all.sort();
+    Ok(all)
+}
+
+/// The ids of the recordings below `folder` that lie in folders of all these `names`, sorted.
+pub(super) fn utterances(folder: &Path, names: &[&str]) -> Result<Vec<String>, String> {
+    let mut missing = names.to_vec();
+    if let Some(name) = folder.file_name() {
+        missing.retain(|missing| name != *missing);
+    }
+    let mut ids = Vec::new();
+    for (_, path) in folders(folder)? {
+        ids.extend(utterances(&path, &missing)?);
+    }
+    if missing.is_empty() {
+        let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let audio =
+            |path: &PathBuf| path.extension().is_some_and(|extension| extension == "wav" || extension == "flac");
+        let files = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(audio);
+        ids.extend(files.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())));
+    }
+    ids.sort();
+    Ok(ids)
 }
 
 fn strings(texts: &[&str]) -> Vec<String> {

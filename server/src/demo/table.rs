@@ -50,7 +50,7 @@ fn parties(parts: &[Participant], unit: PrivacyUnit) -> String {
         PrivacyUnit::Record => ("one utterance", "record"),
         PrivacyUnit::Speaker => ("one speaker with all utterances", "speaker"),
         PrivacyUnit::User => ("one user with everything", "user"),
-        PrivacyUnit::Words => ("so many words as stated", "word"),
+        PrivacyUnit::Words => ("as many counts of pieces by word as stated", "count"),
     };
     let mut text = format!("privacy by party: {many} level, {one} more or less changes what was sent by at most\n");
     for part in parts.iter().filter(|part| part.purpose == Purpose::Participate && part.charge.is_some()) {

@@ -23,7 +23,7 @@ use undertone_proto::{document, status_of};
 use self::message::{field, id, optional, page, struct_of};
 use self::watch::Watches;
 use super::stream::{self, Answer};
-use super::worker_gateway::{fail, json_texts, texts};
+use super::worker_gateway::{fail, json, json_texts, texts};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -211,9 +211,12 @@ impl control_server::Control for Control {
 
     async fn approve_job(&self, request: Request<v1::ApproveJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::ApproveJobRequest { job, dataset } = request.into_inner();
+        let v1::ApproveJobRequest { job, dataset, approval: signature } = request.into_inner();
+        texts([&*signature])?;
         let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
-        let job = approval::approve(&self.ctx, &actor, job, dataset).await.map_err(fail)?;
+        let signature = (!signature.is_empty()).then(|| json(&signature, "approval")).transpose()?;
+        let approved = approval::approve_signed(&self.ctx, &actor, job, dataset, None, signature.as_ref()).await;
+        let job = approved.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
     }
 

@@ -10,8 +10,8 @@ use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artif
 use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
 use undertone_proto::{status_of, v1::average_chunk};
 
-use super::auth;
 use super::stream::{self, Answer};
+use super::{auth, consent};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::nul;
@@ -19,7 +19,7 @@ use crate::service::finish::Outcome;
 use crate::service::offer::{Asking, Offer};
 use crate::service::{
     approval, challenge, dataset, finish, job, job_log, lease, measurement, model, offer, pins, presence, question,
-    round, site_key, witness, worker,
+    receipt, round, site_key, witness, worker,
 };
 
 /// The gateway.
@@ -73,7 +73,7 @@ fn all_kept(documents: Vec<v1::Signed>) -> Result<Vec<Signed>, Status> {
     documents.into_iter().map(kept).collect()
 }
 
-fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
     json_texts(text.as_bytes())?;
     serde_json::from_str(text)
         .map_err(|error| status_of(&Problem::validation(vec![Violation::new(field, error.to_string())])))
@@ -181,16 +181,27 @@ impl WorkerGateway for Gateway {
                 manifest: Some(manifest.into()),
                 dataset_id: dataset.to_string(),
             }),
-            Offer::Work { manifest, dataset, lease, steward } => next_offer_reply::Offer::Work(v1::Work {
+            Offer::Work { manifest, dataset, lease, steward, approval } => next_offer_reply::Offer::Work(v1::Work {
                 manifest: Some(manifest.into()),
                 dataset_id: dataset.to_string(),
                 lease,
                 lease_seconds: lease::SECONDS,
                 steward_approved: steward.is_some(),
                 steward: steward.unwrap_or_default(),
+                approval: approval.as_deref().map(consent::written).transpose()?.unwrap_or_default(),
             }),
         };
         Ok(Response::new(v1::NextOfferReply { offer: Some(offer) }))
+    }
+
+    async fn credential_notices(
+        &self,
+        request: Request<v1::CredentialNoticesRequest>,
+    ) -> Result<Response<v1::CredentialNoticesReply>, Status> {
+        let caller = self.caller(&request).await?;
+        let v1::CredentialNoticesRequest { after } = request.into_inner();
+        texts([&*after])?;
+        Ok(Response::new(consent::notices(&self.ctx, caller, &after).await?))
     }
 
     async fn decide(&self, request: Request<v1::DecideRequest>) -> Result<Response<v1::DecideReply>, Status> {
@@ -452,6 +463,19 @@ impl WorkerGateway for Gateway {
             .map_err(fail)?;
         let countersignatures = countersigned.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::FinishReply { countersignatures }))
+    }
+
+    async fn countersign(
+        &self,
+        request: Request<v1::CountersignRequest>,
+    ) -> Result<Response<v1::CountersignReply>, Status> {
+        let caller = self.caller(&request).await?;
+        let v1::CountersignRequest { lease, receipts } = request.into_inner();
+        texts([&*lease])?;
+        let receipts = all_kept(receipts)?;
+        let countersigned = receipt::countersign(&self.ctx, caller, &lease, &receipts).await.map_err(fail)?;
+        let countersignatures = countersigned.into_iter().map(v1::Signed::from).collect();
+        Ok(Response::new(v1::CountersignReply { countersignatures }))
     }
 
     async fn witness(&self, request: Request<v1::WitnessRequest>) -> Result<Response<v1::WitnessReply>, Status> {

@@ -20,6 +20,8 @@ pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/end-session": EndSession @ Server;
     "POST /ui/end-other-sessions": EndSession @ Server;
     "POST /ui/change-password": ChangePassword @ Server;
+    "POST /ui/add-approval-key": ManageApprovalKeys @ Server;
+    "POST /ui/remove-approval-key": ManageApprovalKeys @ Server;
     "POST /ui/create-key": ManageKeys @ Server;
     "POST /ui/revoke-key": ManageKeys @ Server;
     "POST /ui/unlink-identity": ManageIdentities @ Server;

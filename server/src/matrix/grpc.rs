@@ -48,6 +48,7 @@ pub(super) const GRPC: &[Row] = table! {
     "WorkerGateway/NextOffer": ! "a worker", only "a worker's session";
     "WorkerGateway/Decide": ! "a worker", only "a worker's session, and its signature";
     "WorkerGateway/Renew": ! "a worker", only "a worker's session and lease";
+    "WorkerGateway/Countersign": ! "a worker", only "a worker's session and lease, and its signature";
     "WorkerGateway/Submit": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Received": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Average": ! "a worker", only "a worker's session and lease";
@@ -60,6 +61,7 @@ pub(super) const GRPC: &[Row] = table! {
     "WorkerGateway/Measure": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Log": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Finish": ! "a worker", only "a worker's session and lease";
+    "WorkerGateway/CredentialNotices": ! "a worker", only "a worker's session";
     "WorkerGateway/Witness": ! "a worker", only "a worker's session";
     "WorkerGateway/Receipts": ! "a worker", only "a worker's session";
 };

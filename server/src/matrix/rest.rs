@@ -27,6 +27,9 @@ pub(super) const REST: &[Row] = table! {
     "GET /me/sessions": EndSession @ Server;
     "DELETE /me/sessions": EndSession @ Server;
     "DELETE /me/sessions/{id}": EndSession @ Server;
+    "GET /me/approval-keys": ManageApprovalKeys @ Server;
+    "POST /me/approval-keys": ManageApprovalKeys @ Server;
+    "DELETE /me/approval-keys/{id}": ManageApprovalKeys @ Server;
     "GET /me/identities": ManageIdentities @ Server;
     "DELETE /me/identities/{id}": ManageIdentities @ Server;
     "GET /me/notifications": ReadNotifications @ Server;

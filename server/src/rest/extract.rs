@@ -118,6 +118,25 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
+/// A JSON body that may be left out: an empty one is none.
+#[derive(Debug, Clone)]
+pub struct OptionalJson<T>(pub Option<T>);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalJson<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {
+        let (parts, body) = request.into_parts();
+        let whole = Request::from_parts(parts.clone(), body);
+        let body = Bytes::from_request(whole, state).await.map_err(|rejection| unread(rejection.into()))?;
+        if body.is_empty() {
+            return Ok(Self(None));
+        }
+        let Json(value) = Json::<T>::from_request(Request::from_parts(parts, Body::from(body)), state).await?;
+        Ok(Self(Some(value)))
+    }
+}
+
 /// A body that could not be read.
 fn unread(rejection: JsonRejection) -> Rejection {
     match rejection {

@@ -5,11 +5,11 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, MemberId};
-use undertone_api::job::{self as jobs, Job, JobSummary, NewJob, Progress, Refuse};
+use undertone_api::job::{self as jobs, Approve, Job, JobSummary, NewJob, Progress, Refuse};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, Json, Path, Query};
+use super::extract::{Caller, Json, OptionalJson, Path, Query};
 use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::service::{approval, job};
@@ -105,17 +105,18 @@ pub(super) async fn cancel(
 
 /// Agree, as a steward, to what a job does with a dataset
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/approve", tag = "jobs", operation_id = "approve_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), Exactly),
+    request_body(content = Option<Approve>, description = "The steward's signed approval, where the dataset's site verifies signatures"),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, dataset)): Path<(JobId, DatasetId)>,
     Query(Exactly { manifest }): Query<Exactly>,
+    OptionalJson(body): OptionalJson<Approve>,
 ) -> Result<Json<Job>, Rejection> {
-    Ok(Json(match manifest {
-        Some(manifest) => approval::approve_exactly(&ctx, &actor, id, dataset, &manifest).await?,
-        None => approval::approve(&ctx, &actor, id, dataset).await?,
-    }))
+    let Approve { signature } = body.unwrap_or_default();
+    let (manifest, signature) = (manifest.as_deref(), signature.as_ref());
+    Ok(Json(approval::approve_signed(&ctx, &actor, id, dataset, manifest, signature).await?))
 }
 
 /// Refuse, as a steward, what a job would do with a dataset

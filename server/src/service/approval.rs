@@ -6,6 +6,7 @@
 //! beside it may change while others still think: `void` takes the answer back then. Within limits that a steward set
 //! (`limit`) nobody is asked; `review` is what they read who are, `waiting` where that is.
 
+pub(crate) mod consent;
 pub(crate) mod limit;
 mod review;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use serde_json::json;
 use undertone_api::id::{DatasetId, JobId, OrganizationId, WorkerId};
 use undertone_api::job::{Job, Refuse, State, Step};
 use undertone_api::problem::{Code, Violation};
-use undertone_api::signed::{self, Decision, Signed};
+use undertone_api::signed::{self, Consent, Decision, Signed, SignedApproval};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
@@ -27,12 +28,13 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
+use crate::service::code::to_json;
 use crate::service::entity::{decision, job, participant, worker};
 use crate::service::job::{readable, shown, state};
 use crate::service::round;
 
 pub use limit::{limit_set, limit_withdraw, limits, limits_version};
-pub use review::review;
+pub use review::{review, site_approvals};
 pub(crate) use void::{changed, voided};
 pub use waiting::{Waiting, waiting};
 
@@ -42,23 +44,28 @@ const SITE_POLICY: &str = "site policy";
 /// Agrees, as a steward of the dataset's owner, to what the job does with it.
 ///
 /// # Errors
-/// 403 unless the caller is a steward there, `wrong_state` when the job no longer waits for answers.
+/// 403 unless the caller is a steward there, `wrong_state` when the job no longer waits for answers, and as
+/// [`approve_signed`] where the dataset's site verifies signatures.
 pub async fn approve(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<Job, Error> {
-    answer(ctx, actor, job, dataset, None, None).await
+    approve_signed(ctx, actor, job, dataset, None, None).await
 }
 
-/// As [`approve`], for exactly the manifest with this digest: what the steward has read.
+/// As [`approve`], for exactly the manifest with this digest, where one is given: what the steward has read. The signature
+/// goes to the dataset's site, which verifies it.
 ///
 /// # Errors
-/// As [`approve`], and `precondition_failed` when the job's manifest is another.
-pub async fn approve_exactly(
+/// As [`approve`], `precondition_failed` when the job's manifest is another, `validation_failed` without a signature that the
+/// site demands, `bad_signature` when it is no approval of this manifest by a key that the site pins.
+pub async fn approve_signed(
     ctx: &Ctx,
     actor: &Actor,
     job: JobId,
     dataset: DatasetId,
-    manifest: &str,
+    manifest: Option<&str>,
+    signature: Option<&SignedApproval>,
 ) -> Result<Job, Error> {
-    answer(ctx, actor, job, dataset, None, Some(manifest)).await
+    signature.map(consent::check_size).transpose()?;
+    answer(ctx, actor, job, dataset, None, manifest, signature).await
 }
 
 /// Refuses, as a steward of the dataset's owner, what the job would do with it. The job is refused.
@@ -71,7 +78,7 @@ pub async fn refuse(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, re
         let violation = Violation::new("reason", "give a reason of 1 to 1,000 characters: the proposer reads it");
         return Err(Error::validation(vec![violation]));
     }
-    answer(ctx, actor, job, dataset, Some(reason), None).await
+    answer(ctx, actor, job, dataset, Some(reason), None, None).await
 }
 
 async fn answer(
@@ -81,6 +88,7 @@ async fn answer(
     dataset: DatasetId,
     refusal: Option<&str>,
     manifest: Option<&str>,
+    signature: Option<&SignedApproval>,
 ) -> Result<Job, Error> {
     readable(ctx, actor, job).await?;
     let part = part(ctx.db.read(), job, dataset).await?;
@@ -100,11 +108,18 @@ async fn answer(
                 let detail = format!("the job's manifest is {}: read it, and decide about that one", row.digest);
                 return Err(Error::problem(Code::PreconditionFailed, detail));
             }
+            let steward_approved = refusal.is_none();
+            let consent = if steward_approved {
+                let site = consent::of_site(tx, part.dataset_id).await?;
+                let consent = consent::of_steward(site.as_ref(), signature, &row.digest, job, dataset)?;
+                Some(to_json(&consent)?)
+            } else {
+                None
+            };
             log(ctx, tx, &row, &part, actor.into(), refusal).await?;
             let by = actor.member.name.as_str();
-            record(ctx, tx, &part, "steward", by, refusal, None).await?;
-            let steward_approved = refusal.is_none();
-            let part = participant::Model { steward_approved, ..part };
+            record(ctx, tx, &part, "steward", by, refusal, signature.map(Evidence::Steward)).await?;
+            let part = participant::Model { steward_approved, consent, ..part };
             apply(ctx, tx, actor.into(), row, part, by, refusal).await
         })
         .await?;
@@ -141,8 +156,10 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             }
             let refusal = (!decision.approve).then_some(decision.reason.as_str());
             log(ctx, tx, &row, &part, By::Worker(worker), refusal).await?;
-            record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(signed)).await?;
-            let part = participant::Model { site_answered: true, ..part };
+            record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(Evidence::Site(signed))).await?;
+            let site = to_json(&Consent::Site)?;
+            let consent = part.consent.clone().or_else(|| refusal.is_none().then_some(site));
+            let part = participant::Model { site_answered: true, consent, ..part };
             apply(ctx, tx, By::Worker(worker), row, part, SITE_POLICY, refusal).await?;
             Ok(decision.job)
         })
@@ -206,6 +223,15 @@ async fn log(
     audit_log::record(ctx, tx, act).await
 }
 
+/// What proves an answer.
+#[derive(Debug, Clone, Copy)]
+enum Evidence<'a> {
+    /// A site's signed decision.
+    Site(&'a Signed),
+    /// A steward's signed approval.
+    Steward(&'a SignedApproval),
+}
+
 async fn record(
     ctx: &Ctx,
     tx: &Tx,
@@ -213,8 +239,17 @@ async fn record(
     source: &str,
     by: &str,
     refusal: Option<&str>,
-    signed: Option<&Signed>,
+    evidence: Option<Evidence<'_>>,
 ) -> Result<(), Error> {
+    let payload = match evidence {
+        None => None,
+        Some(Evidence::Site(signed)) => Some(signed.payload.clone()),
+        Some(Evidence::Steward(approval)) => Some(to_json(approval)?),
+    };
+    let signature = match evidence {
+        Some(Evidence::Site(signed)) => Some(signed.signature.clone()),
+        Some(Evidence::Steward(_)) | None => None,
+    };
     let row = decision::Model {
         id: ctx.id::<Uuid>(),
         job_id: part.job_id,
@@ -223,8 +258,8 @@ async fn record(
         approve: refusal.is_none(),
         by: by.to_owned(),
         reason: refusal.unwrap_or_default().to_owned(),
-        payload: signed.map(|signed| signed.payload.clone()),
-        signature: signed.map(|signed| signed.signature.clone()),
+        payload,
+        signature,
         at: ctx.now(),
     };
     row.into_active_model().insert(tx).await?;

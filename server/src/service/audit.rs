@@ -126,12 +126,7 @@ pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Sig
 /// δ of the account that a participant's charge goes to.
 async fn delta(connection: &impl ConnectionTrait, part: &participant::Model) -> Result<Option<Delta>, Error> {
     let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { return Ok(None) };
-    let key = Key {
-        organization: part.organization_id.into(),
-        lineage: part.lineage_id.into(),
-        unit: charge.unit,
-        adjacency: charge.adjacency,
-    };
+    let key = Key::new(part.organization_id.into(), part.lineage_id.into(), charge.unit, charge.adjacency);
     let account = accounts::find(connection, key).await?;
     let balance: Option<Balance> = account.map(|account| from_json(&account.balance)).transpose()?;
     Ok(balance.and_then(|balance| balance.budget().map(Budget::delta)))

@@ -1,10 +1,12 @@
 //! Budgets: the lifetime limits that stewards set on a dataset's accounts, and how each account stands against its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use sea_orm::{ActiveModelTrait as _, ConnectionTrait, IntoActiveModel as _};
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
 use serde_json::json;
-use undertone_api::budget::{Account, NewBudget, Refusal};
+use undertone_api::budget::{Account, NewBudget, Refusal, Uncovered};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, LineageId, OrganizationId};
 use undertone_api::problem::{Code, Problem, Violation};
@@ -20,7 +22,7 @@ use crate::service::approval;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
-use crate::service::entity::{account, budget, dataset as dataset_row};
+use crate::service::entity::{account, budget, dataset as dataset_row, reservation};
 use crate::service::ledger::account::{self as accounts, Key};
 use crate::service::log;
 use crate::service::version::Expected;
@@ -59,12 +61,7 @@ pub async fn set_if(
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let key = Key {
-        organization: dataset.organization,
-        lineage: dataset.lineage,
-        unit: new.unit,
-        adjacency: Adjacency::AddRemove,
-    };
+    let key = Key::new(dataset.organization, dataset.lineage, new.unit, Adjacency::ZeroOut);
     let row = ctx
         .db
         .write("set budget", async |tx| {
@@ -120,9 +117,46 @@ pub(crate) async fn of_lineages(
     lineages: Vec<LineageId>,
 ) -> Result<HashMap<(OrganizationId, LineageId), Vec<Account>>, Error> {
     let mut all: HashMap<_, Vec<Account>> = HashMap::new();
-    for row in accounts::of_lineages(connection, lineages.into_iter().map(|lineage| lineage.0).collect()).await? {
-        let account = shown(&row)?;
+    let rows = accounts::of_lineages(connection, lineages.into_iter().map(|lineage| lineage.0).collect()).await?;
+    let mut uncovered = uncovered(connection, &rows).await?;
+    for row in rows {
+        let account = Account { uncovered: uncovered.remove(&row.id).unwrap_or_default(), ..shown(&row)? };
         all.entry((row.organization_id.into(), row.lineage_id.into())).or_default().push(account);
+    }
+    Ok(all)
+}
+
+/// The releases that each account says nothing about: those of jobs on another account of the same lineage that were not charged to it.
+async fn uncovered(
+    connection: &impl ConnectionTrait,
+    rows: &[account::Model],
+) -> Result<HashMap<Uuid, Vec<Uncovered>>, Error> {
+    let beside = |row: &&account::Model, other: &account::Model| {
+        row.id != other.id && (row.organization_id, row.lineage_id) == (other.organization_id, other.lineage_id)
+    };
+    let several: Vec<_> = rows.iter().filter(|row| rows.iter().any(|other| beside(row, other))).collect();
+    let mut all: HashMap<Uuid, Vec<Uncovered>> = HashMap::new();
+    if several.is_empty() {
+        return Ok(all);
+    }
+    let reserved = reservation::Entity::find()
+        .filter(reservation::Column::AccountId.is_in(several.iter().map(|row| row.id)))
+        .all(connection)
+        .await?;
+    let charged: HashSet<_> = reserved.iter().map(|row| (row.account_id, row.job_id, row.dataset_id)).collect();
+    for part in reserved.iter().filter(|part| part.own && !part.in_the_clear && part.committed > 0) {
+        let Some(own) = several.iter().find(|row| row.id == part.account_id) else { continue };
+        let unit: PrivacyUnit = from_word(&own.unit)?;
+        for row in several.iter().filter(|row| beside(row, own)) {
+            if charged.contains(&(row.id, part.job_id, part.dataset_id)) {
+                continue;
+            }
+            let (known, releases) = (all.entry(row.id).or_default(), part.committed as u64);
+            match known.iter_mut().find(|known| known.unit == unit) {
+                Some(known) => (known.jobs, known.releases) = (known.jobs + 1, known.releases + releases),
+                None => known.push(Uncovered { unit, jobs: 1, releases }),
+            }
+        }
     }
     Ok(all)
 }
@@ -184,6 +218,7 @@ fn shown(row: &account::Model) -> Result<Account, Error> {
         spent_fraction: summary.spent_fraction,
         reserved_fraction: summary.reserved_fraction,
         released_in_the_clear: row.in_the_clear as u64,
+        uncovered: Vec::new(),
     })
 }
 
@@ -234,6 +269,7 @@ fn too_low(balance: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
         asked: None,
         would_be: None,
         releases_that_fit: 0,
+        reason: None,
     };
     Problem { refusals: vec![refusal], ..Problem::new(Code::BudgetExceeded, detail) }.into()
 }

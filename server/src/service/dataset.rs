@@ -1,7 +1,7 @@
 //! Datasets: the coarse facts that their sites tell, for everybody in a consortium with the owner to see.
 //!
 //! A dataset is one name at one organization. Registered again, it keeps its id; its lineage decides which accounts it is
-//! charged to, so a new version of the same people continues the accounts.
+//! charged to, so a new version of the same people continues the accounts, and so does another name for them.
 
 mod list;
 mod register;

@@ -24,6 +24,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{half_session, recovery_code, second_factor};
+use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, password};
 
 pub(crate) use kept::locked_out;
@@ -150,7 +151,8 @@ pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), E
     }
     proven(ctx, actor, &proof.code, async |tx| {
         clear(tx, actor.id()).await?;
-        audit_log::record(ctx, tx, act(actor, What::SecondFactorOff)).await
+        audit_log::record(ctx, tx, act(actor, What::SecondFactorOff)).await?;
+        credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOff).await
     })
     .await?;
     tracing::info!(member.id = %actor.id(), "a second factor was switched off");

@@ -3,16 +3,18 @@
 //!
 //! Rows hold events with exact parameters; every price is computed here, none is believed. What a dataset that its owner
 //! opened releases in the clear is recorded like everything else, but outside the finite balance: infinity has no place in
-//! a sum. Functions that write take the caller's transaction, so that a charge and what it pays for stand or fall together.
+//! a sum. A job is charged to every limited unit of a dataset's lineage, or refused (`charged.rs`). Functions that write take the caller's transaction, so that a charge and what it pays for stand or fall together.
 
 pub(crate) mod account;
 pub mod bench;
 mod chain;
+mod charged;
 mod explain;
 mod figures;
 mod histories;
 mod history;
 mod newest;
+mod promises;
 mod read;
 mod rebuild;
 #[cfg(test)]
@@ -26,16 +28,18 @@ use sea_orm::{
 use undertone_api::budget::{EntryKind, Refusal};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId};
 use undertone_api::job::Charge;
+use undertone_api::log::Leaf;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
 use uuid::Uuid;
 
 use self::account::{Held, Key, Line};
+use self::charged::AccountCharge;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json};
-use crate::service::entity::reservation;
+use crate::service::entity::{self, reservation};
 use crate::service::{freeze, log};
 
 pub use explain::explain;
@@ -43,6 +47,7 @@ pub(crate) use figures::{epsilon_alone, epsilon_together};
 pub use histories::histories;
 pub use history::history;
 pub use newest::{Newest, newest};
+pub(crate) use promises::promises;
 pub use read::{Wanted, entries, search};
 pub use rebuild::{Rebuilt, rebuild};
 
@@ -58,12 +63,7 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) const fn key(&self) -> Key {
-        Key {
-            organization: self.organization,
-            lineage: self.lineage,
-            unit: self.charge.unit,
-            adjacency: self.charge.adjacency,
-        }
+        Key::new(self.organization, self.lineage, self.charge.unit, self.charge.adjacency)
     }
 }
 
@@ -87,9 +87,9 @@ pub(crate) struct Release<'a> {
 /// `account_frozen` when an audit has stopped one of the lines.
 pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
     freeze::refuse(connection, asks).await?;
-    let charged = || asks.iter().filter(|ask| ask.charge.event != Event::NonPrivate);
+    let (charged, mut refusals) = charged::accounts(connection, asks).await?;
+    let charged = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
     let mut balances = account::balances(connection, &charged().map(Ask::key).collect()).await?;
-    let mut refusals = Vec::new();
     for ask in charged() {
         let balance = balances.entry(ask.key()).or_insert_with(|| Balance::new(None));
         let cost = figures::price(balance, &ask.charge)?;
@@ -108,15 +108,16 @@ pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Re
 /// `account_frozen` when an audit has stopped one of the lines.
 pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
     freeze::refuse(tx, asks).await?;
+    let (charged, mut refusals) = charged::accounts(tx, asks).await?;
     let mut held: BTreeMap<Key, Held> = BTreeMap::new();
-    for key in asks.iter().map(Ask::key).collect::<std::collections::BTreeSet<_>>() {
+    for key in charged.iter().map(|charged| charged.ask.key()).collect::<std::collections::BTreeSet<_>>() {
         held.insert(key, account::open(ctx, tx, key).await?);
     }
-    let (mut refusals, mut reserved) = (Vec::new(), Vec::new());
-    for ask in asks {
+    let mut reserved = Vec::new();
+    for AccountCharge { ask, own } in &charged {
         let Some(account) = held.get_mut(&ask.key()) else { continue };
         let (id, cost) = (ctx.id::<Uuid>(), figures::price(&account.balance, &ask.charge)?);
-        let in_the_clear = ask.charge.event == Event::NonPrivate;
+        let in_the_clear = ask.charge.is_in_the_clear();
         if !in_the_clear {
             match account.balance.reserve(ReservationId(id.as_u128()), &cost, ask.charge.releases) {
                 Ok(_) => {}
@@ -141,6 +142,7 @@ pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Resu
                     .map_err(|error| Error::internal("storing a count", error))?,
                 committed: 0,
                 settled: false,
+                own: *own,
             },
         ));
     }
@@ -178,7 +180,8 @@ pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Resu
 /// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not counted and
 /// whatever it should pay for must not be accepted.
 pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Error> {
-    let (row, mut account) = account::reserved(tx, release.job, release.dataset).await?.ok_or_else(|| {
+    let mut reserved = account::reserved(tx, release.job, release.dataset).await?.into_iter();
+    let (row, mut account) = reserved.next().filter(|(row, _)| row.own).ok_or_else(|| {
         Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
     })?;
     // An exact release beside charged ones (the open arm of a comparison) takes nothing from the reservation.
@@ -189,17 +192,7 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
         }
         account.count_in_the_clear();
     } else {
-        let mut part = part(&row)?;
-        account.balance.commit(&mut part).map_err(|error| match error {
-            LedgerError::Settled(_) => {
-                Error::wrong_state("the job is over and settled: nothing more can be released under it")
-            }
-            LedgerError::Exhausted { releases, .. } => Error::problem(
-                undertone_api::problem::Code::BudgetExceeded,
-                format!("all {releases} releases that were reserved for this dataset are spent"),
-            ),
-            other => Error::internal("committing a release", other),
-        })?;
+        spend(&row, &mut account)?;
     }
     let event = to_json(release.event)?;
     let leaf = account
@@ -220,13 +213,70 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
     account.save(tx).await?;
     let committed = row.committed + i64::from(in_the_clear == row.in_the_clear);
     reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
-    log::append(ctx, tx, &[leaf]).await
+    let mut leaves = vec![leaf];
+    if !in_the_clear {
+        for (row, account) in reserved {
+            leaves.push(commit_beside(ctx, tx, release, row, account).await?);
+        }
+    }
+    log::append(ctx, tx, &leaves).await
 }
 
-/// Gives back what a dataset's reservation in a job still holds, and closes it. Settling twice gives nothing back.
+/// Counts a release on the account of another limited unit. The receipt is for the unit that the job protects, and so is the row
+/// that names it; this one names the same job, series, round and attempt.
+async fn commit_beside(
+    ctx: &Ctx,
+    tx: &Tx,
+    release: &Release<'_>,
+    row: reservation::Model,
+    mut account: Held,
+) -> Result<Leaf, Error> {
+    spend(&row, &mut account)?;
+    let line = Line {
+        kind: EntryKind::Commit,
+        job: release.job,
+        dataset: release.dataset,
+        release: Some((release.series, release.round, release.attempt)),
+        event: &row.event.clone(),
+        count: 1,
+        receipt: None,
+    };
+    let leaf = account.append(tx, ctx.now(), line).await?;
+    account.save(tx).await?;
+    let committed = row.committed + 1;
+    reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
+    Ok(leaf)
+}
+
+/// Moves one release of a reservation from reserved to spent, in memory.
+fn spend(row: &reservation::Model, account: &mut Held) -> Result<(), Error> {
+    account.balance.commit(&mut part(row)?).map_err(|error| match error {
+        LedgerError::Settled(_) => {
+            Error::wrong_state("the job is over and settled: nothing more can be released under it")
+        }
+        LedgerError::Exhausted { releases, .. } => Error::problem(
+            undertone_api::problem::Code::BudgetExceeded,
+            format!("all {releases} releases that were reserved for this dataset are spent"),
+        ),
+        other => Error::internal("committing a release", other),
+    })
+}
+
+/// Gives back what a dataset's reservations in a job still hold, and closes them. Settling twice gives nothing back.
 pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
-    let found = account::reserved(tx, job, dataset).await?.filter(|(row, _)| !row.settled);
-    let Some((row, mut account)) = found else { return Ok(()) };
+    let mut leaves = Vec::new();
+    for (row, account) in account::reserved(tx, job, dataset).await? {
+        if !row.settled {
+            leaves.push(settle_one(ctx, tx, row, account).await?);
+        }
+    }
+    if !leaves.is_empty() {
+        log::append(ctx, tx, &leaves).await?;
+    }
+    Ok(())
+}
+
+async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Held) -> Result<Leaf, Error> {
     let open = if row.in_the_clear {
         row.releases.saturating_sub(row.committed).max(0) as u64
     } else {
@@ -235,8 +285,8 @@ pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Resu
     };
     let line = Line {
         kind: EntryKind::Settle,
-        job,
-        dataset,
+        job: row.job_id,
+        dataset: row.dataset_id,
         release: None,
         event: &row.event.clone(),
         count: open,
@@ -245,11 +295,10 @@ pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Resu
     let leaf = account.append(tx, ctx.now(), line).await?;
     account.save(tx).await?;
     reservation::Model { settled: true, ..row }.into_active_model().reset_all().update(tx).await?;
-    log::append(ctx, tx, &[leaf]).await?;
-    Ok(())
+    Ok(leaf)
 }
 
-/// The reservation of a dataset in a job.
+/// The reservation of a dataset in a job on the account of the unit that the job protects.
 pub(crate) async fn of(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -258,8 +307,19 @@ pub(crate) async fn of(
     Ok(reservation::Entity::find()
         .filter(reservation::Column::JobId.eq(job))
         .filter(reservation::Column::DatasetId.eq(dataset))
+        .filter(reservation::Column::Own.eq(true))
         .one(connection)
         .await?)
+}
+
+/// The reservations of a dataset in a job on the accounts of other units than the one that the job protects, with these accounts.
+pub(crate) async fn beside(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Vec<(reservation::Model, entity::account::Model)>, Error> {
+    let rows = account::reservations(connection, job, dataset).await?;
+    Ok(rows.into_iter().filter(|(row, _)| !row.own).collect())
 }
 
 /// A row as the rules know it.

@@ -8,6 +8,7 @@
 //! To tell of something more: a kind in `undertone_api::notification`, a variant of `Notice` with its line in
 //! `notification/notice.rs`, and the call.
 
+pub(crate) mod credential;
 pub(crate) mod job;
 mod notice;
 mod silent;
@@ -130,7 +131,7 @@ pub async fn set_switches(
     policy::check(actor, Operation::MarkNotifications, Place::Server)?;
     let mut off: Vec<NotificationKind> = Vec::new();
     for kind in &switches.off {
-        if !off.contains(kind) {
+        if kind.can_be_switched_off() && !off.contains(kind) {
             off.push(*kind);
         }
     }

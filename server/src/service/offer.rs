@@ -15,10 +15,11 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::{Purpose, State};
 use undertone_api::problem::Code;
-use undertone_api::signed::Signed;
+use undertone_api::signed::{Signed, SignedApproval};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::approval::consent;
 use crate::service::code::{from_json, word};
 use crate::service::entity::{job as jobs, lease, participant, worker};
 use crate::service::job::{self, state};
@@ -66,6 +67,8 @@ pub enum Offer {
         lease: String,
         /// Whose steward approved this manifest at the server; empty when none did.
         steward: Option<String>,
+        /// The steward's signed approval, for the site to verify.
+        approval: Option<Box<SignedApproval>>,
     },
 }
 
@@ -182,7 +185,11 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
         };
         ctx.wake().ring_in(job);
         let steward = if part.steward_approved { part.approval_by } else { None };
-        return Ok(Some(Offer::Work { manifest: manifest(row), dataset, lease, steward }));
+        let approval = match &steward {
+            Some(_) => consent::signed_approval(ctx.db.read(), job, dataset).await?.map(Box::new),
+            None => None,
+        };
+        return Ok(Some(Offer::Work { manifest: manifest(row), dataset, lease, steward, approval }));
     }
     Ok(None)
 }

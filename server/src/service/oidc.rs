@@ -26,6 +26,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{identity, member};
+use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::notification::{self, Notice};
 use crate::service::session::Entered;
 use crate::service::{api_key, factor, invitation, member as members, password, session, sessions};
@@ -196,6 +197,7 @@ async fn recognize(
         });
         let notice = Notice::IdentityLinked { identity, member: member.0, sessions, keys };
         notification::tell(ctx, tx, notice).await?;
+        credential::announce(ctx, tx, member, CredentialChange::ProviderLinked).await?;
     }
     audit_log::record(ctx, tx, done).await?;
     Ok(Ok(row))

@@ -15,6 +15,7 @@ use undertone_privacy::{Delta, pld};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::code::{from_json, from_word};
 use crate::service::ledger::{self, Ask, account};
 use crate::service::{consortium, dataset, job};
 
@@ -85,13 +86,17 @@ fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {
     charges(spec, datasets).into_iter().map(ask).collect()
 }
 
-/// The balances of every account that a job charges.
+/// The balances of every account that a job charges: all those of the lineages that it charges.
 async fn books(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Books, Error> {
-    let charged: BTreeSet<_> = asks(spec, datasets).iter().map(Ask::key).collect();
+    let asks = asks(spec, datasets);
+    let lineages: BTreeSet<_> = asks.iter().map(|ask| ask.lineage.0).collect();
     let mut books = Books::default();
-    for (key, balance) in account::balances(ctx.db.read(), &charged).await? {
-        let account::Key { organization, lineage, unit, adjacency } = key;
-        books.add(Key { organization, lineage, unit, adjacency }, balance);
+    for row in account::of_lineages(ctx.db.read(), lineages.into_iter().collect()).await? {
+        let (organization, lineage) = (row.organization_id.into(), row.lineage_id.into());
+        if asks.iter().any(|ask| (ask.organization, ask.lineage) == (organization, lineage)) {
+            let (unit, adjacency) = (from_word(&row.unit)?, from_word(&row.adjacency)?);
+            books.add(Key::new(organization, lineage, unit, adjacency), from_json(&row.balance)?);
+        }
     }
     Ok(books)
 }

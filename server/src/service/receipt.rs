@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{countersignature, job, participant, receipt};
 use crate::service::job::series::Planned;
-use crate::service::lease::Held;
+use crate::service::lease::{self, Held};
 use crate::service::ledger::{self, Release};
 use crate::service::{question, site_key};
 
@@ -95,6 +95,24 @@ pub(crate) async fn prove(
         proven.receipts.push(Looked { document, digest: signed.digest(), foreseen });
     }
     Ok(proven)
+}
+
+/// Takes receipts of a part in progress, of which nothing has left yet, and countersigns them. Saying the same again changes
+/// nothing.
+///
+/// # Errors
+/// `lease_lost`, and as `accept`.
+pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[Signed]) -> Result<Vec<Signed>, Error> {
+    let (held, _) = lease::at_work(ctx.db.read(), worker, lease).await?;
+    // What does not hold now is looked at again in the transaction, and refused there.
+    let proven = prove(ctx.db.read(), worker, receipts).await.ok();
+    ctx.db
+        .write("countersign receipts", async |tx| {
+            let countersigned = accept_proven(ctx, tx, worker, receipts, proven.as_ref()).await?;
+            lease::still_at_work(tx, &held, lease).await?;
+            Ok(countersigned)
+        })
+        .await
 }
 
 /// Takes a worker's receipts, oldest first; those that are known already count once. Gives a countersignature for each, in
@@ -181,7 +199,7 @@ pub(crate) async fn accept_proven(
             receipt: digest,
         };
         let position = ledger::commit(ctx, tx, &release).await?;
-        countersigned.push(countersign(ctx, tx, (worker, document.sequence), digest, position).await?);
+        countersigned.push(sign(ctx, tx, (worker, document.sequence), digest, position).await?);
         if foreseen == Foreseen::Charged {
             count(tx, document).await?;
         }
@@ -191,7 +209,7 @@ pub(crate) async fn accept_proven(
 }
 
 /// The server's word that it has charged a receipt, and where.
-pub(crate) async fn countersign(
+pub(crate) async fn sign(
     ctx: &Ctx,
     tx: &Tx,
     (worker, sequence): (WorkerId, u64),

@@ -22,6 +22,7 @@ use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{member, reset};
+use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, factor, member as members, password, sessions};
 
 /// How long a link holds.
@@ -61,7 +62,9 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Reset, E
                 subject: Some(("member", member.id.to_string())),
                 detail: json!({ "clears_second_factor": new.clear_second_factor }),
             };
-            audit_log::record(ctx, tx, act).await
+            audit_log::record(ctx, tx, act).await?;
+            let change = CredentialChange::ResetLinkMade { clears_second_factor: new.clear_second_factor };
+            credential::announce(ctx, tx, MemberId(member.id), change).await
         })
         .await?;
     Ok(Reset { link: format!("{}/reset/{secret}", ctx.addresses.http), expires_at })
@@ -121,7 +124,8 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             if clears {
                 audit_log::record(ctx, tx, Act { what: What::SecondFactorOff, ..act }).await?;
             }
-            Ok(())
+            let change = CredentialChange::PasswordReset { clears_second_factor: clears };
+            credential::announce(ctx, tx, id, change).await
         })
         .await?;
     tracing::info!(member.id = %id, "a password was reset by a link");

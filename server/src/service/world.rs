@@ -15,16 +15,17 @@ use undertone_api::budget::NewBudget;
 use undertone_api::dataset::{Registration, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, MemberId, OrganizationId, SessionId, WorkerId};
 use undertone_api::job::dp_sgd::{self, Model, Noise, Optimizer, Party, Rounds, TestSet, WarmStart, Weights};
-use undertone_api::job::{Job, NewJob, Spec};
+use undertone_api::job::{Charge, Job, NewJob, Spec};
 use undertone_api::member::{Grant, Member, Role, Scope};
-use undertone_api::signed::{Decision, Receipt, Signed};
+use undertone_api::signed::{Decision, Manifest, Receipt, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use crate::auth::{Actor, Means};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{consortium, job, membership, organization, role, worker};
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::{consortium, job, membership, organization, participant, role, worker};
 use crate::service::offer::{Asking, Offer};
 use crate::service::round::{Header, begin};
 use crate::service::{approval, budget, dataset, job as jobs, offer};
@@ -80,11 +81,16 @@ impl World {
     }
 
     pub(crate) async fn set_budget(&self, site: &Site, epsilon: f64) -> Result<undertone_api::budget::Account, Error> {
-        let new = NewBudget {
-            unit: PrivacyUnit::Record,
-            epsilon: Epsilon::new(epsilon).unwrap(),
-            delta: Delta::new(1e-5).unwrap(),
-        };
+        self.set_budget_of(site, PrivacyUnit::Record, epsilon).await
+    }
+
+    pub(crate) async fn set_budget_of(
+        &self,
+        site: &Site,
+        unit: PrivacyUnit,
+        epsilon: f64,
+    ) -> Result<undertone_api::budget::Account, Error> {
+        let new = NewBudget { unit, epsilon: Epsilon::new(epsilon).unwrap(), delta: Delta::new(1e-5).unwrap() };
         budget::set(&self.ctx, &site.steward, site.dataset, new).await
     }
 
@@ -122,6 +128,36 @@ impl World {
     pub(crate) async fn queued(&self, rounds: u32) -> Job {
         let job = self.propose(self.spec(rounds)).await.unwrap();
         self.approved(job).await
+    }
+
+    /// The proposal as a server signed it before there was zero-out adjacency.
+    pub(crate) async fn signed_before(&self, proposed: &Job) -> Job {
+        let (id, ctx) = (proposed.summary.id, &self.ctx);
+        let row = job::Entity::find_by_id(id.0).one(ctx.db.read()).await.unwrap().unwrap();
+        let mut manifest: Manifest = from_json(&row.manifest).unwrap();
+        for charge in manifest.participants.iter_mut().filter_map(|party| party.charge.as_mut()) {
+            charge.adjacency = Adjacency::AddRemove;
+        }
+        let signed = Signed::new(&manifest, &ctx.signer).unwrap();
+        let parts = participant::Entity::find().filter(participant::Column::JobId.eq(id.0));
+        let parts = parts.all(ctx.db.read()).await.unwrap();
+        ctx.db
+            .write("test", async |tx| {
+                let digest = signed.digest();
+                let Signed { payload: manifest, signature } = signed.clone();
+                let row = job::Model { manifest, signature, digest, ..row.clone() };
+                row.into_active_model().reset_all().update(tx).await?;
+                for part in parts.iter().filter(|part| part.charge.is_some()) {
+                    let charge: Charge = from_json(part.charge.as_deref().unwrap_or_default())?;
+                    let charge = Charge { adjacency: Adjacency::AddRemove, ..charge };
+                    let part = participant::Model { charge: Some(to_json(&charge)?), ..part.clone() };
+                    part.into_active_model().reset_all().update(tx).await?;
+                }
+                Ok(())
+            })
+            .await
+            .unwrap();
+        self.job(id).await
     }
 
     /// Has every private steward approve a job.
@@ -190,6 +226,12 @@ impl World {
         jobs::get(&self.ctx, &self.sites[0].steward, id).await.unwrap()
     }
 
+    /// Registers another dataset of a site, which continues its lineage.
+    pub(crate) async fn continued(&self, site: usize, name: &str) -> DatasetId {
+        let site = &self.sites[site];
+        register(&self.ctx, site, name, Visibility::Private, site.lineage).await
+    }
+
     /// The only account of a site's dataset.
     pub(crate) async fn account(&self, site: usize) -> undertone_api::budget::Account {
         let site = &self.sites[site];
@@ -243,6 +285,8 @@ impl Site {
             sampling_rate: SamplingRate::new(0.125).unwrap(),
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         };
+        let charged = job.participants.iter().find(|part| part.dataset == self.dataset);
+        let charged = charged.and_then(|part| part.charge.as_ref());
         self.sequence += 1;
         let receipt = Receipt {
             sequence: self.sequence,
@@ -255,11 +299,12 @@ impl Site {
             series: "private".to_owned(),
             round,
             attempt,
-            unit: PrivacyUnit::Record,
-            adjacency: Adjacency::AddRemove,
+            unit: charged.map_or(PrivacyUnit::Record, |charge| charge.unit),
+            adjacency: charged.map_or(Adjacency::ZeroOut, |charge| charge.adjacency),
             event,
             evaluator: EVALUATOR_VERSION.to_owned(),
             at: time::OffsetDateTime::UNIX_EPOCH,
+            tick: None,
         };
         let signed = Signed::new(&receipt, &self.key).unwrap();
         self.head = signed.digest();
@@ -311,6 +356,7 @@ async fn register(ctx: &Ctx, site: &Site, name: &str, visibility: Visibility, li
         seconds: None,
         users: None,
         units: undertone_api::dataset::usual_units(),
+        approval: None,
     };
     dataset::register(ctx, site.worker, &registration).await.unwrap().id
 }

@@ -8,7 +8,7 @@ use undertone_api::log::leaf;
 use undertone_api::signed::Receipt;
 use undertone_privacy::curve::Curve;
 use undertone_privacy::ledger::{Balance, Budget, Cost, LedgerError, Reservation, ReservationId};
-use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::mechanism::{EVALUATOR_VERSION, can_verify, charged_every_unit};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
 use uuid::Uuid;
 
@@ -28,9 +28,18 @@ pub(super) struct Account {
     head: String,
     parts: BTreeMap<(Uuid, Uuid), Part>,
     prices: HashMap<String, Cost>,
+    /// Where the log first set its limit.
+    limited_at: Option<u64>,
+    /// The reservations of jobs that protect the account's own unit, under the rule that charges every limit, with their positions.
+    own: Vec<((Uuid, Uuid), u64)>,
     /// Whether a row did not follow: what comes after it cannot be judged.
     broken: bool,
     claimed: bool,
+}
+
+/// Whether an event is charged to another unit than the one that its job protects.
+const fn is_beside(event: &Event) -> bool {
+    matches!(event, Event::Substituted { .. })
 }
 
 /// What a job may still be charged.
@@ -83,6 +92,8 @@ impl Account {
             head: NOTHING.to_owned(),
             parts: BTreeMap::new(),
             prices: HashMap::new(),
+            limited_at: None,
+            own: Vec::new(),
             broken: false,
             claimed: false,
         })
@@ -90,7 +101,8 @@ impl Account {
 
     /// Whether a receipt is for this account's people.
     pub(super) fn is_for(&self, receipt: &Receipt) -> bool {
-        (receipt.lineage.0, receipt.unit, receipt.adjacency) == (self.lineage, self.unit, self.adjacency)
+        (receipt.lineage.0, receipt.unit) == (self.lineage, self.unit)
+            && receipt.adjacency.shares_account(self.adjacency)
     }
 
     /// A steward's decision.
@@ -111,6 +123,38 @@ impl Account {
         Ok(())
     }
 
+    /// Notes where in the log its limit was set, or a row was written.
+    pub(super) fn place(&mut self, position: u64, entry: Option<&leaf::Entry>) {
+        let Some(entry) = entry else {
+            self.limited_at = self.limited_at.or(Some(position));
+            return;
+        };
+        let is_own = entry.kind == "reserve" && charged_every_unit(&entry.evaluator);
+        if is_own
+            && read::<Event>(&entry.event, "event").is_ok_and(|event| !is_beside(&event) && event != Event::NonPrivate)
+        {
+            self.own.push(((entry.job, entry.dataset), position));
+        }
+    }
+
+    /// The first job that protects this account's unit and was not charged to `other`, another limited unit of the same lineage.
+    pub(super) fn uncharged(&self, other: &Self) -> Option<String> {
+        let is_beside = (self.organization, self.lineage, self.adjacency)
+            == (other.organization, other.lineage, other.adjacency)
+            && self.unit != other.unit;
+        let limited_at = other.limited_at.filter(|_| is_beside && !self.broken && !other.broken)?;
+        let sums =
+            |account: &Self, key| account.parts.get(key).map(|part| (part.releases, part.committed, part.settled));
+        let missing =
+            self.own.iter().find(|(key, position)| *position > limited_at && sums(self, key) != sums(other, key));
+        missing.map(|((job, dataset), _)| {
+            let unit = other.unit;
+            format!(
+                "job {job}, dataset {dataset} was not charged to the account of the unit {unit:?}, which had a limit"
+            )
+        })
+    }
+
     /// The next row.
     pub(super) fn entry(&mut self, entry: &leaf::Entry, party: Option<&Party>) -> Result<(), String> {
         if self.broken {
@@ -126,7 +170,7 @@ impl Account {
             return Err(format!("it does not follow row {}: the account's chain is broken", self.entries));
         }
         (self.entries, self.head) = (self.entries + 1, entry.hash());
-        if entry.evaluator != EVALUATOR_VERSION {
+        if !can_verify(&entry.evaluator) {
             return Err(format!(
                 "it was priced by {}, this program prices by {EVALUATOR_VERSION}: examine it with the version that it names",
                 entry.evaluator
@@ -147,9 +191,10 @@ impl Account {
             return Err("it reserves a second time for one dataset of a job".to_owned());
         }
         if let Some(party) = party {
-            let charged = party.charge.as_ref().is_some_and(|charge| {
-                (charge.unit, charge.adjacency, &charge.event, charge.releases)
-                    == (self.unit, self.adjacency, event, count)
+            // What another limited unit of the lineage is charged follows from the manifest's charge.
+            let expected = party.charge.as_ref().and_then(|charge| charge.for_unit(self.unit).ok());
+            let charged = expected.is_some_and(|charge| {
+                charge.is_on(self.unit, self.adjacency) && (&charge.event, charge.releases) == (event, count)
             });
             if !charged || (party.organization, party.lineage) != (self.organization, self.lineage) {
                 return Err("it reserves something else than the signed manifest charges this dataset".to_owned());
@@ -180,7 +225,8 @@ impl Account {
     }
 
     fn commit(&mut self, entry: &leaf::Entry, event: &Event, count: u64) -> Result<(), String> {
-        if count != 1 || entry.receipt.is_none() {
+        // The receipt is named by the row of the unit that the job protects, and by no other.
+        if count != 1 || entry.receipt.is_none() != is_beside(event) {
             return Err("a commit is one release that one receipt pays for".to_owned());
         }
         let Some(part) = self.parts.get_mut(&(entry.job, entry.dataset)).filter(|part| !part.settled) else {

@@ -5,7 +5,8 @@ use undertone_api::account::{
     ChangePassword, Factor, FactorCode, FactorOffer, FactorProof, NewPassword, NewReset, OpenSession, RecoveryCodes,
     Reset, ResetPreview, SecondStep,
 };
-use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
+use undertone_api::approval_key::{NewApprovalKey, OwnApprovalKey};
+use undertone_api::id::{ApprovalKeyId, ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::{Join, Member, NewConsortiumMember, Roles, Scope};
 use undertone_api::organization::{Invitation, Purpose};
 use undertone_api::problem::{Code, Problem};
@@ -17,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::rest::cookie;
 use crate::service::session::{self, Entered as Proven};
-use crate::service::{factor, invitation, password, reset, role, sessions};
+use crate::service::{approval_key, factor, invitation, password, reset, role, sessions};
 
 /// The cookies of a sign-in, whole or half.
 pub(super) fn entered(ctx: &Ctx, proven: &Proven) -> Entered {
@@ -55,6 +56,18 @@ impl Accounts for Desk {
 
     async fn renew_codes(&self, code: String) -> Answer<RecoveryCodes> {
         factor::renew_codes(&self.ctx, self.actor()?, &FactorCode { code }).await.map_err(Error::into_problem)
+    }
+
+    async fn approval_keys(&self) -> Answer<Vec<OwnApprovalKey>> {
+        approval_key::list(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
+    }
+
+    async fn add_approval_key(&self, key: NewApprovalKey) -> Answer<OwnApprovalKey> {
+        approval_key::create(&self.ctx, self.actor()?, &key).await.map_err(Error::into_problem)
+    }
+
+    async fn remove_approval_key(&self, key: ApprovalKeyId) -> Answer<()> {
+        approval_key::remove(&self.ctx, self.actor()?, key).await.map_err(Error::into_problem)
     }
 
     async fn drop_factor(&self, proof: FactorProof) -> Answer<()> {

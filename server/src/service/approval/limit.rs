@@ -14,6 +14,7 @@ use undertone_api::dataset::Dataset;
 use undertone_api::id::{ApprovalLimitId, DatasetId, JobId, OrganizationId};
 use undertone_api::job::{ApprovalLimit, Charge, NewApprovalLimit};
 use undertone_api::member::Role;
+use undertone_api::signed::ApprovalRule;
 use undertone_privacy::{Epsilon, Event};
 
 use super::record as decide;
@@ -65,6 +66,9 @@ pub async fn limit_set(
     let dataset = dataset::get(ctx, actor, id).await?;
     let place = Place::Organization(dataset.organization);
     policy::check(actor, Operation::SetApprovalLimit, place)?;
+    if demands_signature(ctx.db.read(), id).await? {
+        return Err(Error::wrong_state(UNSIGNED));
+    }
     let violations = new.check(ctx.now());
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -104,6 +108,17 @@ pub async fn limit_set(
     shown(ctx, row)
 }
 
+/// Why no limit is set for a dataset whose site verifies signatures.
+const UNSIGNED: &str = "the dataset's site verifies a steward's signature over each job, and a limit is this server's word: it \
+                        would let nothing pass. The site's own `approval = \"automatic\"` lets jobs run up to \
+                        `most_epsilon_automatic`; with `approval = \"server\"` it trusts this server";
+
+/// Whether the site of a dataset accepts jobs only with a steward's signature over each.
+async fn demands_signature(connection: &impl ConnectionTrait, id: DatasetId) -> Result<bool, Error> {
+    let site = super::consent::of_site(connection, id.0).await?;
+    Ok(site.is_some_and(|site| site.rule == ApprovalRule::Steward))
+}
+
 /// Withdraws the limit of a dataset: from now on every job is asked about. What passed stays approved.
 ///
 /// # Errors
@@ -141,6 +156,8 @@ pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             }
         };
         let by = format!("the limit that {} set", limit.set_by);
+        let site = super::consent::of_site(tx, part.dataset_id).await?;
+        let consent = super::consent::by_rule(site.as_ref());
         decide(ctx, tx, &part, "limit", &by, None, None).await?;
         let act = Act {
             by: By::System,
@@ -159,6 +176,7 @@ pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             approval: "approved".to_owned(),
             approval_by: Some(by),
             steward_approved: true,
+            consent: Some(to_json(&consent)?),
             limit_id: Some(limit.id),
             ..part
         };
@@ -172,6 +190,8 @@ pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
 enum Beyond {
     /// Nobody answers for it any more.
     Steward,
+    /// The dataset's site verifies a signature over each job.
+    Signature,
     /// It is for other kinds.
     Kind,
     /// No ε covers all that leaves.
@@ -189,6 +209,7 @@ impl Beyond {
     const fn said(self) -> &'static str {
         match self {
             Self::Steward => "whoever set the limit within which jobs pass is no steward of the owner any more",
+            Self::Signature => "the dataset's site verifies a steward's signature over each job, which no limit gives",
             Self::Kind => "the limit within which jobs pass does not name this kind of job",
             Self::Clear => "something of it leaves in the clear, and no limit lets that pass",
             Self::Price => "it charges nothing that a limit could bound",
@@ -210,6 +231,9 @@ async fn judge(
     if !is_steward(connection, limit, part).await? {
         return Ok(Err(Beyond::Steward));
     }
+    if demands_signature(connection, DatasetId(part.dataset_id)).await? {
+        return Ok(Err(Beyond::Signature));
+    }
     if !from_json::<Vec<String>>(&limit.kinds)?.contains(&row.kind) {
         return Ok(Err(Beyond::Kind));
     }
@@ -221,19 +245,29 @@ async fn judge(
     }
     let (lineage, owner) = (part.lineage_id.into(), OrganizationId(part.organization_id));
     let accounts = budget::of_lineages(connection, vec![lineage]).await?.remove(&(owner, lineage)).unwrap_or_default();
-    let delta = accounts
-        .iter()
-        .find(|account| account.unit == charge.unit && account.adjacency == charge.adjacency)
-        .map(|account| account.delta.get())
-        .filter(|delta| *delta > 0.0);
-    let alone = delta.and_then(|delta| ledger::epsilon_alone(&charge, charge.releases, delta));
-    let Some((delta, alone)) = delta.zip(alone) else { return Ok(Err(Beyond::Price)) };
-    if alone > limit.epsilon {
-        return Ok(Err(Beyond::Job));
+    let limited: Vec<_> = accounts.iter().filter(|account| account.delta.get() > 0.0).collect();
+    if !limited.iter().any(|account| charge.is_on(account.unit, account.adjacency)) {
+        return Ok(Err(Beyond::Price));
     }
-    let together = Passed::by(connection, limit.id).await?.with(&charge, delta);
-    let within = |total: f64| together.is_some_and(|together| together <= total);
-    Ok(if limit.total_epsilon.is_none_or(within) { Ok(together) } else { Err(Beyond::Total) })
+    let passed = Passed::by(connection, limit.id).await?;
+    let mut own = None;
+    // The limit and its total bound what every limited unit loses, whichever of them a job protects.
+    for account in limited {
+        let Ok(asked) = charge.for_unit(account.unit) else { return Ok(Err(Beyond::Price)) };
+        let delta = account.delta.get();
+        let Some(alone) = ledger::epsilon_alone(&asked, asked.releases, delta) else { return Ok(Err(Beyond::Price)) };
+        if alone > limit.epsilon {
+            return Ok(Err(Beyond::Job));
+        }
+        let together = passed.with(&asked, delta);
+        if limit.total_epsilon.is_some_and(|total| together.is_none_or(|together| together > total)) {
+            return Ok(Err(Beyond::Total));
+        }
+        if account.unit == charge.unit {
+            own = together;
+        }
+    }
+    Ok(Ok(own))
 }
 
 /// Whether who set the limit still answers for the dataset.

@@ -2,14 +2,26 @@
 
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::{Disclosed, Disclosure, Review, Spec, State, disclosures};
-use undertone_api::signed::{Manifest, Signed};
+use undertone_api::signed::{Manifest, Signed, SiteApproval};
 
+use super::consent;
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::job::{readable, state};
 use crate::service::{dataset, plan};
+
+/// Returns how the sites of a job's datasets approve it; those whose workers do not say are left out.
+///
+/// # Errors
+/// 404 when the caller may not know the job.
+pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<(DatasetId, SiteApproval)>, Error> {
+    let row = readable(ctx, actor, job).await?;
+    let manifest: Manifest = from_json(&row.manifest)?;
+    let datasets: Vec<DatasetId> = manifest.participants.iter().map(|party| party.dataset).collect();
+    consent::of_sites(ctx.db.read(), &datasets).await
+}
 
 /// What a job asks of a dataset. Everybody who may see the job may read it: it holds nothing that the manifest does not.
 ///
@@ -45,6 +57,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
         not_after,
         cost,
         learned,
+        approval: consent::of_site(ctx.db.read(), dataset.0).await?,
         manifest: Signed { payload: row.manifest, signature: row.signature },
     })
 }

@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod signature;
 mod total;
 
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
@@ -14,7 +15,7 @@ use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, public_key};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::{approve, approve_exactly, limit_set, limit_withdraw, limits, refuse, review};
+use super::{approve, approve_signed, limit_set, limit_withdraw, limits, refuse, review};
 use crate::service::dataset::register;
 use crate::service::entity::{member, role};
 use crate::service::job::propose;
@@ -169,10 +170,11 @@ on_both! {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let (job, site) = (world.propose(world.spec(2)).await.unwrap(), &world.sites[1]);
         let id = job.summary.id;
-        let other = approve_exactly(&app.ctx, &site.steward, id, site.dataset, &"00".repeat(32)).await.unwrap_err();
+        let other = "00".repeat(32);
+        let other = approve_signed(&app.ctx, &site.steward, id, site.dataset, Some(&other), None).await.unwrap_err();
         assert_eq!(other.code(), Code::PreconditionFailed);
         assert_eq!(world.job(id).await.participants[1].approval, Approval::Pending);
-        let job = approve_exactly(&app.ctx, &site.steward, id, site.dataset, &job.manifest).await.unwrap();
+        let job = approve_signed(&app.ctx, &site.steward, id, site.dataset, Some(&job.manifest), None).await.unwrap();
         assert_eq!(job.summary.state, State::Queued);
     }
 
@@ -206,6 +208,7 @@ on_both! {
             seconds: None,
             users: None,
             units: usual_units(),
+            approval: None,
         };
         register(&app.ctx, site.worker, &told(500)).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, State::Proposed, "nothing has changed");
@@ -256,6 +259,7 @@ on_both! {
             seconds: None,
             users: None,
             units: usual_units(),
+            approval: None,
         };
         let dataset = register(&app.ctx, site.worker, &registered).await.unwrap();
         budget::set(&app.ctx, &site.steward, dataset.id, speakers).await.unwrap();
@@ -264,11 +268,12 @@ on_both! {
         let job = NewJob { title: "records".to_owned(), spec: Spec::DpSgd(spec) };
         let new = NewPlan { consortium: world.consortium, job: job.clone() };
         let planned = plan(&app.ctx, &lead, &new).await.unwrap();
-        assert!(!planned.admitted && planned.refusals.len() == 1, "{:?}", planned.refusals);
+        let units: Vec<_> = planned.refusals.iter().map(|refusal| refusal.unit).collect();
+        assert!(!planned.admitted && units == [PrivacyUnit::Speaker, PrivacyUnit::Record], "{:?}", planned.refusals);
         let refused = propose(&app.ctx, &lead, world.consortium, job).await.unwrap_err();
         assert_eq!(refused.code(), Code::BudgetMissing);
         let said = refused.to_string();
-        assert!(said.contains("no budget for records, only one for speakers"), "{said}");
+        assert!(said.contains("lifetime limit for the unit `speaker`") && !said.contains("no budget"), "{said}");
         assert_eq!(jobs::list(&app.ctx, &lead, world.consortium, &PageQuery::default()).await.unwrap().items, []);
     }
 }

@@ -3,7 +3,8 @@
 //! The figures are composed and not added up: the losses of all its jobs together, on the orders of reports, turned into ε
 //! once. So one job by itself comes to exactly what it is said to cost, and all together to a promise at the account's δ, which
 //! a sum of ε, each at the whole of δ, is not. They decide who is asked and nothing else: what may be spent is the ledger's to
-//! say. What protects different units, or against different changes, is never one sum.
+//! say. Every limited unit has a sum of its own, and each job counts in all of them by what it is charged there: a total that one
+//! unit has spent is not there again for another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,6 +13,7 @@ use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter a
 use undertone_api::budget::Account;
 use undertone_api::id::DatasetId;
 use undertone_api::job::{ApprovedTotal, Charge, State};
+use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use uuid::Uuid;
 
@@ -24,7 +26,7 @@ use crate::service::ledger::epsilon_together;
 #[derive(Debug, Default)]
 pub(super) struct Passed(BTreeMap<(PrivacyUnit, Adjacency), Sum>);
 
-/// What passed for one unit and adjacency.
+/// What passed for one unit, on the account of one relation.
 #[derive(Debug, Default)]
 struct Sum {
     jobs: u64,
@@ -64,7 +66,7 @@ impl Passed {
     }
 
     fn count(&mut self, charge: Charge, spent: u64, committed: u64) {
-        let sum = self.0.entry((charge.unit, charge.adjacency)).or_default();
+        let sum = self.0.entry((charge.unit, charge.adjacency.account())).or_default();
         sum.jobs += 1;
         // Jobs repeat: few events, each priced once.
         match sum.events.iter_mut().find(|known| known.event == charge.event) {
@@ -76,27 +78,43 @@ impl Passed {
         }
     }
 
-    /// ε at δ of all that passed for the charge's unit and adjacency, and of the charge's worst case on top; `None` when no
+    /// ε at δ of all that passed, as the charge's unit is charged for it, and of the charge's worst case on top; `None` when no
     /// finite ε covers them.
     pub(super) fn with(&self, charge: &Charge, delta: f64) -> Option<f64> {
-        let before = self.0.get(&(charge.unit, charge.adjacency)).map_or(&[][..], |sum| &sum.events[..]);
-        let before = before.iter().map(|known| (&known.event, known.committed));
+        let before = self.charged_to(charge.unit, |known| known.committed)?;
+        let before = before.iter().map(|(event, count)| (event, *count));
         epsilon_together(before.chain([(&charge.event, charge.releases)]), charge.adjacency, delta)
+    }
+
+    /// What passed as the account of `unit` is charged for it, with as many releases of each event as `count` says; `None` when
+    /// some of it has no price there.
+    fn charged_to(&self, unit: PrivacyUnit, count: impl Fn(&Counted) -> u64) -> Option<Vec<(Event, u64)>> {
+        let mut all = Vec::new();
+        for (&(protected, _), sum) in &self.0 {
+            for known in &sum.events {
+                match (count(known), event_at(&known.event, protected, unit)) {
+                    (0, _) => {}
+                    (releases, Ok(event)) => all.push((event, releases)),
+                    (_, Err(_)) => return None,
+                }
+            }
+        }
+        Some(all)
     }
 
     /// The figures as they are shown, each at δ of the dataset's account for it.
     pub(super) fn shown(&self, accounts: &[Account]) -> Vec<ApprovedTotal> {
-        let of = |(&(unit, adjacency), sum): (&(PrivacyUnit, Adjacency), &Sum)| {
-            // Nothing passes without an account, and none is ever closed.
-            let account = accounts.iter().find(|known| known.unit == unit && known.adjacency == adjacency)?;
-            let delta = account.delta.get();
+        let jobs = self.0.values().map(|sum| sum.jobs).sum();
+        let of = |account: &Account| {
+            let (unit, adjacency, delta) = (account.unit, account.adjacency, account.delta.get());
             let epsilon = |count: fn(&Counted) -> u64| {
-                epsilon_together(sum.events.iter().map(|known| (&known.event, count(known))), adjacency, delta)
+                let charged = self.charged_to(unit, count)?;
+                epsilon_together(charged.iter().map(|(event, count)| (event, *count)), adjacency, delta)
             };
             let (spent, committed) = (epsilon(|known| known.spent), epsilon(|known| known.committed));
-            Some(ApprovedTotal { unit, adjacency, delta, jobs: sum.jobs, spent, committed })
+            ApprovedTotal { unit, adjacency, delta, jobs, spent, committed }
         };
-        self.0.iter().filter_map(of).collect()
+        accounts.iter().filter(|account| jobs > 0 && account.delta.get() > 0.0).map(of).collect()
     }
 }
 
@@ -111,6 +129,7 @@ async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap
     let jobs = QuerySelect::query(&mut jobs).to_owned();
     let reserved: HashMap<(Uuid, Uuid), reservation::Model> = reservation::Entity::find()
         .filter(reservation::Column::JobId.in_subquery(jobs.clone()))
+        .filter(reservation::Column::Own.eq(true))
         .all(connection)
         .await?
         .into_iter()
@@ -155,18 +174,33 @@ mod tests {
 
     fn charge(unit: PrivacyUnit, noise: f64, releases: u64) -> Charge {
         let noise_multiplier = NoiseMultiplier::new(noise).expect("greater than 0");
-        Charge { unit, adjacency: Adjacency::AddRemove, event: Event::Gaussian { noise_multiplier }, releases }
+        Charge { unit, adjacency: Adjacency::ZeroOut, event: Event::Gaussian { noise_multiplier }, releases }
     }
 
     #[test]
-    fn what_protects_different_units_is_never_one_sum() {
-        let speaker = charge(PrivacyUnit::Speaker, 4.0, 2);
-        let alone = Passed::default().with(&speaker, DELTA);
+    fn add_remove_and_zero_out_charges_are_one_sum() {
+        let new = charge(PrivacyUnit::Speaker, 4.0, 2);
+        let old = Charge { adjacency: Adjacency::AddRemove, ..new.clone() };
+        let (mut one, mut both) = (Passed::default(), Passed::default());
+        one.count(new.clone(), 0, 2);
+        both.count(old, 0, 2);
+        assert_eq!(both.with(&new, DELTA), one.with(&new, DELTA), "what passed before the change still counts");
+    }
+
+    #[test]
+    fn a_total_is_not_spent_twice_by_switching_units() {
+        let record = charge(PrivacyUnit::Record, 8.0, 2);
+        let alone = Passed::default().with(&record, DELTA);
         let mut passed = Passed::default();
-        passed.count(charge(PrivacyUnit::Record, 1.0, 9), 9, 9);
-        assert_eq!(passed.with(&speaker, DELTA), alone);
-        passed.count(charge(PrivacyUnit::Speaker, 4.0, 2), 0, 2);
-        assert!(passed.with(&speaker, DELTA) > alone);
+        passed.count(charge(PrivacyUnit::Speaker, 8.0, 2), 0, 2);
+        // A record of a speaker loses what two changes lose: four times the square, as half the noise does.
+        let together = passed.with(&record, DELTA);
+        let same = Passed::default().with(&charge(PrivacyUnit::Record, 8.0, 10), DELTA);
+        assert!(together > alone && (together.unwrap_or(0.0) - same.unwrap_or(1.0)).abs() < 1e-9);
+        // Of a speaker a release that protects records says nothing: no total covers it.
+        let speaker = charge(PrivacyUnit::Speaker, 4.0, 2);
+        passed.count(record, 2, 2);
+        assert_eq!(passed.with(&speaker, DELTA), None);
     }
 
     #[test]

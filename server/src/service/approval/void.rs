@@ -7,15 +7,15 @@ use sea_orm::{
 };
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId, LineageId, OrganizationId};
-use undertone_api::job::{State, Step};
-use undertone_api::signed::Manifest;
+use undertone_api::job::{Charge, State, Step};
+use undertone_api::signed::{Consent, Manifest};
 
 use super::{SITE_POLICY, record};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::By;
-use crate::service::code::{from_json, word};
+use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{job, participant};
 use crate::service::job::state;
 
@@ -36,6 +36,7 @@ pub(crate) async fn voided(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: L
             approval_by: by,
             approval_reason: Some(reason.to_owned()),
             steward_approved: false,
+            consent: if part.site_answered { Some(to_json(&Consent::Site)?) } else { None },
             limit_id: None,
             ..part
         };
@@ -55,7 +56,7 @@ pub(crate) async fn changed(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(),
         let same = said.lineage == dataset.lineage
             && said.worker == dataset.worker
             && said.units == manifest.spec.units(dataset)
-            && said.charge == manifest.spec.cost(dataset);
+            && Charge::reconcile(manifest.spec.cost(dataset), said.charge.as_ref()).is_some();
         if !same {
             let reason = format!("`{}` has changed since the job was proposed: propose it again", part.dataset_name);
             record(ctx, tx, &part, "void", "this server", Some(&reason), None).await?;

@@ -55,7 +55,7 @@ async fn trained(world: &mut World) -> (Job, Vec<String>) {
 fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement {
     let finding = Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() };
     let delta = Delta::new(1e-6).unwrap();
-    let assessment = Assessment::of(&finding.trials, &event(), Adjacency::AddRemove, ROUNDS.into(), delta).unwrap();
+    let assessment = Assessment::of(&finding.trials, &event(), Adjacency::ZeroOut, ROUNDS.into(), delta).unwrap();
     AuditStatement {
         worker: world.sites[site].worker,
         job: job.summary.id,
@@ -64,7 +64,7 @@ fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement
         manifest: job.manifest.clone(),
         series: "private".to_owned(),
         unit: PrivacyUnit::Record,
-        adjacency: Adjacency::AddRemove,
+        adjacency: Adjacency::ZeroOut,
         event: event(),
         releases: ROUNDS.into(),
         finding,

@@ -1,11 +1,11 @@
 //! What a certificate says but for its figures: read from the rows, the last of them last, so that each covers those before.
 
-use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
+use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::id::JobId;
 use undertone_api::job::{Charge, Spec, State};
 use undertone_api::signed::certificate::{
-    ArtifactNamed, AuditAsked, Certificate, ChainPiece, Charged, ConsortiumNamed, Issuer, JobCovered, Party, Position,
-    Releases,
+    ArtifactNamed, AuditAsked, Certificate, ChainPiece, Charged, ChargedBeside, ClockSummary, ConsortiumNamed, Issuer,
+    JobCovered, Party, Position, PublicFact, Releases, relation,
 };
 use undertone_api::signed::{Manifest, Receipt, Signed};
 use undertone_privacy::Event;
@@ -42,6 +42,7 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
     // After everything that it is to cover.
     let head = log::newest(connection).await?;
     Ok(Some(Certificate {
+        version: Certificate::VERSION,
         issued_at: ctx.now(),
         issuer: Issuer {
             address: ctx.addresses.http.clone(),
@@ -102,6 +103,7 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
         worker: part.worker_id.into(),
         site_key: hex::encode(keys.newest().to_bytes()),
         units,
+        consent: part.consent.as_deref().map(from_json).transpose()?,
         charged: None,
     };
     if let Some(charge) = charge {
@@ -133,19 +135,17 @@ async fn charged(
         .all(connection)
         .await?;
     let (mut committed, mut in_the_clear) = (0, 0);
+    let mut ticks = Vec::with_capacity(receipts.len());
     for row in &receipts {
         let document: Receipt = from_json(&row.payload)?;
         committed += u64::from(document.event == charge.event);
         in_the_clear += u64::from(document.event == Event::NonPrivate);
+        ticks.push(document.tick);
     }
     let reserved = reservation.releases as u64;
-    let releases = Releases {
-        reserved,
-        committed,
-        settled: reservation.settled,
-        counted: price::counted(reservation.settled, committed, reserved),
-        in_the_clear,
-    };
+    // The most that the manifest plans: when a job stops may follow from its outputs, so what was made is no number to price.
+    let counted = reserved.max(committed);
+    let releases = Releases { reserved, committed, settled: reservation.settled, counted, in_the_clear };
     let pieces: Vec<_> = receipts.into_iter().map(|row| (row.sequence as u64, row.digest)).collect();
     let audit = if spec.audited(&price::known_of(party)).is_some() {
         let stated = audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?;
@@ -157,20 +157,29 @@ async fn charged(
     // After the receipts, so that the account's position covers them.
     let account = account::Entity::find_by_id(reservation.account_id).one(connection).await?;
     let account = account.ok_or_else(|| Error::not_found("account"))?;
+    let mut others = Vec::new();
+    for (row, account) in ledger::beside(connection, part.job_id, part.dataset_id).await? {
+        let (unit, event) = (from_word(&account.unit)?, from_json(&row.event)?);
+        others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account).await? });
+    }
     Ok(Some(Charged {
         unit: charge.unit,
         adjacency: charge.adjacency,
+        relation: relation(charge.adjacency, charge.unit),
+        public: PublicFact::of(spec, party.dataset, charge, party.units),
         mechanism: price::mechanism(charge, spec.clip(party.dataset)),
         releases,
         renyi: None,
         tight: None,
-        account: position(account)?,
+        account: position(connection, account).await?,
         receipts: ChainPiece::of(&pieces),
+        clock: ClockSummary::from_ticks(ticks),
         audit,
+        others,
     }))
 }
 
-fn position(row: account::Model) -> Result<Position, Error> {
+async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Result<Position, Error> {
     let balance: Balance = from_json(&row.balance)?;
     let summary = balance.summary();
     Ok(Position {
@@ -179,6 +188,7 @@ fn position(row: account::Model) -> Result<Position, Error> {
         delta: summary.delta.map(f64::from),
         spent: summary.spent_epsilon,
         committed: summary.committed_epsilon,
+        promises: ledger::promises(connection, row.id).await?,
         in_the_clear: row.in_the_clear as u64,
         balance,
         entries: row.entries as u64,

@@ -29,11 +29,6 @@ pub(super) enum FigureError {
     Curve(#[from] CurveError),
 }
 
-/// How many releases count: those paid once the site has closed its part, everything reserved before.
-pub(super) fn counted(settled: bool, committed: u64, reserved: u64) -> u64 {
-    if settled { committed } else { committed.max(reserved) }
-}
-
 /// What made each release: the event's noise is relative to the clip, which is the sensitivity by construction.
 pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
     let multiplier = match charge.event.innermost() {
@@ -85,6 +80,13 @@ pub(super) fn filled(mut certificate: Certificate) -> Result<Certificate, Figure
         let delta = charged.account.delta.map(Delta::new).transpose()?;
         charged.renyi = delta.map(|delta| renyi(charged, delta)).transpose()?;
         charged.tight = delta.and_then(|delta| tight(charged, delta));
+        let (adjacency, counted) = (charged.adjacency, charged.releases.counted);
+        for other in &mut charged.others {
+            let delta = other.account.delta.map(Delta::new).transpose()?;
+            let one = mechanism::curve(&other.event, adjacency, &OrderGrid::reporting())?.times(counted);
+            let figure = |delta: Delta| Figure::renyi(convert::epsilon(&one, delta).map(Epsilon::get), delta.get());
+            other.renyi = delta.map(figure);
+        }
     }
     certificate.together = together(&certificate)?;
     Ok(certificate)

@@ -10,11 +10,12 @@ use undertone_api::job::dp_sgd::Report as DpSgdReport;
 use undertone_api::job::{Job, Report, State};
 use undertone_api::member::{Grant, Role, Scope};
 use undertone_api::problem::Code;
-use undertone_api::signed::certificate::{Method, ValidFor};
+use undertone_api::signed::certificate::{Method, PublicFact, ValidFor};
+use undertone_api::signed::{Certificate, Consent};
 use undertone_privacy::ledger::Overlap;
 
 use super::verify::{Finding, Known, Point, verify};
-use super::{file, get};
+use super::{file, get, price};
 use crate::auth::Actor;
 use crate::service::finish::{Outcome, finish};
 use crate::service::lease;
@@ -33,10 +34,16 @@ fn report() -> Report {
 /// Two private sites and a public one run `rounds` rounds, the lead stores a model, and nobody has ended their part.
 async fn at_the_end(world: &mut World, rounds: u32) -> (Job, [String; 3]) {
     let job = world.queued(rounds).await;
+    let leases = submitted(world, &job, rounds).await;
+    (job, leases)
+}
+
+/// Every site of a queued job sends its vectors of `rounds` rounds, the lead stores a model.
+async fn submitted(world: &mut World, job: &Job, rounds: u32) -> [String; 3] {
     let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
     for round in 1..=rounds {
         for (site, lease) in leases.iter().enumerate() {
-            world.submit(&job, site, lease, round, &[1.0]).await.unwrap();
+            world.submit(job, site, lease, round, &[1.0]).await.unwrap();
         }
     }
     let header = model::Header {
@@ -48,7 +55,15 @@ async fn at_the_end(world: &mut World, rounds: u32) -> (Job, [String; 3]) {
     let mut incoming = model::begin(&world.ctx, world.sites[0].worker, header).await.unwrap();
     incoming.write(MODEL).await.unwrap();
     incoming.accept(&world.ctx).await.unwrap();
-    (job, leases)
+    leases
+}
+
+/// Every site of a queued job runs `rounds` rounds and ends its part.
+pub(crate) async fn played(world: &mut World, job: &Job, rounds: u32) {
+    let leases = submitted(world, job, rounds).await;
+    for site in [1, 2, 0] {
+        end(world, site, &leases[site]).await;
+    }
 }
 
 async fn end(world: &World, site: usize, lease: &str) {
@@ -72,7 +87,7 @@ fn admin(world: &World) -> Actor {
     actor
 }
 
-pub(super) fn known(world: &World) -> Known {
+pub(crate) fn known(world: &World) -> Known {
     Known {
         server_key: Some(world.ctx.signer.verifying_key()),
         site_keys: world.sites.iter().map(|site| hex::encode(site.key.verifying_key().to_bytes())).collect(),
@@ -101,6 +116,8 @@ on_both! {
         let job = finished(&mut world, 3).await;
         let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         assert_eq!(certificate.parties[0].charged, None, "public data pay nothing");
+        assert_eq!(certificate.parties[0].consent, None, "public data need no consent");
+        assert_eq!(certificate.parties[1].consent, Some(Consent::ServerWord), "its site verifies no signature");
         let charged = certificate.parties[1].charged.as_ref().unwrap();
         let (renyi, tight) = (charged.renyi.unwrap(), charged.tight.unwrap());
         assert_eq!((renyi.method, renyi.valid_for), (Method::Renyi, ValidFor::Budgets));
@@ -112,6 +129,12 @@ on_both! {
         let account = world.account(1).await;
         assert_eq!((charged.account.spent.to_bits(), charged.account.limit), (account.spent.to_bits(), Some(50.0)));
         assert!(charged.audit.is_none(), "not asked");
+        assert!(charged.relation.contains("any one record’s part and with that part emptied"), "{}", charged.relation);
+        let units = certificate.parties[1].units;
+        let batch = PublicFact::ExpectedBatch { units: units as f64 / 8.0 };
+        for fact in [PublicFact::Units { count: units }, PublicFact::Sizes, PublicFact::Participation, batch] {
+            assert!(charged.public.contains(&fact), "{fact:?} is not in {:?}", charged.public);
+        }
     }
 
     async fn the_rule_decides_the_consortium_s_number_and_a_later_one_changes_no_certificate(app: &TestApp) {
@@ -139,6 +162,77 @@ on_both! {
         assert!(verdict.holds(), "{verdict}");
     }
 
+    async fn a_job_that_was_stopped_is_priced_for_all_planned_releases(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut spec = world.spec(3);
+        spec.spare_releases = 2;
+        let job = world.propose(spec).await.unwrap();
+        let job = world.approved(job).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        for (site, lease) in leases.iter().enumerate() {
+            world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
+        }
+        // Somebody looked at the first round and stopped the job.
+        let gave_up = Outcome::GaveUp("it looks bad".to_owned());
+        for (site, lease) in leases.iter().enumerate() {
+            finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
+        }
+        let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        let certificate: Certificate = serde_json::from_str(&file.payload).unwrap();
+        let charged = certificate.parties[1].charged.as_ref().unwrap();
+        let releases = charged.releases;
+        assert_eq!((releases.committed, releases.settled, releases.reserved, releases.counted), (1, true, 5, 5));
+        let of = |releases: u64| {
+            let mut plan = undertone_privacy::pld::Plan::new();
+            plan.add(&charged.mechanism.event, charged.adjacency, releases);
+            plan.epsilon(undertone_privacy::Delta::new(charged.account.delta.unwrap()).unwrap()).unwrap().map(f64::from)
+        };
+        assert_eq!(charged.tight.unwrap().epsilon, of(5));
+        assert!(of(5) > of(1), "the number that was reached by stopping is smaller");
+        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        assert!(verdict.holds(), "{verdict}");
+
+        // A server that prices what was made is found out, whichever rules it claims.
+        for version in [1, Certificate::VERSION, 3] {
+            let mut lie = certificate.clone();
+            lie.version = version;
+            for charged in lie.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
+                charged.releases.counted = charged.releases.committed;
+            }
+            let lie = price::filled(lie).unwrap();
+            let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &known(&world));
+            assert!(verdict.failed().contains(&Point::Counts), "version {version}\n{verdict}");
+        }
+    }
+
+    async fn a_certificate_of_the_first_version_holds_by_its_own_rules(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut spec = world.spec(1);
+        spec.spare_releases = 4;
+        let proposed = world.propose(spec).await.unwrap();
+        let job = world.signed_before(&proposed).await;
+        let job = world.approved(job).await;
+        played(&mut world, &job, 1).await;
+        let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        let mut old: Certificate = serde_json::from_str(&file.payload).unwrap();
+        old.version = Certificate::first_version();
+        for charged in old.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
+            charged.releases.counted = charged.releases.committed;
+            (charged.relation, charged.public, charged.account.promises) = Default::default();
+        }
+        let mut document = serde_json::to_value(price::filled(old).unwrap()).unwrap();
+        document.as_object_mut().unwrap().remove("version");
+        for charged in document["parties"].as_array_mut().unwrap().iter_mut().map(|party| &mut party["charged"]) {
+            let Some(charged) = charged.as_object_mut() else { continue };
+            charged.remove("relation");
+            charged.remove("public");
+            charged["account"].as_object_mut().unwrap().remove("promises");
+        }
+        let as_it_was = forged::signed_text(file, document.to_string(), &app.ctx.signer);
+        let verdict = verify(&as_it_was, &known(&world));
+        assert!(verdict.holds() && verdict.to_string().contains("by the rules of version 1"), "{verdict}");
+    }
+
     async fn of_a_site_that_has_not_closed_its_part_everything_reserved_counts(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let mut spec = world.spec(1);
@@ -156,9 +250,9 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, State::Finished);
         let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let of = |party: usize| certificate.parties[party].charged.as_ref().unwrap();
-        assert_eq!((of(1).releases.counted, of(1).releases.settled), (1, true));
+        assert_eq!((of(1).releases.counted, of(1).releases.settled), (3, true));
         assert_eq!((of(2).releases.counted, of(2).releases.settled), (3, false));
-        assert!(of(2).renyi.unwrap().epsilon > of(1).renyi.unwrap().epsilon);
+        assert_eq!(of(2).renyi.unwrap().epsilon, of(1).renyi.unwrap().epsilon, "closed or not, the plan is priced");
         // It comes back with a receipt that the certificate does not know, and the certificate stays what it was.
         let late = world.sites[2].receipt(&job, 1, 2);
         finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[late]).await.unwrap();

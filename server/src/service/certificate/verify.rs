@@ -11,6 +11,7 @@ mod spent;
 use std::fmt;
 
 use ed25519_dalek::VerifyingKey;
+use undertone_api::job::Charge;
 use undertone_api::signed::certificate::Party;
 use undertone_api::signed::{self, Certificate, CertificateFile, Manifest, Receipt, SignedError};
 
@@ -274,7 +275,7 @@ fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> Fin
         let charges = asked.charge.as_ref().map(|c| (c.unit, c.adjacency, &c.event, c.releases));
         expect(says == charges, &format!("{name}: unit, adjacency, release or reservation is not the manifest's"));
         expect(
-            manifest.spec.cost(&price::known_of(party)) == asked.charge,
+            Charge::reconcile(manifest.spec.cost(&price::known_of(party)), asked.charge.as_ref()).is_some(),
             &format!("{name}: what the manifest charges does not follow from what it lets the job do"),
         );
     }

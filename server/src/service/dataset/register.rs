@@ -9,6 +9,7 @@ use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::State;
 use undertone_api::member::check_name;
 use undertone_api::problem::Violation;
+use undertone_api::signed::MOST_APPROVAL_KEYS;
 use undertone_privacy::PrivacyUnit;
 
 use super::shown;
@@ -17,14 +18,15 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::approval;
 use crate::service::audit_log::{self, Act, By, What};
-use crate::service::code::{from_word, word};
+use crate::service::code::{from_word, to_json, word};
 use crate::service::entity::{dataset, job, participant, worker};
 
 /// Most coefficients in a frame, and most classes.
 const WIDEST: u32 = 1_000_000;
 
 /// Registers a dataset that `worker` holds, or takes the new facts of one that is known by its name. The caller is the
-/// worker itself, proven by its key: no member's role is asked.
+/// worker itself, proven by its key: no member's role is asked. Several datasets of an organization may have one lineage, at one worker or
+/// at several: they share its accounts. Which do is the sites' to find out; the server learns the lineage's id alone.
 ///
 /// # Errors
 /// `validation_failed` with every violation; `wrong_state` when the lineage of a name would change, or while data that was
@@ -81,8 +83,8 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
 async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told: &Registration) -> Result<(), Error> {
     if known.lineage_id != told.lineage.0 {
         return Err(Error::wrong_state(
-            "the name is another line of versions: what was spent on it stays spent. Register other people's data under \
-             another name",
+            "the name has accounts of its own, and what was spent on them stays spent: a dataset never leaves its lineage. Prepare data \
+             that continue another dataset under a new name",
         ));
     }
     if from_word::<Content>(&known.content)? != told.content {
@@ -129,6 +131,7 @@ fn row(
         users: told.users.map(|users| i64::try_from(users.0).map_err(too_many)).transpose()?,
         seconds: told.seconds.map(|seconds| i64::try_from(seconds.0).map_err(too_many)).transpose()?,
         content: word(&told.content)?,
+        approval: told.approval.as_ref().map(to_json).transpose()?,
         units: Some(told.units.iter().map(word).collect::<Result<Vec<_>, _>>()?.join(" ")),
         created_at,
         updated_at: ctx.now(),
@@ -148,6 +151,10 @@ fn violations(told: &Registration) -> Vec<Violation> {
     }
     if told.test_records != 0 && SizeClass::of(told.test_records).0 != told.test_records {
         violations.push(Violation::new("test_records", "tell sizes roughly: 0, or 1, 2 or 5 times a power of ten"));
+    }
+    let keys = told.approval.iter().flat_map(|approval| &approval.keys);
+    if keys.clone().count() > MOST_APPROVAL_KEYS || keys.clone().any(|key| key.check().is_err()) {
+        violations.push(Violation::new("approval", format!("name at most {MOST_APPROVAL_KEYS} well-formed keys")));
     }
     if told.units.is_empty() || !told.units.is_sorted_by(|a, b| a < b) {
         violations.push(Violation::new(

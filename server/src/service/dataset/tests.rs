@@ -23,6 +23,7 @@ fn registration() -> Registration {
         seconds: None,
         users: None,
         units: undertone_api::dataset::usual_units(),
+        approval: None,
     }
 }
 
@@ -110,6 +111,30 @@ on_both! {
         let fresh = Registration { lineage: LineageId(Uuid::from_u128(8)), ..registration() };
         let refused = register(&app.ctx, site, &fresh).await;
         assert_eq!(refused.expect_err("spent stays spent").code(), Code::WrongState);
+    }
+
+    async fn lineage_continues_at_another_worker(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let first = register(&app.ctx, site, &registration()).await.expect("registered");
+        let other = worker_of(app, founded.north.0, &founded.north.1, 2).await;
+        let second = Registration { name: "calls-2".to_owned(), ..registration() };
+        let second = register(&app.ctx, other, &second).await.expect("registered");
+        assert_ne!(second.id, first.id);
+        let budget = undertone_api::budget::NewBudget {
+            unit: PrivacyUnit::Speaker,
+            epsilon: undertone_privacy::Epsilon::new(4.0).expect("finite"),
+            delta: undertone_privacy::Delta::new(1e-6).expect("a probability"),
+        };
+        let steward = founded.north.1.actor(app).await;
+        crate::service::budget::set(&app.ctx, &steward, first.id, budget).await.expect("a limit");
+        let accounts = get(&app.ctx, &steward, second.id).await.expect("seen").accounts;
+        assert_eq!(accounts, get(&app.ctx, &steward, first.id).await.expect("seen").accounts);
+        assert_eq!(accounts.len(), 1);
+        // Another organization's account of the same lineage would be another one.
+        let elsewhere = worker_of(app, founded.south.0, &founded.south.1, 3).await;
+        let theirs = register(&app.ctx, elsewhere, &registration()).await.expect("registered");
+        assert!(theirs.accounts.is_empty());
     }
 
     async fn a_name_is_one_workers(app: &TestApp) {

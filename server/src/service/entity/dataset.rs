@@ -26,6 +26,9 @@ pub struct Model {
     pub content: String,
     /// Seconds of sound; of recordings only.
     pub seconds: Option<i64>,
+    /// How its site approves jobs, JSON; absent from workers that do not say.
+    #[sea_orm(column_type = "Text", nullable)]
+    pub approval: Option<String>,
     pub created_at: TimeDateTimeWithTimeZone,
     pub updated_at: TimeDateTimeWithTimeZone,
 }

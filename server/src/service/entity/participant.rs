@@ -27,6 +27,9 @@ pub struct Model {
     pub steward_approved: bool,
     pub limit_id: Option<Uuid>,
     pub site_answered: bool,
+    /// What the owner's consent rests on, JSON.
+    #[sea_orm(column_type = "Text", nullable)]
+    pub consent: Option<String>,
     pub state: String,
     pub releases: i64,
 }

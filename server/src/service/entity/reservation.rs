@@ -1,4 +1,4 @@
-//! What a job may still be charged on an account.
+//! What a job may still be charged on an account. A job has one reservation on each account that it charges.
 
 use sea_orm::entity::prelude::*;
 
@@ -19,6 +19,8 @@ pub struct Model {
     pub releases: i64,
     pub committed: i64,
     pub settled: bool,
+    /// Whether the account is that of the unit which the job protects.
+    pub own: bool,
 }
 
 /// Rows are joined by hand, by key.

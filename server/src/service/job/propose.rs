@@ -1,10 +1,12 @@
 //! Proposing a job: every violation is named, the budgets are asked at once, and what may run is signed before anybody is
 //! asked to approve it.
 
+use std::collections::BTreeMap;
+
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::dataset::{Dataset, Visibility};
-use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::id::{ConsortiumId, JobId, LineageId, OrganizationId};
 use undertone_api::job::{Job, NewJob, Purpose, State};
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Problem, Violation};
@@ -107,7 +109,24 @@ pub(super) async fn submit(
 pub fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = new.spec.check(datasets);
     check_name("title", &new.title, &mut violations);
+    violations.extend(shared_accounts(new, datasets));
     violations
+}
+
+/// A job that would charge two datasets of one lineage: the same people would take part twice, and a site reserves once for a job.
+fn shared_accounts(new: &NewJob, datasets: &[Dataset]) -> Option<Violation> {
+    let mut charged: BTreeMap<(OrganizationId, LineageId), &Dataset> = BTreeMap::new();
+    let named = new.spec.datasets();
+    let named = named.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
+    named.filter(|dataset| new.spec.cost(dataset).is_some()).find_map(|dataset| {
+        let other = charged.insert((dataset.organization, dataset.lineage), dataset)?;
+        let (organization, one, two) = (&dataset.organization_name, &other.name, &dataset.name);
+        let message = format!(
+            "{one:?} and {two:?} of {organization} are charged to the same accounts, because they hold the same data or people: take one of \
+             them"
+        );
+        (other.id != dataset.id).then(|| Violation::new("spec", message))
+    })
 }
 
 fn rows(
@@ -215,6 +234,7 @@ fn participant_row(
         steward_approved: false,
         limit_id: None,
         site_answered: false,
+        consent: None,
         state: "waiting".to_owned(),
         releases: 0,
     })

@@ -6,11 +6,20 @@ use undertone_privacy::PrivacyUnit;
 
 /// Refusals as sentences.
 pub(crate) fn in_words(refusals: &[Refusal], datasets: &[Dataset]) -> String {
-    refusals.iter().map(|refusal| sentence(refusal, datasets)).collect::<Vec<_>>().join("; ")
+    // A budget for its own unit would not help a job that another limit refuses.
+    let in_vain = |refusal: &Refusal| {
+        let unpriced = |other: &Refusal| other.dataset == refusal.dataset && other.reason.is_some();
+        refusal.limit <= 0.0 && refusals.iter().any(unpriced)
+    };
+    let told = refusals.iter().filter(|refusal| !in_vain(refusal));
+    told.map(|refusal| sentence(refusal, datasets)).collect::<Vec<_>>().join("; ")
 }
 
 fn sentence(refusal: &Refusal, datasets: &[Dataset]) -> String {
     let name = &refusal.dataset_name;
+    if let Some(reason) = &refusal.reason {
+        return format!("`{name}`: {reason}");
+    }
     if refusal.limit <= 0.0 {
         return without_budget(refusal, datasets);
     }

@@ -63,6 +63,30 @@ on_both! {
         assert_eq!(account.committed, account.spent, "nothing stays reserved");
     }
 
+    async fn lineage_is_charged_under_every_name(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        for (site, lease) in leases.iter().enumerate() {
+            world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
+        }
+        let spent = world.account(1).await;
+        assert!(spent.committed > 0.0);
+        // The same people under another name: what was spent is spent there too.
+        let other = world.continued(1, "speech-2").await;
+        let first = std::mem::replace(&mut world.sites[1].dataset, other);
+        assert_eq!(world.account(1).await, spent);
+        let refused = world.propose(world.spec(5000)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BudgetExceeded);
+        // And both of them are not in one job.
+        let mut both = world.spec(1);
+        let again = undertone_api::job::dp_sgd::Party { dataset: first, ..both.participants[1] };
+        both.participants.push(again);
+        let refused = world.propose(both).await.unwrap_err().into_problem();
+        assert_eq!(refused.violations.len(), 1);
+        assert!(refused.violations[0].message.contains("same accounts"), "{:?}", refused.violations);
+    }
+
     async fn a_participant_that_fell_silent_after_the_last_round_does_not_hold_the_job_up(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;

@@ -92,6 +92,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
                 .approval_reason
                 .clone()
                 .filter(|_| part.approval == "pending" && reads_limits(part.organization_id)),
+            consent: part.consent.as_deref().filter(|_| part.approval == "approved").map(from_json).transpose()?,
             state: standing(ctx, worker, leases.get(&worker.dataset_id)),
             releases: part.releases as u64,
             epsilon_spent: epsilon(part.releases as u64),
@@ -107,7 +108,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
 
 /// δ of the account that a charge goes to; nothing without a budget.
 fn delta(accounts: &[account::Model], part: &participant::Model, charge: &Charge) -> Result<Option<f64>, Error> {
-    let (unit, adjacency) = (word(&charge.unit)?, word(&charge.adjacency)?);
+    let (unit, adjacency) = (word(&charge.unit)?, word(&charge.adjacency.account())?);
     let own = accounts.iter().find(|account| {
         account.lineage_id == part.lineage_id
             && account.organization_id == part.organization_id

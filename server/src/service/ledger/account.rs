@@ -19,7 +19,7 @@ use super::chain;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::{from_json, to_json, word};
+use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{account, ledger_entry, reservation};
 use crate::service::log::leaf;
 
@@ -35,8 +35,20 @@ pub(crate) struct Key {
     pub(crate) lineage: LineageId,
     /// Who is protected.
     pub(crate) unit: PrivacyUnit,
-    /// Against which change.
-    pub(crate) adjacency: Adjacency,
+    /// The relation under whose name the account is kept: always [`Adjacency::account`] of what was charged.
+    adjacency: Adjacency,
+}
+
+impl Key {
+    /// Returns the account to which charges under `adjacency` go.
+    pub(crate) const fn new(
+        organization: OrganizationId,
+        lineage: LineageId,
+        unit: PrivacyUnit,
+        adjacency: Adjacency,
+    ) -> Self {
+        Self { organization, lineage, unit, adjacency: adjacency.account() }
+    }
 }
 
 /// An account in memory, while its transaction is the one writer.
@@ -174,20 +186,61 @@ pub(crate) async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key)
     Ok(Held { balance: from_json(&row.balance)?, row, new: true })
 }
 
-/// The reservation of a dataset in a job, and the account that it is on.
-pub(crate) async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Option<(reservation::Model, Held)>, Error> {
+/// The reservations of a dataset in a job with their accounts: that of the unit which the job protects first.
+pub(crate) async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, Held)>, Error> {
+    let rows = reservations(tx, job, dataset).await?;
+    rows.into_iter().map(|(reserved, row)| Ok((reserved, Held::of(row)?))).collect()
+}
+
+/// The same with the accounts' rows.
+pub(super) async fn reservations(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Vec<(reservation::Model, account::Model)>, Error> {
     let on =
         reservation::Entity::belongs_to(account::Entity).from(reservation::Column::AccountId).to(account::Column::Id);
     let found = reservation::Entity::find()
         .filter(reservation::Column::JobId.eq(job))
         .filter(reservation::Column::DatasetId.eq(dataset))
         .join(JoinType::LeftJoin, on.into())
+        .order_by_desc(reservation::Column::Own)
+        .order_by_asc(reservation::Column::AccountId)
         .select_also(account::Entity)
-        .one(tx)
+        .all(connection)
         .await?;
-    let Some((reserved, row)) = found else { return Ok(None) };
-    let row = row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?;
-    Ok(Some((reserved, Held::of(row)?)))
+    let known = |(reserved, row): (reservation::Model, Option<account::Model>)| {
+        let row =
+            row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?;
+        Ok((reserved, row))
+    };
+    found.into_iter().map(known).collect()
+}
+
+/// The units of a lineage that have a limit, with the balances of their accounts, in a lasting order.
+pub(crate) async fn limited(
+    connection: &impl ConnectionTrait,
+    organization: OrganizationId,
+    lineage: LineageId,
+) -> Result<Vec<(PrivacyUnit, Balance)>, Error> {
+    let mut all = limited_of(connection, vec![lineage.0]).await?;
+    Ok(all.remove(&(organization, lineage)).unwrap_or_default())
+}
+
+/// The same of several lineages at once.
+pub(super) async fn limited_of(
+    connection: &impl ConnectionTrait,
+    lineages: Vec<Uuid>,
+) -> Result<BTreeMap<(OrganizationId, LineageId), Vec<(PrivacyUnit, Balance)>>, Error> {
+    let mut limited: BTreeMap<(OrganizationId, LineageId), Vec<(PrivacyUnit, Balance)>> = BTreeMap::new();
+    for row in of_lineages(connection, lineages).await? {
+        let balance: Balance = from_json(&row.balance)?;
+        if balance.budget().is_some() {
+            let line = (row.organization_id.into(), row.lineage_id.into());
+            limited.entry(line).or_default().push((from_word(&row.unit)?, balance));
+        }
+    }
+    Ok(limited)
 }
 
 /// The accounts of lines of versions, in a lasting order.

@@ -164,7 +164,7 @@ impl Client {
             sampling_rate: SamplingRate::new(1.0 / 1024.0).map_err(|error| wrong(&error))?,
             noise_multiplier: NoiseMultiplier::new(50.0).map_err(|error| wrong(&error))?,
         };
-        let charge = Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::AddRemove, event, releases };
+        let charge = Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::ZeroOut, event, releases };
         let client = Self {
             key: SigningKey::from_bytes(&ctx.random.bytes()),
             organization: ctx.id(),
@@ -213,7 +213,7 @@ impl Client {
 
     const fn account(&self) -> Key {
         let Charge { unit, adjacency, .. } = self.charge;
-        Key { organization: self.organization, lineage: self.lineage, unit, adjacency }
+        Key::new(self.organization, self.lineage, unit, adjacency)
     }
 
     fn worker_row(&self, ctx: &Ctx) -> worker::Model {
@@ -285,6 +285,7 @@ impl Client {
             steward_approved: true,
             limit_id: None,
             site_answered: true,
+            consent: None,
             state: "running".to_owned(),
             releases: 0,
         })
@@ -338,6 +339,7 @@ impl Client {
             event: self.charge.event.clone(),
             evaluator: EVALUATOR_VERSION.to_owned(),
             at: ctx.now(),
+            tick: None,
         };
         let signed = Signed::new(&receipt, &self.key).map_err(|error| Error::internal("signing a receipt", error))?;
         self.head = signed.digest();

@@ -4,7 +4,7 @@ use undertone_api::budget::Refusal;
 use undertone_api::job::Charge;
 use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{self, Balance, Cost};
-use undertone_privacy::{Adjacency, Delta, Event, convert, mechanism};
+use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit, convert, mechanism};
 
 use super::Ask;
 use crate::error::Error;
@@ -28,6 +28,24 @@ pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -
         asked: shortfall.and_then(|shortfall| shortfall.asked),
         would_be: shortfall.and_then(|shortfall| shortfall.would_be),
         releases_that_fit: shortfall.map_or(0, |shortfall| shortfall.releases_that_fit),
+        reason: None,
+    }
+}
+
+/// What an account of another unit answers to a job that has no price there.
+pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: String) -> Refusal {
+    let summary = balance.summary();
+    Refusal {
+        dataset: ask.dataset,
+        dataset_name: ask.dataset_name.clone(),
+        unit,
+        limit: summary.limit.map_or(0.0, f64::from),
+        delta: summary.delta.map_or(0.0, f64::from),
+        spent: summary.committed_epsilon,
+        asked: None,
+        would_be: None,
+        releases_that_fit: 0,
+        reason: Some(reason),
     }
 }
 

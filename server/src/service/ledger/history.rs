@@ -18,6 +18,7 @@ use undertone_privacy::{Adjacency, Event, mechanism};
 use uuid::Uuid;
 
 use super::account;
+use super::promises::of_steps;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -116,6 +117,7 @@ pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> R
         adjacency,
         points,
         jobs: shares(budget, &parts)?,
+        promises: of_steps(steps)?,
         rows: row.entries as u64,
     })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::budget::EntryKind;
 use undertone_privacy::ledger::{Balance, Reservation, ReservationId};
-use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
+use undertone_privacy::mechanism;
 use undertone_privacy::{Adjacency, Event};
 use uuid::Uuid;
 
@@ -74,7 +74,7 @@ pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<Rebu
 }
 
 fn follow(parts: &mut BTreeMap<(Uuid, Uuid), Part>, row: &ledger_entry::Model) -> Result<(), Error> {
-    if row.evaluator != EVALUATOR_VERSION {
+    if !mechanism::can_verify(&row.evaluator) {
         return Err(contradiction(format!("row {} was priced by {}", row.sequence, row.evaluator)));
     }
     let key = (row.job_id, row.dataset_id);

@@ -9,6 +9,9 @@ use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 
 mod explorer;
+mod promises;
+mod relation;
+mod units;
 
 use super::{entries, rebuild};
 use crate::ctx::Ctx;

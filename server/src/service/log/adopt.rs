@@ -13,7 +13,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{account, budget, ledger_entry, receipt};
-use crate::service::receipt::countersign;
+use crate::service::receipt::sign;
 
 /// Leaves that are written in one statement.
 const AT_ONCE: usize = 500;
@@ -76,7 +76,7 @@ async fn whole(ctx: &Ctx, tx: &Tx) -> Result<usize, Error> {
     let paid: BTreeMap<String, u64> = (0..).zip(&leaves).filter_map(paid).collect();
     for row in receipt::Entity::find().all(tx).await? {
         if let Some(position) = paid.get(&row.digest) {
-            countersign(ctx, tx, (row.worker_id.into(), row.sequence as u64), &row.digest, *position).await?;
+            sign(ctx, tx, (row.worker_id.into(), row.sequence as u64), &row.digest, *position).await?;
         }
     }
     Ok(leaves.len())

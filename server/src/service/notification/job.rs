@@ -1,7 +1,6 @@
 //! What a job's life has to tell.
 
 use undertone_api::job::{Charge, State};
-use undertone_privacy::ledger::Balance;
 
 use super::notice::{Notice, tell};
 use crate::ctx::Ctx;
@@ -10,7 +9,7 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::job;
 use crate::service::job::state;
-use crate::service::ledger::account::{Key, find};
+use crate::service::ledger::account::limited;
 
 /// From which part of a budget on, spent or reserved, little is left of it.
 const NEARLY_USED: f64 = 0.9;
@@ -44,16 +43,15 @@ pub(crate) async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: State) -> R
 pub(crate) async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     for part in state::participants(tx, job.id.into()).await? {
         let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { continue };
-        let key = Key {
-            organization: part.organization_id.into(),
-            lineage: part.lineage_id.into(),
-            unit: charge.unit,
-            adjacency: charge.adjacency,
-        };
-        let Some(account) = find(tx, key).await? else { continue };
-        let used = from_json::<Balance>(&account.balance)?.summary().committed_fraction;
-        if used >= NEARLY_USED {
-            tell(ctx, tx, Notice::BudgetLow { job, part: &part, unit: charge.unit, left: 1.0 - used }).await?;
+        if charge.is_in_the_clear() {
+            continue;
+        }
+        // The job was charged to every limited unit.
+        for (unit, balance) in limited(tx, part.organization_id.into(), part.lineage_id.into()).await? {
+            let used = balance.summary().committed_fraction;
+            if used >= NEARLY_USED {
+                tell(ctx, tx, Notice::BudgetLow { job, part: &part, unit, left: 1.0 - used }).await?;
+            }
         }
     }
     Ok(())

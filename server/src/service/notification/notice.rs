@@ -44,6 +44,8 @@ pub(crate) enum Notice<'a> {
     },
     /// An API key of a member's was made.
     KeyMade { key: Uuid, member: Uuid, name: &'a str },
+    /// Credentials of a member were reset or changed; `text` says how.
+    CredentialsChanged { id: Uuid, member: Uuid, admins: &'a [Uuid], text: &'a str },
     /// A member who was here before came by a provider for the first time; so many sessions and keys of before ended.
     IdentityLinked { identity: Uuid, member: Uuid, sessions: u64, keys: u64 },
 }
@@ -130,6 +132,9 @@ async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Er
         .into_tuple()
         .all(tx)
         .await?;
+    if *kind == word(&NotificationKind::CredentialsChanged)? {
+        return Ok(known.into_iter().collect());
+    }
     let off: Vec<Uuid> = notification_switch::Entity::find()
         .select_only()
         .column(notification_switch::Column::MemberId)
@@ -223,6 +228,14 @@ fn message(notice: &Notice<'_>) -> Message {
             format!("The API key “{name}” was made for you. If it was not you, revoke it, and change your password."),
             member,
         ),
+        Notice::CredentialsChanged { id, member, admins, text } => {
+            let admins = admins.iter().map(|organization| To::Organization(*organization, Role::OrganizationAdmin));
+            Message {
+                kind: NotificationKind::CredentialsChanged,
+                to: std::iter::once(To::Member(member)).chain(admins).collect(),
+                ..of_account(format!("credentials_changed:{id}"), text.to_owned(), member)
+            }
+        }
         Notice::IdentityLinked { identity, member, sessions, keys } => of_account(
             format!("identity_linked:{identity}"),
             format!(

@@ -1,12 +1,16 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use undertone_api::approval_key::NewApprovalKey;
 use undertone_api::member::Role;
 use undertone_api::notification::{NotificationKind, NotificationQuery, NotificationSwitches};
 use undertone_api::problem::Code;
+use undertone_api::signed::ApprovalKey;
 
+use super::credential::{CredentialChange, announce, notices_after};
 use super::{list, look, read, read_all, set_switches, switches, unread};
 use crate::auth::Actor;
+use crate::service::approval_key;
 use crate::service::entity::{member, role, worker};
 use crate::service::world::World;
 use crate::testing::{TestApp, on_both};
@@ -171,5 +175,73 @@ on_both! {
         let found = told(app, &actor).await;
         assert_eq!(found, [(NotificationKind::InvitationAccepted, "Anna accepted your invitation for for a test.".to_owned())]);
         assert_eq!(told(app, &founded.operator.actor(app).await).await.len(), 2, "of both organizations");
+    }
+
+    async fn changed_credentials_are_told_to_member_admins_and_sites_and_cannot_be_switched_off(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 50.0).await;
+        people(app, &world).await;
+        let (first, second) = (&world.sites[1], &world.sites[2]);
+        // An admin of the organization who is not the steward.
+        let admin = app.ctx.id::<undertone_api::id::MemberId>();
+        let organization = first.steward.organizations()[0];
+        app.ctx
+            .db
+            .write("test", async |tx| {
+                let row = member::Model {
+                    id: admin.0,
+                    name: "the admin".to_owned(),
+                    email: "admin@example.org".to_owned(),
+                    password_hash: String::new(),
+                    operator: false,
+                    created_at: app.ctx.now(),
+                };
+                row.into_active_model().insert(tx).await?;
+                let (scope, role) = ("organization".to_owned(), "organization_admin".to_owned());
+                let row = role::Model { member_id: admin.0, scope, scope_id: organization.0, role };
+                row.into_active_model().insert(tx).await?;
+                Ok(())
+            })
+            .await
+            .unwrap();
+        let mut its_admin = first.steward.clone();
+        its_admin.member.id = admin;
+        for who in [&first.steward, &its_admin] {
+            let off = NotificationSwitches { off: vec![NotificationKind::CredentialsChanged] };
+            assert_eq!(set_switches(&app.ctx, who, &off).await.unwrap().off, [], "it stays on");
+        }
+        let change = CredentialChange::PasswordReset { clears_second_factor: true };
+        app.ctx.db.write("test", async |tx| announce(&app.ctx, tx, first.steward.id(), change).await).await.unwrap();
+        for who in [&first.steward, &its_admin] {
+            let told = told(app, who).await;
+            assert!(told.len() == 1 && told[0].0 == NotificationKind::CredentialsChanged, "{told:?}");
+            assert!(told[0].1.contains("was reset by an operator's link, and the second factor"), "{told:?}");
+        }
+        assert_eq!(told(app, &second.steward).await, []);
+        let notices = notices_after(&app.ctx, first.worker, "").await.unwrap();
+        assert_eq!(notices.len(), 1, "its site is told");
+        let last = notices[0].id.to_string();
+        assert_eq!(notices_after(&app.ctx, first.worker, &last).await.unwrap(), [], "once");
+        assert_eq!(notices_after(&app.ctx, second.worker, "").await.unwrap(), [], "no other site is");
+        assert_eq!(notices_after(&app.ctx, first.worker, "x").await.unwrap_err().code(), Code::ValidationFailed);
+    }
+
+    async fn an_approval_key_is_listed_announced_and_removed(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 50.0).await;
+        people(app, &world).await;
+        let site = &world.sites[1];
+        let public_key = hex::encode(ed25519_dalek::SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes());
+        let new = NewApprovalKey { label: "the safe".to_owned(), key: ApprovalKey::Ed25519 { public_key } };
+        let listed = approval_key::create(&app.ctx, &site.steward, &new).await.unwrap();
+        assert_eq!(ApprovalKey::parse_line(&listed.line).unwrap().fingerprint(), listed.fingerprint);
+        assert_eq!(approval_key::list(&app.ctx, &site.steward).await.unwrap(), std::slice::from_ref(&listed));
+        let again = approval_key::create(&app.ctx, &site.steward, &new).await.unwrap_err();
+        assert_eq!(again.code(), Code::ValidationFailed);
+        let other = approval_key::remove(&app.ctx, &world.sites[0].steward, listed.id).await.unwrap_err();
+        assert_eq!(other.code(), Code::NotFound, "somebody else's");
+        approval_key::remove(&app.ctx, &site.steward, listed.id).await.unwrap();
+        assert_eq!(approval_key::list(&app.ctx, &site.steward).await.unwrap(), []);
+        let notices = notices_after(&app.ctx, site.worker, "").await.unwrap();
+        assert_eq!(notices.len(), 2, "added and removed");
+        assert!(notices.iter().all(|notice| notice.text.contains(listed.fingerprint.as_str())), "{notices:?}");
     }
 }

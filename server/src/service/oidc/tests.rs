@@ -61,8 +61,10 @@ on_both! {
         let refused = session::sign_in(&app.ctx, HERE, &old).await;
         assert_eq!(refused.expect_err("the password is gone").code(), Code::WrongCredentials);
         let told = notification::list(&app.ctx, &owner, &NotificationQuery::default()).await.expect("told");
-        let (kind, text) = (told.items[0].kind, &told.items[0].text);
-        assert_eq!(kind, NotificationKind::AccountChanged);
+        let text_of = |kind| told.items.iter().find(|item| item.kind == kind).map(|item| item.text.clone());
+        let text = text_of(NotificationKind::AccountChanged).expect("what ended");
+        let announced = text_of(NotificationKind::CredentialsChanged).expect("what nobody can switch off");
+        assert!(announced.contains("was taken over by a first sign-in at the provider"), "{announced}");
         assert!(text.contains("sessions ended: 1, API keys revoked: 1"), "{text}");
         let log = audit_log::Entity::find().filter(audit_log::Column::What.eq("identity_linked")).one(app.ctx.db.read()).await;
         let detail = log.expect("read").expect("recorded").detail;

@@ -2,13 +2,14 @@ use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
 use undertone_api::account::{NewPassword, NewReset};
 use undertone_api::api_key::{KeyScope, NewApiKey};
+use undertone_api::notification::{NotificationKind, NotificationQuery};
 use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 
 use super::{create, preview, redeem};
-use crate::service::entity::audit_log;
+use crate::service::entity::{audit_log, credential_notice};
 use crate::service::session::{self, Entered};
-use crate::service::{api_key, factor};
+use crate::service::{api_key, factor, notification};
 use crate::testing::{HERE, PASSWORD, on_both};
 
 const NEW: &str = "some other sentence of mine";
@@ -43,6 +44,24 @@ on_both! {
         assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Whole(_))));
         let again = redeem(&app.ctx, HERE, secret(&made.link), &password("yet another sentence of mine")).await;
         assert_eq!(again.expect_err("spent").code(), Code::LinkSpent);
+    }
+
+    async fn a_reset_is_announced_to_the_member_and_to_the_sites(app: &TestApp) {
+        let founded = app.founded().await;
+        let operator = founded.operator.actor(app).await;
+        let made = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("set");
+        let Ok(Entered::Whole(session)) = session::sign_in(&app.ctx, HERE, &credentials(NEW)).await else {
+            panic!("the password is right")
+        };
+        let member = session::authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
+        let query = NotificationQuery { kind: Some(NotificationKind::CredentialsChanged), ..NotificationQuery::default() };
+        let told = notification::list(&app.ctx, &member, &query).await.expect("told").items;
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told.iter().any(|item| item.text.contains("made a link")), "{told:?}");
+        assert!(told.iter().any(|item| item.text.contains("was reset by an operator's link")), "{told:?}");
+        let rows = credential_notice::Entity::find().all(app.ctx.db.read()).await.expect("read");
+        assert!(rows.len() == 2 && rows.iter().all(|row| row.organization_id == founded.north.0.0), "{rows:?}");
     }
 
     async fn a_link_revokes_every_key_that_still_worked_and_the_log_says_so(app: &TestApp) {

@@ -10,6 +10,7 @@ use undertone_api::signed::{Head, Receipt, Signed};
 use super::witness;
 use crate::ctx::Ctx;
 use crate::service::finish::{self, Outcome};
+use crate::service::receipt::countersign;
 use crate::service::world::World;
 use crate::testing::{on_both, tamper};
 
@@ -97,6 +98,26 @@ on_both! {
             assert_eq!(proved.receipts[&number], countersignature);
         }
         assert_eq!(given.len(), 2);
+    }
+
+    async fn receipt_is_countersigned_before_its_vector_comes(app: &TestApp) {
+        let mut site = Site::new(&app.ctx).await;
+        let receipt = site.sign(1);
+        let worker = site.world.sites[1].worker;
+        let given = countersign(&app.ctx, worker, &site.lease, std::slice::from_ref(&receipt)).await.unwrap();
+        assert_eq!(given, countersign(&app.ctx, worker, &site.lease, std::slice::from_ref(&receipt)).await.unwrap());
+        let (digest, document) = &site.receipts[&1];
+        let key = app.ctx.signer.verifying_key();
+        assert!(undertone_api::log::witness::countersigned(&given[0], &key, digest, document).is_ok());
+        // The vector comes later with the same receipt, which is charged once.
+        site.world.submit_with(1, &site.lease, 1, &[1.0], vec![receipt]).await.unwrap();
+        assert_eq!(site.keep().await.receipts.len(), 1);
+        // Another receipt of the same number is a fork, and a lease of somebody else is none.
+        let other = { site.world.sites[1].sequence = 0; site.world.sites[1].receipt(&site.job, 2, 1) };
+        let refused = countersign(&app.ctx, worker, &site.lease, &[other]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BadSignature);
+        let refused = countersign(&app.ctx, worker, "another", &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::LeaseLost);
     }
 
     async fn a_log_whose_end_was_cut_off_is_noticed(app: &TestApp) {

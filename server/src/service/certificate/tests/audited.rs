@@ -23,7 +23,7 @@ fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement
     let finding = Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() };
     let (event, releases) = (charge.event, 2);
     let delta = Delta::new(1e-6).unwrap();
-    let assessment = Assessment::of(&finding.trials, &event, Adjacency::AddRemove, releases, delta).unwrap();
+    let assessment = Assessment::of(&finding.trials, &event, Adjacency::ZeroOut, releases, delta).unwrap();
     AuditStatement {
         worker: site.worker,
         job: job.summary.id,

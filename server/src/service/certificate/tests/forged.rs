@@ -1,7 +1,7 @@
 //! Forgeries: a server (or whoever has its key) that certifies something else than what happened, one lie at a time.
 
 use ed25519_dalek::SigningKey;
-use undertone_api::signed::certificate::{Certificate, CertificateFile};
+use undertone_api::signed::certificate::{Certificate, CertificateFile, ClockSummary};
 use undertone_api::signed::{Manifest, Signed};
 use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
@@ -24,7 +24,7 @@ fn epsilon(figure: &mut Option<undertone_api::signed::certificate::Figure>, fact
 }
 
 /// Each lie with the point at which it must be found.
-const LIES: [(&str, Point, Lie); 23] = [
+const LIES: [(&str, Point, Lie); 28] = [
     ("a smaller ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).renyi, 0.9)),
     ("a larger ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).renyi, 1.1)),
     ("a smaller tight ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).tight, 0.999)),
@@ -40,9 +40,11 @@ const LIES: [(&str, Point, Lie); 23] = [
     }),
     ("fewer releases than receipts", Point::Counts, |c, _, _| {
         charged(c).releases.committed -= 1;
-        charged(c).releases.counted -= 1;
     }),
     ("fewer releases counted than paid", Point::Counts, |c, _, _| charged(c).releases.counted = 1),
+    ("a release clock that no receipt names", Point::Counts, |c, _, _| {
+        charged(c).clock = Some(ClockSummary { period_millis: 250, releases: 3, late: 0 });
+    }),
     ("another clip", Point::Mechanism, |c, _, _| charged(c).mechanism.clip = Some(0.5)),
     ("another sensitivity", Point::Mechanism, |c, _, _| charged(c).mechanism.sensitivity = Some(2.0)),
     ("another sampling", Point::Manifest, |c, _, _| {
@@ -51,7 +53,11 @@ const LIES: [(&str, Point, Lie); 23] = [
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         };
     }),
-    ("another adjacency", Point::Manifest, |c, _, _| charged(c).adjacency = Adjacency::ZeroOut),
+    ("another adjacency", Point::Manifest, |c, _, _| charged(c).adjacency = Adjacency::AddRemove),
+    ("another relation in words", Point::Mechanism, |c, _, _| charged(c).relation = "Nothing is compared.".to_owned()),
+    ("a public fact left out", Point::Mechanism, |c, _, _| charged(c).public.truncate(1)),
+    ("rules that are not known", Point::Counts, |c, _, _| c.version = 9),
+    ("no promised limit", Point::Account, |c, _, _| charged(c).account.promises.clear()),
     ("another unit", Point::Manifest, |c, _, _| charged(c).unit = PrivacyUnit::Speaker),
     ("another rule", Point::Rule, |c, _, _| c.overlap.overlap = Overlap::Disjoint),
     ("a smaller ε of the consortium", Point::Rule, |c, _, _| epsilon(&mut c.together[0].figure, 0.9)),
@@ -75,6 +81,15 @@ const LIES: [(&str, Point, Lie); 23] = [
 pub(super) fn signed(mut file: CertificateFile, certificate: &Certificate, key: &SigningKey) -> CertificateFile {
     let Signed { payload, signature } = Signed::new(certificate, key).unwrap();
     (file.payload, file.signature) = (payload, signature);
+    file
+}
+
+/// The file again, with a text in the certificate's place.
+pub(super) fn signed_text(mut file: CertificateFile, payload: String, key: &SigningKey) -> CertificateFile {
+    use ed25519_dalek::Signer as _;
+    let message =
+        [<Certificate as undertone_api::signed::Document>::DOMAIN.as_bytes(), &[0], payload.as_bytes()].concat();
+    (file.signature, file.payload) = (hex::encode(key.sign(&message).to_bytes()), payload);
     file
 }
 

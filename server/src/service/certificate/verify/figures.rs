@@ -1,7 +1,8 @@
 //! The figures: mechanism, ε of each party, ε of the consortium, positions of accounts; all computed again.
 
 use undertone_api::job::Charge;
-use undertone_api::signed::certificate::{Charged, Figure, Party};
+use undertone_api::signed::certificate::{Certificate, Charged, Figure, Party, Position, PublicFact, relation};
+use undertone_privacy::Event;
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 
 use super::super::price;
@@ -10,7 +11,7 @@ use super::{Finding, Opened};
 /// How far two computations of one number may lie apart, relatively: fewer digits than any figure is read with.
 const SAME: f64 = 1e-9;
 
-/// Whether noise, sampling and clip are what the manifest lets the job do.
+/// Whether noise, sampling and clip are what the manifest lets the job do, and relation and public facts those of its charges.
 pub(super) fn mechanism(opened: &Opened) -> Finding {
     let mut wrong = Vec::new();
     for (party, charged) in charged(opened) {
@@ -20,12 +21,29 @@ pub(super) fn mechanism(opened: &Opened) -> Finding {
             event: charged.mechanism.event.clone(),
             releases: charged.releases.reserved,
         };
-        let planned = price::mechanism(&charge, opened.manifest.spec.clip(party.dataset));
+        let spec = &opened.manifest.spec;
+        if opened.certificate.version >= Certificate::VERSION {
+            if charged.relation != relation(charged.adjacency, charged.unit) {
+                wrong.push(format!("{}: the relation in words is not that of its charge", party.dataset_name));
+            }
+            if charged.public != PublicFact::of(spec, party.dataset, &charge, party.units) {
+                wrong.push(format!("{}: the public facts are not those of the manifest", party.dataset_name));
+            }
+        }
+        let planned = price::mechanism(&charge, spec.clip(party.dataset));
         if planned != charged.mechanism {
             wrong.push(format!(
                 "{}: noise, sampling or clip ({:?}) is not what the manifest says ({:?})",
                 party.dataset_name, charged.mechanism, planned
             ));
+        }
+        for other in &charged.others {
+            if charge.for_unit(other.unit).ok().is_none_or(|due| due.event != other.event) {
+                wrong.push(format!(
+                    "{}: the account of the unit {:?} was not charged what the manifest's release costs there",
+                    party.dataset_name, other.unit
+                ));
+            }
         }
     }
     Finding::of(wrong, || "noise, sampling and clip are those of the manifest".to_owned())
@@ -35,7 +53,7 @@ pub(super) fn mechanism(opened: &Opened) -> Finding {
 pub(super) fn accountant(opened: &Opened) -> Finding {
     let mut others: Vec<&str> = opened.receipts.iter().map(|(_, _, receipt)| receipt.evaluator.as_str()).collect();
     others.push(&opened.certificate.issuer.evaluator);
-    others.retain(|version| *version != EVALUATOR_VERSION);
+    others.retain(|version| !mechanism::can_verify(version));
     others.sort_unstable();
     others.dedup();
     if others.is_empty() {
@@ -63,6 +81,12 @@ pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
         for (what, says, computed) in [("Rényi", says.renyi, computed.renyi), ("tight", says.tight, computed.tight)] {
             if !same(says, computed) {
                 wrong.push(format!("{}: the {what} ε is {}, not {}", party.dataset_name, said(computed), said(says)));
+            }
+        }
+        for (says, computed) in says.others.iter().zip(&computed.others) {
+            if !same(says.renyi, computed.renyi) {
+                let (computed, says) = (said(computed.renyi), said(says.renyi));
+                wrong.push(format!("{}: the ε of another unit is {computed}, not {says}", party.dataset_name));
             }
         }
         told.push(format!("{} {}", party.dataset_name, said(computed.renyi)));
@@ -95,38 +119,57 @@ pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
 pub(super) fn accounts(opened: &Opened) -> Finding {
     let mut wrong = Vec::new();
     for (party, charged) in charged(opened) {
-        let mut expect = |holds: bool, what: &str| {
-            if !holds {
-                wrong.push(format!("{}: {what}", party.dataset_name));
-            }
-        };
-        let (account, releases) = (&charged.account, charged.releases);
-        let summary = account.balance.summary();
-        let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.abs().max(b.abs());
-        expect(
-            account.limit == summary.limit.map(f64::from) && account.delta == summary.delta.map(f64::from),
-            "limit or δ of the account is not that of its balance",
-        );
-        expect(near(account.spent, summary.spent_epsilon), "the account's spent ε does not follow from its balance");
-        expect(near(account.committed, summary.committed_epsilon), "the account's ε does not follow from its balance");
-        expect(account.limit.is_none_or(|limit| account.committed <= limit), "the account is over its limit");
-        expect(account.in_the_clear >= releases.in_the_clear, "the account has fewer exact releases than this job");
-        if charged.mechanism.event == undertone_privacy::Event::NonPrivate {
-            continue;
+        let mut flaws = flaws(charged, &charged.mechanism.event, &charged.account);
+        if charged.account.in_the_clear < charged.releases.in_the_clear {
+            flaws.push("the account has fewer exact releases than this job".to_owned());
         }
-        let balance = &account.balance;
-        match mechanism::curve(&charged.mechanism.event, charged.adjacency, balance.grid()) {
-            Ok(one) => {
-                let spent = balance.spent().without(&one.times(releases.committed)).is_some();
-                expect(spent, "the account has spent less than this job alone did");
-                let open = if releases.settled { 0 } else { releases.reserved.saturating_sub(releases.committed) };
-                let held = balance.reserved().without(&one.times(open)).is_some();
-                expect(held, "the account holds less in reserve than this job still does");
-            }
-            Err(error) => expect(false, &error.to_string()),
+        // Which limits were promised one after another only the server's log can prove; the last is the one in force or above it.
+        let positions = || charged.others.iter().map(|other| &other.account).chain([&charged.account]);
+        let promised = |account: &Position| account.promises.last().map(|promise| promise.epsilon);
+        let is_unpromised = |account: &Position| account.limit.is_some() && account.limit > promised(account);
+        if opened.certificate.version >= Certificate::VERSION && positions().any(is_unpromised) {
+            flaws.push("an account's limit is above the last that it says was promised".to_owned());
         }
+        for other in &charged.others {
+            flaws.extend(self::flaws(charged, &other.event, &other.account));
+        }
+        wrong.extend(flaws.into_iter().map(|what| format!("{}: {what}", party.dataset_name)));
     }
     Finding::of(wrong, || "every account covers this job and is within its limit".to_owned())
+}
+
+/// What does not follow of one account, which is charged `event` for each of a job's releases.
+fn flaws(charged: &Charged, event: &Event, account: &Position) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut expect = |holds: bool, what: &str| {
+        if !holds {
+            wrong.push(what.to_owned());
+        }
+    };
+    let (releases, summary) = (charged.releases, account.balance.summary());
+    let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.abs().max(b.abs());
+    expect(
+        account.limit == summary.limit.map(f64::from) && account.delta == summary.delta.map(f64::from),
+        "limit or δ of the account is not that of its balance",
+    );
+    expect(near(account.spent, summary.spent_epsilon), "the account's spent ε does not follow from its balance");
+    expect(near(account.committed, summary.committed_epsilon), "the account's ε does not follow from its balance");
+    expect(account.limit.is_none_or(|limit| account.committed <= limit), "the account is over its limit");
+    if *event == Event::NonPrivate {
+        return wrong;
+    }
+    let balance = &account.balance;
+    match mechanism::curve(event, charged.adjacency, balance.grid()) {
+        Ok(one) => {
+            let spent = balance.spent().without(&one.times(releases.committed)).is_some();
+            expect(spent, "the account has spent less than this job alone did");
+            let open = if releases.settled { 0 } else { releases.reserved.saturating_sub(releases.committed) };
+            let held = balance.reserved().without(&one.times(open)).is_some();
+            expect(held, "the account holds less in reserve than this job still does");
+        }
+        Err(error) => expect(false, &error.to_string()),
+    }
+    wrong
 }
 
 fn charged(opened: &Opened) -> impl Iterator<Item = (&Party, &Charged)> {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use undertone_api::id::WorkerId;
-use undertone_api::signed::certificate::{Certificate, ChainPiece, Proven};
+use undertone_api::signed::certificate::{Certificate, ChainPiece, ClockSummary, Proven};
 use undertone_api::signed::{self, Receipt};
-use undertone_privacy::Event;
+use undertone_privacy::{Adjacency, Event};
 
 use super::super::price;
 use super::{Finding, Opened};
@@ -120,10 +120,10 @@ pub(super) fn chain(opened: &Opened) -> Finding {
 /// Whether releases are counted as the receipts say.
 pub(super) fn counts(opened: &Opened) -> Finding {
     let mut wrong = Vec::new();
-    let mut total = 0;
+    let (mut total, mut made_only) = (0, false);
     for (party, receipts) in opened.parts() {
         let Some(charged) = &party.charged else { continue };
-        let says = charged.releases;
+        let (says, says_clock) = (charged.releases, charged.clock);
         let of = |event: &Event| receipts.iter().filter(|(_, receipt)| receipt.event == *event).count() as u64;
         let distinct: BTreeSet<_> =
             receipts.iter().map(|(_, receipt)| (&receipt.series, receipt.round, receipt.attempt)).collect();
@@ -140,9 +140,26 @@ pub(super) fn counts(opened: &Opened) -> Finding {
         expect(exact == says.in_the_clear, format!("{exact} exact releases have receipts, not {}", says.in_the_clear));
         expect(says.committed <= says.reserved, "more was paid than was reserved".to_owned());
         expect(distinct.len() == receipts.len(), "one attempt at a round was paid twice".to_owned());
-        let counted = price::counted(says.settled, says.committed, says.reserved);
-        expect(says.counted == counted, format!("{} releases are counted, {counted} would be right", says.counted));
+        let clock = ClockSummary::from_ticks(receipts.iter().map(|(_, receipt)| receipt.tick));
+        expect(says_clock == clock, "the ticks of the release clock are not those of the receipts".to_owned());
+        // Jobs are charged under zero-out since every planned release is counted: no such job has an older certificate.
+        let version = opened.certificate.version;
+        let is_older = version < Certificate::VERSION && charged.adjacency == Adjacency::ZeroOut;
+        expect(!is_older, format!("the rules of version {version} did not yet hold for jobs charged under zero-out"));
+        match Certificate::counted(version, &says) {
+            Some(counted) => expect(
+                says.counted == counted,
+                format!("{} releases are counted, {counted} would be right", says.counted),
+            ),
+            None => expect(false, format!("the rules of version {version} are not known to this program")),
+        }
+        made_only |= says.counted < says.reserved;
         total += paid;
     }
-    Finding::of(wrong, || format!("{total} releases paid, as the receipts say"))
+    let rule = if made_only {
+        "; the figures count those made, by the rules of version 1, and are no promise about a job that was stopped for its outputs"
+    } else {
+        "; the figures count all that were planned"
+    };
+    Finding::of(wrong, || format!("{total} releases paid, as the receipts say{rule}"))
 }

@@ -96,6 +96,7 @@ impl Poll {
             event: charge.event,
             evaluator: EVALUATOR_VERSION.to_owned(),
             at: time::OffsetDateTime::UNIX_EPOCH,
+            tick: None,
         };
         let signed = Signed::new(&receipt, &site.key).unwrap();
         site.head = signed.digest();
@@ -219,6 +220,7 @@ pub(crate) async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
         seconds: None,
         users: None,
         units: vec![PrivacyUnit::Record],
+        approval: None,
     };
     dataset::register(ctx, site.worker, &registration).await.unwrap()
 }

@@ -1,0 +1,49 @@
+//! `/me/approval-keys`: keys with which the caller approves jobs as a steward.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::approval_key::{NewApprovalKey, OwnApprovalKey};
+use undertone_api::id::ApprovalKeyId;
+use undertone_api::problem::Problem;
+
+use super::extract::{Caller, Json, Path};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::approval_key;
+
+/// List one's approval keys, newest first
+#[utoipa::path(get, path = "/me/approval-keys", tag = "account", operation_id = "list_approval_keys",
+    responses((status = 200, body = Vec<OwnApprovalKey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+) -> Result<Json<Vec<OwnApprovalKey>>, Rejection> {
+    Ok(Json(approval_key::list(&ctx, &actor).await?))
+}
+
+/// List the public half of an approval key
+///
+/// It approves nothing until the operator of a site has pinned it at the site's terminal.
+#[utoipa::path(post, path = "/me/approval-keys", tag = "account", operation_id = "add_approval_key", request_body = NewApprovalKey,
+    responses((status = 201, body = OwnApprovalKey), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn create(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(new): Json<NewApprovalKey>,
+) -> Result<(StatusCode, Json<OwnApprovalKey>), Rejection> {
+    Ok((StatusCode::CREATED, Json(approval_key::create(&ctx, &actor, &new).await?)))
+}
+
+/// Take an approval key off one's list
+///
+/// Sites that pin it accept it until their operators remove it.
+#[utoipa::path(delete, path = "/me/approval-keys/{id}", tag = "account", operation_id = "remove_approval_key", params(("id" = ApprovalKeyId, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn remove(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ApprovalKeyId>,
+) -> Result<StatusCode, Rejection> {
+    approval_key::remove(&ctx, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,112 @@
+//! Keys with which members approve jobs as stewards: their public halves, listed so that their owner can hand them to a site's
+//! operator. Nothing is approved by a key because it is listed here; sites pin keys at their own terminals.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
+    QueryFilter as _, QueryOrder as _,
+};
+use serde_json::json;
+use undertone_api::approval_key::{MOST_OWN_APPROVAL_KEYS, NewApprovalKey, OwnApprovalKey};
+use undertone_api::id::ApprovalKeyId;
+use undertone_api::problem::Violation;
+use undertone_api::signed::ApprovalKey;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, What};
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::approval_key;
+use crate::service::notification::credential::{self, CredentialChange};
+
+/// Lists a key of the caller's own.
+///
+/// # Errors
+/// `forbidden` for a caller who uses an API key; `validation_failed` with every violation, also when there are 20 already.
+pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<OwnApprovalKey, Error> {
+    policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
+    let violations = new.check();
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let fingerprint = new.key.fingerprint();
+    let row = approval_key::Model {
+        id: ctx.id::<ApprovalKeyId>().0,
+        member_id: actor.id().0,
+        label: new.label.trim().to_owned(),
+        key: to_json(&new.key)?,
+        fingerprint: fingerprint.to_string(),
+        created_at: ctx.now(),
+    };
+    ctx.db
+        .write("list approval key", async |tx| {
+            let own = approval_key::Entity::find().filter(approval_key::Column::MemberId.eq(actor.id().0));
+            if own.clone().count(tx).await? >= MOST_OWN_APPROVAL_KEYS {
+                let remedy = format!("{MOST_OWN_APPROVAL_KEYS} are the most: remove one first");
+                return Err(Error::validation(vec![Violation::new("label", remedy)]));
+            }
+            if own.filter(approval_key::Column::Fingerprint.eq(&row.fingerprint)).one(tx).await?.is_some() {
+                return Err(Error::validation(vec![Violation::new("key", "it is listed already")]));
+            }
+            row.clone().into_active_model().insert(tx).await?;
+            let detail = json!({ "fingerprint": row.fingerprint, "kind": new.key.label() });
+            audit_log::record(ctx, tx, act(actor, What::ApprovalKeyAdded, row.id.into(), detail)).await?;
+            let change = CredentialChange::ApprovalKeyAdded { fingerprint: fingerprint.as_str() };
+            credential::announce(ctx, tx, actor.id(), change).await
+        })
+        .await?;
+    ctx.wake().ring();
+    shown(row)
+}
+
+/// The caller's own keys, newest first.
+///
+/// # Errors
+/// `forbidden` for a caller who uses an API key.
+pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OwnApprovalKey>, Error> {
+    policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
+    let rows = approval_key::Entity::find()
+        .filter(approval_key::Column::MemberId.eq(actor.id().0))
+        .order_by_desc(approval_key::Column::Id)
+        .all(ctx.db.read())
+        .await?;
+    rows.into_iter().map(shown).collect()
+}
+
+/// Takes a key of the caller's own off the list. Sites that pin it go on accepting it until their operators remove it.
+///
+/// # Errors
+/// `forbidden` for a caller who uses an API key; 404 for a key that is not theirs.
+pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), Error> {
+    policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
+    ctx.db
+        .write("remove approval key", async |tx| {
+            let row = approval_key::Entity::find_by_id(id.0).one(tx).await?;
+            let row =
+                row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("approval key"))?;
+            approval_key::Entity::delete_by_id(row.id).exec(tx).await?;
+            let detail = json!({ "fingerprint": row.fingerprint });
+            audit_log::record(ctx, tx, act(actor, What::ApprovalKeyRemoved, id, detail)).await?;
+            let change = CredentialChange::ApprovalKeyRemoved { fingerprint: &row.fingerprint };
+            credential::announce(ctx, tx, actor.id(), change).await
+        })
+        .await?;
+    ctx.wake().ring();
+    Ok(())
+}
+
+fn shown(row: approval_key::Model) -> Result<OwnApprovalKey, Error> {
+    let key: ApprovalKey = from_json(&row.key)?;
+    Ok(OwnApprovalKey {
+        id: row.id.into(),
+        label: row.label,
+        fingerprint: key.fingerprint(),
+        line: key.to_line(),
+        key,
+        created_at: row.created_at,
+    })
+}
+
+fn act<'a>(actor: &Actor, what: What, id: ApprovalKeyId, detail: serde_json::Value) -> Act<'a> {
+    Act { by: actor.into(), what, place: Place::Server, subject: Some(("approval_key", id.to_string())), detail }
+}

@@ -1,0 +1,47 @@
+//! Which accounts a job charges: that of the unit which it protects, and that of every other limited unit of the lineage.
+//!
+//! Each limit bounds all that every job releases about its unit (`privacy.md`, 14.1), so a job is charged to all of them or is
+//! refused. What the others are charged follows from the charge in the manifest alone.
+
+use sea_orm::ConnectionTrait;
+use undertone_api::budget::Refusal;
+
+use super::{Ask, account, figures};
+use crate::error::Error;
+
+/// What a job asks of one account.
+#[derive(Debug, Clone)]
+pub(super) struct AccountCharge {
+    /// The charge as this account is charged for it.
+    pub(super) ask: Ask,
+    /// Whether the account is that of the unit which the job protects.
+    pub(super) own: bool,
+}
+
+/// The accounts that `asks` charge, and the refusals of those limits at which a job has no price.
+pub(super) async fn accounts(
+    connection: &impl ConnectionTrait,
+    asks: &[Ask],
+) -> Result<(Vec<AccountCharge>, Vec<Refusal>), Error> {
+    let lineages = asks.iter().map(|ask| ask.lineage.0).collect();
+    let limited = account::limited_of(connection, lineages).await?;
+    let (mut charged, mut refusals) = (Vec::new(), Vec::new());
+    for ask in asks {
+        charged.push(AccountCharge { ask: ask.clone(), own: true });
+        if ask.charge.is_in_the_clear() {
+            continue;
+        }
+        for (unit, balance) in limited.get(&(ask.organization, ask.lineage)).into_iter().flatten() {
+            if *unit == ask.charge.unit {
+                continue;
+            }
+            match ask.charge.for_unit(*unit) {
+                Ok(charge) => charged.push(AccountCharge { ask: Ask { charge, ..ask.clone() }, own: false }),
+                Err(error) => {
+                    refusals.push(figures::unpriced(balance, ask, *unit, ask.charge.explain_refusal(*unit, error)));
+                }
+            }
+        }
+    }
+    Ok((charged, refusals))
+}

@@ -1,0 +1,148 @@
+//! Announces changes of a member's credentials: to the member, to the admins of their organizations and, where they are a
+//! steward, to the sites, which log them. Whoever takes an account over cannot keep this quiet: the kind cannot be switched off.
+//!
+//! To announce another change: a variant of [`CredentialChange`] with its words, and the call in the change's transaction.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _,
+};
+use time::OffsetDateTime;
+use undertone_api::id::{MemberId, WorkerId};
+use undertone_api::member::Role;
+use undertone_api::problem::Violation;
+use uuid::Uuid;
+
+use super::{Notice, tell};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::word;
+use crate::service::entity::{credential_notice, member, role, worker};
+
+/// Most notices that a site is given at a time; it asks for the next ones.
+pub(crate) const MOST_NOTICES: u64 = 100;
+
+/// A change of a steward's credentials, as a site is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CredentialNotice {
+    /// Id; later notices have greater ones.
+    pub(crate) id: Uuid,
+    /// What happened, a sentence.
+    pub(crate) text: String,
+    /// When.
+    pub(crate) at: OffsetDateTime,
+}
+
+/// A change of a member's credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CredentialChange<'a> {
+    /// An operator made a link that sets a new password.
+    ResetLinkMade {
+        /// Whether it takes the second factor away as well.
+        clears_second_factor: bool,
+    },
+    /// The password was set by such a link.
+    PasswordReset {
+        /// Whether the second factor was taken away.
+        clears_second_factor: bool,
+    },
+    /// The member switched the second factor off.
+    SecondFactorOff,
+    /// The first sign-in by a provider took the account over.
+    ProviderLinked,
+    /// The member listed an approval key.
+    ApprovalKeyAdded {
+        /// Its fingerprint.
+        fingerprint: &'a str,
+    },
+    /// The member took an approval key off the list.
+    ApprovalKeyRemoved {
+        /// Its fingerprint.
+        fingerprint: &'a str,
+    },
+}
+
+impl CredentialChange<'_> {
+    /// What happened to the account of `name`, as a sentence.
+    fn words(self, name: &str) -> String {
+        match self {
+            Self::ResetLinkMade { clears_second_factor: false } => {
+                format!("An operator of the server made a link that resets the password of {name}.")
+            }
+            Self::ResetLinkMade { clears_second_factor: true } => format!(
+                "An operator of the server made a link that resets the password of {name} and takes the second factor away."
+            ),
+            Self::PasswordReset { clears_second_factor: false } => {
+                format!("The password of {name} was reset by an operator's link.")
+            }
+            Self::PasswordReset { clears_second_factor: true } => {
+                format!("The password of {name} was reset by an operator's link, and the second factor was taken away.")
+            }
+            Self::SecondFactorOff => format!("The second factor of {name} was switched off."),
+            Self::ProviderLinked => format!(
+                "The account of {name} was taken over by a first sign-in at the provider; its password and second factor are gone."
+            ),
+            Self::ApprovalKeyAdded { fingerprint } => format!(
+                "{name} listed the approval key {fingerprint}. It counts at a site only once the site's operator pins it."
+            ),
+            Self::ApprovalKeyRemoved { fingerprint } => format!(
+                "{name} took the approval key {fingerprint} off the list. Sites that pin it accept it until their operators remove it."
+            ),
+        }
+    }
+}
+
+/// Announces a change of a member's credentials, in the transaction that makes it.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialChange<'_>) -> Result<(), Error> {
+    let Some(person) = member::Entity::find_by_id(member.0).one(tx).await? else { return Ok(()) };
+    let text = change.words(&person.name);
+    let steward = word(&Role::DataSteward)?;
+    let grants = role::Entity::find()
+        .filter(role::Column::MemberId.eq(member.0))
+        .filter(role::Column::Scope.eq("organization"))
+        .all(tx)
+        .await?;
+    let mut organizations: BTreeMap<Uuid, bool> = BTreeMap::new();
+    for grant in grants {
+        *organizations.entry(grant.scope_id).or_default() |= grant.role == steward;
+    }
+    let admins: Vec<Uuid> = organizations.keys().copied().collect();
+    let notice = Notice::CredentialsChanged { id: ctx.id::<Uuid>(), member: member.0, admins: &admins, text: &text };
+    tell(ctx, tx, notice).await?;
+    for organization in organizations.into_iter().filter(|(_, is_steward)| *is_steward).map(|(id, _)| id) {
+        let row = credential_notice::Model {
+            id: ctx.id::<Uuid>(),
+            organization_id: organization,
+            member_id: member.0,
+            text: text.clone(),
+            at: ctx.now(),
+        };
+        row.into_active_model().insert(tx).await?;
+    }
+    Ok(())
+}
+
+/// Returns the notices for a worker's site after the one with the id `after`, oldest first, at most 100.
+///
+/// # Errors
+/// 404 for an unknown worker, `validation_failed` for an `after` that is no id.
+pub(crate) async fn notices_after(ctx: &Ctx, worker: WorkerId, after: &str) -> Result<Vec<CredentialNotice>, Error> {
+    let site = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
+    let site = site.ok_or_else(|| Error::not_found("worker"))?;
+    let mut found = credential_notice::Entity::find()
+        .filter(credential_notice::Column::OrganizationId.eq(site.organization_id))
+        .order_by_asc(credential_notice::Column::Id)
+        .limit(MOST_NOTICES);
+    if !after.is_empty() {
+        let wrong = |_| Error::validation(vec![Violation::new("after", "give the id of the last notice")]);
+        found = found.filter(credential_notice::Column::Id.gt(Uuid::parse_str(after).map_err(wrong)?));
+    }
+    let rows = found.all(ctx.db.read()).await?;
+    Ok(rows.into_iter().map(|row| CredentialNotice { id: row.id, text: row.text, at: row.at }).collect())
+}

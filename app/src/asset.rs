@@ -16,11 +16,19 @@ pub const STYLE: &str = "/assets/undertone.css";
 /// The mark's address.
 pub const MARK: &str = "/assets/undertone.svg";
 
+/// The address of what speaks to passkeys.
+pub const PASSKEY: &str = "/assets/passkey.js";
+
 /// Every file. They change only with the program: revalidate by digest or version, they need no session.
 pub const fn assets() -> &'static [Asset] {
     &[
         Asset { path: STYLE, content_type: "text/css; charset=utf-8", bytes: include_bytes!("style/undertone.css") },
         Asset { path: MARK, content_type: "image/svg+xml", bytes: include_bytes!("../assets/undertone.svg") },
+        Asset {
+            path: PASSKEY,
+            content_type: "text/javascript; charset=utf-8",
+            bytes: include_bytes!("../assets/passkey.js"),
+        },
         Asset {
             path: "/assets/source-sans-3-latin.woff2",
             content_type: "font/woff2",
@@ -62,6 +70,13 @@ mod tests {
         for name in named {
             assert!(assets().iter().any(|asset| asset.path == name), "{name} is not served");
         }
+    }
+
+    /// Beside the bundle's 350 KB, and only on pages that need it.
+    #[test]
+    fn the_script_for_passkeys_stays_small() {
+        let script = assets().iter().find(|asset| asset.path == super::PASSKEY).expect("it is served");
+        assert!(script.bytes.len() < 4_000, "{} bytes", script.bytes.len());
     }
 
     #[test]

@@ -242,12 +242,13 @@ pub async fn approve(
     job: JobId,
     dataset: DatasetId,
     #[server(default)] manifest: String,
+    #[server(default)] signature: String,
 ) -> Result<(), Fault> {
     let backend = crate::backend::backend()?;
-    let answer = if manifest.is_empty() {
-        backend.approve(job, dataset).await
-    } else {
-        backend.approve_exactly(job, dataset, &manifest).await
+    let answer = match native::signed_approval(&signature) {
+        Err(problem) => Err(problem),
+        Ok(None) if manifest.is_empty() => backend.approve(job, dataset).await,
+        Ok(signature) => backend.approve_signed(job, dataset, &manifest, signature).await,
     };
     native::land(answer, |_| crate::path::job(consortium, job), Some("You approved the job.".to_owned()))
 }

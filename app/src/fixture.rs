@@ -169,6 +169,7 @@ fn account(standing: &Standing, index: u128) -> Account {
         spent_fraction: summary.spent_fraction,
         reserved_fraction: summary.reserved_fraction,
         released_in_the_clear: 0,
+        uncovered: Vec::new(),
     }
 }
 

@@ -3,13 +3,15 @@
 
 use serde::{Deserialize, Serialize};
 use undertone_api::budget::Account;
+use undertone_api::dataset::Dataset;
 use undertone_api::job::Charge;
-use undertone_api::plan::{After, Purse, epsilon_alone};
+use undertone_api::plan::{After, Books, Key, PlanAccount, Purse, epsilon_alone};
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use crate::component::gauge::{Ghost, Reading};
+use crate::words;
 
 /// One account of a dataset's lineage with its balance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,16 @@ pub struct Standing {
 /// Whether an account has a budget. One without is there only to record what went out in the clear.
 pub fn budgeted(account: &Account) -> bool {
     account.epsilon.get() > 0.0
+}
+
+/// What a charge does to every other limited account of a dataset, in a sentence each, and whether that account admits it: each limit
+/// bounds what all jobs release, whichever unit they protect.
+pub fn others(dataset: &Dataset, charge: &Charge, standings: &[Standing]) -> Vec<(String, bool)> {
+    let mut books = Books::default();
+    for Standing { unit, adjacency, balance } in standings {
+        books.add(Key::new(dataset.organization, dataset.lineage, *unit, *adjacency), balance.clone());
+    }
+    PlanAccount::others(dataset, charge, &books).iter().map(|account| (words::account(account), account.fits)).collect()
 }
 
 /// What an account would pay for a charge.
@@ -92,5 +104,32 @@ impl Standing {
             releases_that_fit: purse.releases_that_fit(),
             further: purse.further(),
         })
+    }
+}
+
+#[cfg(all(test, feature = "ssr"))]
+mod tests {
+    use undertone_api::job::Charge;
+    use undertone_privacy::{Epsilon, Event, PrivacyUnit};
+
+    use super::{Standing, others};
+    use crate::fixture;
+
+    #[test]
+    fn other_limits_are_listed_and_say_no_where_a_job_has_no_price() {
+        let datasets = fixture::datasets();
+        let (id, standings) = fixture::standings().into_iter().next().expect("somebody has a budget");
+        let dataset = datasets.iter().find(|dataset| dataset.id == id).expect("it is there");
+        let speaker = standings.into_iter().next().expect("it has a budget");
+        let record = Standing { unit: PrivacyUnit::Record, ..speaker.clone() };
+        let event = Event::Pure { epsilon: Epsilon::new(0.01).expect("in range") };
+        let charge = |unit| Charge { unit, adjacency: speaker.adjacency, event: event.clone(), releases: 1 };
+        let said = others(dataset, &charge(PrivacyUnit::Speaker), &[speaker.clone(), record.clone()]);
+        let [(text, true)] = &said[..] else { panic!("{said:?}") };
+        assert!(text.contains("from ε") && text.contains("to ε"), "{text}");
+        let said = others(dataset, &charge(PrivacyUnit::Record), &[speaker.clone(), record.clone()]);
+        let [(text, false)] = &said[..] else { panic!("{said:?}") };
+        assert!(text.contains("propose the job with the unit `speaker`"), "{text}");
+        assert!(others(dataset, &charge(PrivacyUnit::Speaker), std::slice::from_ref(&speaker)).is_empty());
     }
 }

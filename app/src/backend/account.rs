@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use undertone_api::account::{
     ChangePassword, Factor, FactorOffer, FactorProof, NewReset, OpenSession, RecoveryCodes, Reset, ResetPreview,
 };
-use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
+use undertone_api::approval_key::{NewApprovalKey, OwnApprovalKey};
+use undertone_api::id::{ApprovalKeyId, ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::{Join, Member, NewConsortiumMember, Roles, Scope};
 use undertone_api::organization::{Invitation, Purpose};
 
@@ -39,6 +40,15 @@ pub trait Accounts: Send + Sync + 'static {
 
     /// Switches two-factor off.
     async fn drop_factor(&self, proof: FactorProof) -> Answer<()>;
+
+    /// The keys with which the caller approves jobs, newest first.
+    async fn approval_keys(&self) -> Answer<Vec<OwnApprovalKey>>;
+
+    /// Lists such a key.
+    async fn add_approval_key(&self, key: NewApprovalKey) -> Answer<OwnApprovalKey>;
+
+    /// Takes such a key off the list.
+    async fn remove_approval_key(&self, key: ApprovalKeyId) -> Answer<()>;
 
     /// Where the caller is signed in, the last used first.
     async fn sessions(&self) -> Answer<Vec<OpenSession>>;

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
 use undertone_api::job::{ApprovalLimit, Draft, Job, NewApprovalLimit, NewDraft, Pause, Review};
+use undertone_api::signed::{SignedApproval, SiteApproval};
 
 use super::Answer;
 
@@ -12,8 +13,20 @@ pub trait Life: Send + Sync + 'static {
     /// What a job asks of a dataset: the manifest, its cost, and who learns what.
     async fn review(&self, job: JobId, dataset: DatasetId) -> Answer<Review>;
 
-    /// Agrees to exactly the manifest with this digest.
-    async fn approve_exactly(&self, job: JobId, dataset: DatasetId, manifest: &str) -> Answer<Job>;
+    /// Returns how the sites of a job's datasets approve it; those whose workers do not say are left out.
+    async fn site_approvals(&self, job: JobId) -> Answer<Vec<(DatasetId, SiteApproval)>>;
+
+    /// The address from which the caller's browser can fetch what a job asks of a dataset: the REST address.
+    fn review_file(&self, job: JobId, dataset: DatasetId) -> String;
+
+    /// Agrees to exactly the manifest with this digest, with the steward's signature where the dataset's site verifies one.
+    async fn approve_signed(
+        &self,
+        job: JobId,
+        dataset: DatasetId,
+        manifest: &str,
+        signature: Option<SignedApproval>,
+    ) -> Answer<Job>;
 
     /// Pauses a job.
     async fn pause(&self, job: JobId, pause: Pause) -> Answer<Job>;

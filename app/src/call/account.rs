@@ -1,7 +1,7 @@
 //! The forms of accounts: second factor, sessions, passwords, roles and links. See the room above for how they answer.
 
 use leptos::prelude::*;
-use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
+use undertone_api::id::{ApprovalKeyId, ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::Role;
 
 use super::Fault;
@@ -232,4 +232,39 @@ pub async fn assign_consortium_roles(
     let answer = crate::backend::backend()?.assign_consortium_roles(consortium, member, roles).await;
     let said = "The roles over the consortium are changed.".to_owned();
     native::land(answer, |_| crate::path::organizations(consortium), Some(said))
+}
+
+/// Lists a key with which the caller approves jobs: a passkey that the browser has made, or the line of a key file.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "add-approval-key")]
+pub async fn add_approval_key(
+    label: String,
+    #[server(default)] line: String,
+    #[server(default)] credential: String,
+    #[server(default)] algorithm: i64,
+    #[server(default)] public_key: String,
+    #[server(default)] origin: String,
+) -> Result<(), Fault> {
+    let answer = match native::approval_key(&line, (algorithm, &public_key), &credential, &origin) {
+        Ok(key) => {
+            let new = undertone_api::approval_key::NewApprovalKey { label, key };
+            crate::backend::backend()?.add_approval_key(new).await
+        }
+        Err(problem) => Err(problem),
+    };
+    let said = "The key is listed. It counts once your site's operator has pinned it.".to_owned();
+    native::land(answer, |_| crate::path::SECURITY.to_owned(), Some(said))
+}
+
+/// Takes an approval key off the list.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "remove-approval-key")]
+pub async fn remove_approval_key(key: ApprovalKeyId) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.remove_approval_key(key).await;
+    let said = "The key is off the list. Your site accepts it until its operator removes it there.".to_owned();
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
 }

@@ -25,6 +25,7 @@ use undertone_api::model::Artifact;
 use undertone_api::organization::Invitation;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::question::{Imported, NewAnnotation, Queue};
+use undertone_api::signed::{ApprovalKey, SignedApproval};
 use undertone_api::worker::Enrolment;
 use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
@@ -228,6 +229,33 @@ pub(crate) fn budget(unit: PrivacyUnit, epsilon: f64, delta: f64) -> Answer<NewB
         (Ok(epsilon), Ok(delta)) => Ok(NewBudget { unit, epsilon, delta }),
         _ => Err(Problem::validation(violations)),
     }
+}
+
+/// Reads an approval key from a form: a key file's line, or what a browser says of a new passkey.
+pub(crate) fn approval_key(
+    line: &str,
+    (algorithm, public_key): (i64, &str),
+    credential: &str,
+    origin: &str,
+) -> Answer<ApprovalKey> {
+    let (field, key) = if line.trim().is_empty() {
+        ("public_key", ApprovalKey::from_browser(algorithm, public_key, credential, origin))
+    } else {
+        ("line", ApprovalKey::parse_line(line))
+    };
+    key.map_err(|error| Problem::validation(vec![Violation::new(field, error.to_string())]))
+}
+
+/// Reads a signed approval from a form; an empty field is none.
+pub(crate) fn signed_approval(text: &str) -> Answer<Option<SignedApproval>> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |_| {
+        let message = "paste the whole line that `undertone-worker steward-key sign` has printed";
+        Problem::validation(vec![Violation::new("signature", message)])
+    };
+    serde_json::from_str(text.trim()).map(Some).map_err(wrong)
 }
 
 /// A job at this moment.

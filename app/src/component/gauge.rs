@@ -88,7 +88,7 @@ impl Reading {
             words::epsilon(self.committed - self.spent),
             words::limit(self.limit),
             words::delta(self.delta),
-            words::unit(self.unit),
+            words::counted(self.unit),
             words::epsilon_left(self.left()),
         );
         if let Some(ghost) = ghost {
@@ -185,10 +185,11 @@ fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
             <span class="gauge-number">
                 <abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(reading.spent)}</strong>
                 {format!(" of {} at ", words::limit(reading.limit))}
-                <abbr title=words::DELTA>"δ"</abbr>{format!(" {}, {}", words::delta(reading.delta), words::unit(reading.unit))}
+                <abbr title=words::DELTA>"δ"</abbr>{format!(" {}, {}", words::delta(reading.delta), words::counted(reading.unit))}
             </span>
             <span class="gauge-rest" title=words::SHARE>{rest(&reading, ghost)}</span>
         </p>
+        {words::measured_beside(reading.unit).map(|measured| view! { <p class="hint">{measured}</p> })}
     }
 }
 

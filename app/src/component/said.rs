@@ -96,6 +96,9 @@ pub fn ProblemBox(
 
 /// What an account said no to: spent, asked, left, and the nearest plan that fits.
 pub fn refused(refusal: &undertone_api::budget::Refusal) -> String {
+    if let Some(reason) = &refusal.reason {
+        return format!("{}: {reason}.", refusal.dataset_name);
+    }
     let infinite = || "an unlimited ε".to_owned();
     let asked = refusal.asked.map_or_else(infinite, |asked| format!("ε {}", words::epsilon(asked)));
     let would_be = refusal.would_be.map_or_else(infinite, |sum| format!("ε {}", words::epsilon(sum)));
@@ -135,6 +138,7 @@ mod tests {
             asked: Some(3.25),
             would_be: Some(9.001),
             releases_that_fit: 12,
+            reason: None,
         };
         assert_eq!(
             refused(&refusal),

@@ -10,6 +10,7 @@ use undertone_api::job::log::LogLine;
 use undertone_api::job::{
     Approval, Job, Participant, ParticipantState, Progress, Purpose, RoundView, SeriesProgress, State,
 };
+use undertone_api::signed::Consent;
 use undertone_privacy::Event;
 
 use super::Live;
@@ -224,18 +225,19 @@ fn one(party: Participant, exact: u64, state: State) -> AnyView {
                     )}</p>
                 })}
             </div>
-            <div class="party-state">{approval(&party.approval)}{(!proposed).then(|| worker(party.state, over))}</div>
+            <div class="party-state">{approval(&party.approval, party.consent.as_ref())}{(!proposed).then(|| worker(party.state, over))}</div>
         </div>
     }
     .into_any()
 }
 
-fn approval(approval: &Approval) -> AnyView {
+fn approval(approval: &Approval, consent: Option<&Consent>) -> AnyView {
+    let rests_on = consent.map(Consent::short).map(|words| format!(", {words}")).unwrap_or_default();
     match approval {
         Approval::NotNeeded => ().into_any(),
         Approval::Pending => view! { <span class="state waiting">"◌ not yet decided"</span> }.into_any(),
         Approval::Approved { by } => {
-            view! { <span class="state done">{format!("✓ approved by {by}")}</span> }.into_any()
+            view! { <span class="state done">{format!("✓ approved by {by}{rests_on}")}</span> }.into_any()
         }
         Approval::Refused { by, reason } => {
             view! { <span class="state bad">{format!("⊘ refused by {by}: {reason}")}</span> }.into_any()

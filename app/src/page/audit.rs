@@ -42,7 +42,8 @@ pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now
             {table}
             <p class="hint">
                 "Each private party mixes canaries, made from no one's data, among its units and guesses afterwards from what it \
-                 released which were in. How often such guesses are right bounds ε from below. A bound above the claim proves the \
+                 released which were in. A canary that is left out is to every release as one whose part is emptied, which is the change \
+                 that ε is claimed for. How often such guesses are right bounds ε from below. A bound above the claim proves the \
                  claim wrong; one below it proves nothing."
             </p>
         </section>

@@ -2,7 +2,7 @@
 
 mod party;
 
-pub(super) use party::change;
+pub(super) use party::{account_change, several};
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};

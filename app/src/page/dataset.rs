@@ -7,13 +7,13 @@ mod limit;
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use undertone_api::budget::{Account, Entry, EntryKind};
+use undertone_api::budget::{Account, Entry, EntryKind, PromisedLimit};
 use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
 
-use super::certificate::change;
+use super::certificate::{account_change, several};
 use super::ledger::{event, rows};
 use super::{nothing, overlap};
 use crate::component::gauge::{Gauge, Reading};
@@ -29,10 +29,12 @@ pub(crate) fn dataset() -> AnyView {
     screen(Place::Datasets, async |desk| {
         let (consortium, rule, member) = (desk.consortium()?.id, desk.consortium()?.overlap.overlap, desk.member()?);
         let id: DatasetId = desk.id("dataset")?;
-        let dataset = desk.backend.datasets(consortium).await?.into_iter().find(|dataset| dataset.id == id);
+        let datasets = desk.backend.datasets(consortium).await?;
+        let dataset = datasets.iter().find(|dataset| dataset.id == id).cloned();
         let dataset = dataset.ok_or_else(|| {
             Problem::new(Code::NotFound, "This consortium has no such dataset, or not for you to see.")
         })?;
+        let shared = shared_accounts(&dataset, &datasets);
         let public = dataset.visibility == Visibility::Public;
         let read = if public { Some((Vec::new(), true)) } else { entries(&desk, id).await? };
         // Who may not read the rows is told the rest.
@@ -54,10 +56,13 @@ pub(crate) fn dataset() -> AnyView {
                 Content::Queries => "No budget is set; no job can ask about it",
                 Content::Recordings => "No budget is set; no job can have it transcribed outside",
             };
-            let accounts = dataset.accounts.iter().map(account).collect_view();
+            let promises =
+                |id| history.iter().find(|told| told.account == id).map_or(&[][..], |told| &told.promises[..]);
+            let accounts = dataset.accounts.iter().map(|one| account(one, promises(one.id))).collect_view();
             view! {
                 {none.then(|| view! { <p class="headline">{without}</p> })}
                 {accounts}
+                {shared.map(|shared| view! { <p class="hint">{shared}</p> })}
                 <p class="hint">{overlap::sentence(rule)}" "<a href=format!("{}#overlap", path::overview(consortium))>"Who says so"</a></p>
             }
             .into_any()
@@ -94,21 +99,44 @@ pub(crate) fn dataset() -> AnyView {
     })
 }
 
+/// Names the datasets that are charged to the same accounts; none where there are no others.
+fn shared_accounts(dataset: &Dataset, all: &[Dataset]) -> Option<String> {
+    let same = |other: &&Dataset| {
+        (other.organization, other.lineage) == (dataset.organization, dataset.lineage) && other.id != dataset.id
+    };
+    let names: Vec<&str> = all.iter().filter(same).map(|other| other.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Shares its accounts with {}: its owner's sites say that they hold the same data or people.",
+            names.join(", ")
+        )
+    })
+}
+
 /// An account: its gauge, what it promises, and what went out beside it.
-fn account(account: &Account) -> AnyView {
+fn account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
     let budgeted = standing::budgeted(account);
     let each = words::each(account.unit);
     let title = if budgeted { format!("Budget for {each}") } else { format!("No budget for {each}") };
     view! {
         <section class="panel"><h2>{title}</h2>
             {budgeted.then(|| view! { <Gauge reading=Reading::from(account)/> })}
+            {several(promises)}
             {(account.released_in_the_clear > 0).then(|| view! {
                 <p class="in-the-clear">{format!(
                     "{} went out in the clear besides, because the owner opened the dataset for a comparison. No ε covers them.",
                     words::plural(account.released_in_the_clear, "exact release")
                 )}</p>
             })}
-            <p class="hint">{words::unit_meaning(account.unit)}" "{change(account.adjacency, account.unit)}</p>
+            {account.uncovered.iter().filter(|_| budgeted).map(|known| view! {
+                <p class="bad-text">{format!(
+                    "Not covered: {} of {} that protect {}, from before every job was charged to this limit. It bounds all others.",
+                    words::plural(known.releases, "release"),
+                    words::plural(known.jobs, "job"),
+                    words::each(known.unit)
+                )}</p>
+            }).collect_view()}
+            <p class="hint">{words::unit_meaning(account.unit)}" "{account_change(account.adjacency, account.unit)}</p>
         </section>
     }
     .into_any()
@@ -208,4 +236,22 @@ fn composition(
         {(!whole).then(|| view! { <p class="hint">{format!("Of the newest {} rows of the ledger; there are more.", words::count(entries.len() as u64))}</p> })}
     }
     .into_any()
+}
+
+#[cfg(all(test, feature = "ssr"))]
+mod tests {
+    use super::shared_accounts;
+    use crate::fixture::datasets;
+
+    #[test]
+    fn datasets_of_one_lineage_name_each_other() {
+        let mut all = datasets();
+        assert_eq!(shared_accounts(&all[1], &all), None);
+        (all[2].organization, all[2].lineage) = (all[1].organization, all[1].lineage);
+        let shared = shared_accounts(&all[1], &all).expect("there is another one");
+        assert!(shared.contains(&all[2].name) && !shared.contains(&all[1].name), "{shared}");
+        // The same id at another organization is another lineage.
+        all[2].organization = all[0].organization;
+        assert_eq!(shared_accounts(&all[1], &all).is_some(), all[0].organization == all[1].organization);
+    }
 }

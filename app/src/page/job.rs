@@ -3,6 +3,7 @@
 mod life;
 
 mod rounds;
+mod sign;
 
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
@@ -10,6 +11,7 @@ use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::{Approval, Job, Participant, State};
 use undertone_api::member::Member;
 use undertone_api::problem::Problem;
+use undertone_api::signed::SiteApproval;
 use undertone_privacy::Event;
 
 use crate::call::native;
@@ -100,11 +102,13 @@ async fn decisions(
     let mine: Vec<_> = job.participants.iter().filter(awaited).collect();
     if !mine.is_empty() {
         let standings = desk.backend.standings(consortium, mine.iter().map(|party| party.dataset).collect()).await?;
+        let sites = desk.backend.site_approvals(job.summary.id).await?;
         for party in mine {
             let speakers = datasets.iter().find(|d| d.id == party.dataset).map_or(0, |d| d.speakers.0);
             let exact = in_the_clear.iter().find(|(id, _)| *id == party.dataset).map_or(0, |(_, exact)| *exact);
             let own = standings.iter().filter(|(id, _)| *id == party.dataset).flat_map(|(_, own)| own);
-            parts.push(approval(desk, consortium, job, party, own, speakers, exact));
+            let site = sites.iter().find(|(dataset, _)| *dataset == party.dataset).map(|(_, site)| site);
+            parts.push(approval(desk, consortium, job, party, own, (speakers, exact), site));
         }
     }
     parts.push(life::steps(member, consortium, job, desk.now));
@@ -117,12 +121,13 @@ fn approval<'a>(
     job: &Job,
     party: &Participant,
     mut standings: impl Iterator<Item = &'a Standing>,
-    speakers: u64,
-    exact: u64,
+    (speakers, exact): (u64, u64),
+    site: Option<&SiteApproval>,
 ) -> AnyView {
     let payment = party.charge.as_ref().and_then(|charge| {
-        let own = |standing: &&Standing| standing.unit == charge.unit && standing.adjacency == charge.adjacency;
-        standings.find(own).map(|standing| standing.payment(charge))
+        standings
+            .find(|standing| charge.is_on(standing.unit, standing.adjacency))
+            .map(|standing| standing.payment(charge))
     });
     let hidden = || {
         vec![
@@ -199,7 +204,7 @@ fn approval<'a>(
                 {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<When at=by now=desk.now/>"."</li> })}
             </ul>
             <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Read the manifest, and who learns what"</a></p>
-            <div class="actions">{post("approve", hidden(), view! { <button type="submit" class="primary">{label}</button> })}</div>
+            {sign::approve_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), desk.backend.review_file(job.summary.id, party.dataset), label)}
             <details class="more"><summary>"Refuse instead"</summary>
                 {post("refuse", hidden(), view! {
                     <p class="hint">"The job ends for everybody, and nothing is charged to anyone. It cannot be taken back; a changed job can be proposed."</p>

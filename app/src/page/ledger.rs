@@ -286,6 +286,7 @@ pub(super) fn event(event: &Event) -> String {
             words::count(partition.colluding().get().into()),
             words::count(partition.providers().get().into())
         ),
+        Event::Substituted { of } => format!("one contribution replaced in: {}", self::event(of)),
         Event::Selected { of, runs } => format!(
             "the best of a secret number of runs, {} on average, each {}",
             words::number((runs.mean() * 10.0).round() / 10.0),

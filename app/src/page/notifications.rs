@@ -152,7 +152,8 @@ fn target(one: &Notification) -> Option<String> {
 
 /// Of what the member is told.
 fn chosen(switches: &NotificationSwitches) -> AnyView {
-    let boxes = NotificationKind::ALL.iter().map(|kind| {
+    let choice = NotificationKind::ALL.iter().filter(|kind| kind.can_be_switched_off());
+    let boxes = choice.map(|kind| {
         let on = !switches.off.contains(kind);
         view! { <label class="check"><input type="checkbox" name="on[]" value=word(*kind) checked=on/>{kind.label()}</label> }
     });
@@ -161,6 +162,7 @@ fn chosen(switches: &NotificationSwitches) -> AnyView {
         Vec::new(),
         view! {
             <fieldset class="choices"><legend>"Tell me when"</legend>{boxes.collect_view()}</fieldset>
+            <p class="hint">"You are always told when credentials are reset or changed."</p>
             <button type="submit">"Save"</button>
         },
     );

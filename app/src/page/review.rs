@@ -58,6 +58,8 @@ fn cost(review: &Review) -> AnyView {
         }
         _ => "it does not fit, and would be refused".to_owned(),
     };
+    // Each limit bounds all jobs, so the job is charged to every limited unit.
+    let accounts = cost.accounts.iter().map(|account| view! { <li>{words::account(account)}</li> }).collect_view();
     view! {
         <section class="panel"><h2>"What it costs"</h2>
             <dl class="facts">
@@ -65,6 +67,7 @@ fn cost(review: &Review) -> AnyView {
                 <div><dt>"Protected"</dt><dd>{words::each(cost.charge.unit)}</dd></div>
                 <div><dt>"This job by itself"</dt><dd>{own}</dd></div>
                 <div><dt>"The account after it"</dt><dd>{after}</dd></div>
+                {(cost.accounts.len() > 1).then(|| view! { <div><dt>"All accounts it charges"</dt><dd><ul>{accounts}</ul></dd></div> })}
                 {cost.left.map(|left| view! { <div><dt>"Left for all other jobs, for life"</dt><dd>{format!("ε {}", words::epsilon_left(left))}</dd></div> })}
             </dl>
         </section>
@@ -97,7 +100,7 @@ fn learned(rows: &[Disclosure]) -> AnyView {
                 <thead><tr><th scope="col">"Who"</th><th scope="col">"Learns"</th><th scope="col">"In which form"</th><th scope="col">"How often"</th><th scope="col">"Bounded by"</th></tr></thead>
                 <tbody>{rows.iter().map(row).collect_view()}</tbody>
             </table>
-            <p class="hint">"One charge covers everything that is protected and whatever is computed from it: the ε of the rows is the same ε, not a sum. Recordings and logs never leave the site."</p>
+            <p class="hint">"One charge covers everything that is protected and whatever is computed from it: the ε of the rows is the same ε, not a sum. Recordings and logs stay at the site, except for what this table lists."</p>
         </section>
     }
     .into_any()

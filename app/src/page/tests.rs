@@ -156,13 +156,17 @@ async fn a_certificate_says_what_it_cost_whom_on_whose_word_and_how_to_check_it(
         "for any one speaker",
         "One person may be in the data of up to 2 organizations",
         "Declared by Steward of North",
-        "For the budget",
+        "Rényi, for this job alone",
+        "a job that stopped early is priced in full",
         "Tight, for this job alone",
-        "one added or removed",
+        "with that part emptied; how many speakers there are is public",
         "cut to length",
-        "40 paid, of 44 reserved",
+        "40 paid, of 44 planned; the figures count all that were planned",
+        "Taken to be public, so that no ε covers it",
+        "the expected batch of",
         "canaries measured at least",
         "undertone-server certificate verify certificate-",
+        "Approved by the server's word: the site verified no signature of a steward.",
         "href=\"/api/v1/schemas/certificate.json\"",
     ] {
         assert!(page.contains(said), "the certificate does not say {said:?}: {page}");
@@ -175,6 +179,14 @@ async fn a_certificate_says_what_it_cost_whom_on_whose_word_and_how_to_check_it(
         let way = format!("href=\"{}\"", path::certificate(CONSORTIUM, FINISHED));
         assert!(render(&leads, true, "").await.body.contains(&way), "{leads} does not lead to the certificate");
     }
+}
+
+#[tokio::test]
+async fn a_raised_limit_shows_the_sum_of_its_promises() {
+    let page = render(&path::dataset(CONSORTIUM, dataset(1)), true, "").await.body;
+    assert!(page.contains("begins a promise of its own") && page.contains(" + ε 8"), "{page}");
+    let other = render(&path::dataset(CONSORTIUM, dataset(3)), true, "").await.body;
+    assert!(!other.contains("begins a promise of its own"), "one limit is one promise: {other}");
 }
 
 #[tokio::test]

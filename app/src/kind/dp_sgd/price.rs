@@ -7,7 +7,7 @@ use undertone_api::job::dp_sgd::{Arm, Spec};
 use undertone_api::plan::{Books, Buys, EpsilonCurve, Key, Knob, Offered, Priced, Rounded as _, least_noise, offers};
 use undertone_privacy::Event;
 
-use crate::standing::{NoPayment, Payment, Standing};
+use crate::standing::{NoPayment, Payment, Standing, others};
 
 /// What a plan means for one dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +34,8 @@ pub enum Verdict {
         curve: EpsilonCurve,
         /// Exact gradients that leave beside it in the open arm: no budget covers these.
         exact: u64,
+        /// What it does to the other limited accounts, in a sentence each, and whether they admit it.
+        others: Vec<(String, bool)>,
     },
     /// The plan cannot be priced.
     Unpriced(String),
@@ -79,7 +81,7 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
             let (organization, lineage) = (dataset.organization, dataset.lineage);
-            books.add(Key { organization, lineage, unit: *unit, adjacency: *adjacency }, balance.clone());
+            books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
     books
@@ -96,7 +98,7 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<
     if charge.event == Event::NonPrivate {
         return Verdict::Open(exact);
     }
-    let standing = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency);
+    let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let purse = priced.and_then(|priced| Some((priced, priced.purse(dataset.id)?)));
     let (Some(standing), Some((priced, purse))) = (standing, purse) else { return Verdict::NoBudget };
     let rounds_that_fit = priced.rounds_that_fit(purse);
@@ -109,6 +111,7 @@ fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<
             payment: Box::new(payment),
             curve: priced.curve(purse),
             exact,
+            others: others(dataset, &charge, standings),
         },
         Err(NoPayment::NoBudget) => Verdict::NoBudget,
         Err(NoPayment::Unpriced(why)) => Verdict::Unpriced(why),

@@ -68,11 +68,11 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
     figures
 }
 
-/// The table that matters: arms against test sets.
+/// The table that matters: arms against test sets. The price of the private arm is that of all releases that were planned.
 pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
     let costs: Vec<String> = participants
         .iter()
-        .filter_map(|party| Some((party, party.epsilon_spent?, party.delta?)))
+        .filter_map(|party| Some((party, party.epsilon_reserved?, party.delta?)))
         .map(|(party, epsilon, delta)| {
             format!("{}: ε {} at δ {}", party.dataset_name, words::epsilon(epsilon), words::delta(delta))
         })

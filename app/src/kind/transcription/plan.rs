@@ -7,7 +7,7 @@ mod spec;
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::transcription::estimate::USUAL_PIECE;
+use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_api::job::transcription::{Corpus, Crowded, Protocol, Recognizer, Spec};
 use undertone_privacy::PrivacyUnit;
 
@@ -93,8 +93,6 @@ pub struct Plan {
     pub crowded: Crowded,
     /// The recognizer at the site.
     pub recognizer: Recognizer,
-    /// How long a piece is thought to be, seconds; for the numbers beside the form alone.
-    pub piece: f64,
 }
 
 const fn usual_size() -> u32 {
@@ -131,7 +129,7 @@ impl Plan {
             epsilon: budget.map_or(1.0, |budget| part(budget.epsilon().get()).clamp(0.01, 50.0)),
             // A release with a δ of its own is paid from the part of δ that the account keeps for those.
             delta: budget.map_or(1e-6, |budget| part(budget.side_delta().get()).clamp(1e-12, 0.01)),
-            distance: 4,
+            distance: ONE_WORD,
             providers: (0..ROWS).map(row).collect(),
             colluding: 1,
             language: "en".to_owned(),
@@ -147,7 +145,6 @@ impl Plan {
             detail: usual_detail(),
             crowded: Crowded::Keep,
             recognizer: Recognizer::Site,
-            piece: USUAL_PIECE,
         })
     }
 

@@ -20,7 +20,7 @@ pub(super) fn told(report: &Report, participants: &[Participant]) -> AnyView {
         }
         .into_any(),
     };
-    view! { <p>{format!("The transcript of {name} is at its site, and nowhere else.")}</p>{planned(report)}{promises(report)}{rest} }
+    view! { <p>{format!("The transcript of {name} is at its site, and nowhere else.")}</p>{planned(report)}{promises(report)}<p class="hint">{words::TOLD_APART}</p>{rest} }
         .into_any()
 }
 
@@ -34,7 +34,10 @@ fn planned(report: &Report) -> AnyView {
         words::count(report.shift.into())
     );
     let facts = [
-        ("Protected", format!("{}, added and removed together", words::plural(report.distance.into(), "word"))),
+        (
+            "Protected",
+            format!("{} of pieces by word, added and removed together", words::plural(report.distance.into(), "count")),
+        ),
         ("Recognizers", words::listed(&report.providers.iter().map(String::as_str).collect::<Vec<_>>())),
         ("Vocabulary", words::plural(report.words.into(), "word")),
         ("Dummies", expected),

@@ -2,6 +2,7 @@
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
+use undertone_api::job::transcription::window::{ONE_WORD, SPAN};
 use undertone_api::job::transcription::{Corpus, Crowded, Promise, Recognizer, Spec, Vocabulary, Voice};
 
 use crate::words;
@@ -35,8 +36,8 @@ pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
 fn protects(spec: &Spec) -> String {
     let d = spec.participant.distance.get();
     format!(
-        "{} of the recordings, added and removed together; one said otherwise is two",
-        words::plural(d.into(), "word")
+        "{} of pieces by word, added and removed together; one spoken word changes at most {ONE_WORD}",
+        words::plural(d.into(), "count")
     )
 }
 
@@ -132,8 +133,8 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
     let names: Vec<&str> = spec.providers.iter().map(|provider| provider.name.as_str()).collect();
     let mut lines = vec![
         format!(
-            "Short pieces of your recordings leave, {}, for {}: companies outside this consortium. \
-             Pieces in which your site finds something sensitive never leave.",
+            "Short pieces of your recordings leave, {}, for {}: companies outside this consortium, which hear them in clear \
+             speech. Pieces in which your site finds something sensitive stay; what its recognizer mishears it does not find.",
             if spec.voice.tells_speakers() {
                 "in the voices in which they were recorded, mixed with made-up ones in imitations of these voices"
             } else {
@@ -145,7 +146,7 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
         format!(
             "Not covered by any ε: what the sound of a piece, or the words around one of the vocabulary, tell whoever listens. \
              Made-up pieces and {} work against that; how well is measured, not promised. Nothing is promised about a \
-             whole recording, or about a person, whose words are more than {d}.",
+             whole recording, or about a person, who says more than changes {d} counts.",
             if spec.voice.tells_speakers() { "their imitated voices" } else { "the one voice" }
         ),
     ];
@@ -184,7 +185,8 @@ const fn made_up(voice: Voice) -> &'static str {
 const SPOKEN: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. Where a speech engine says them, one who \
                       knew it told them from pieces of seven readers in 92 to 98 of 100 cases, whatever the voice; guessing is right in 72. \
                       Where they are cut from public recordings of other people, which your site may have set up, it was 52 to 84 where \
-                      guessing is right in 58 to 60. Your site’s own report has the figure for each job.";
+                      guessing is right in 58 to 60. Dummies were then made after your pieces, and are now made after public numbers: your site’s own \
+                      report has the figure for each job.";
 
 /// What was not measured.
 const IMITATED: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. How well imitations pass depends on your \
@@ -218,13 +220,14 @@ const OWN_VOICES: &str = "Voices leave as they are: the recognizers can tell who
 
 /// Exactly what is protected at distance d.
 fn protected(d: u32) -> String {
-    let otherwise = match d / 2 {
-        0 => "not even one word said otherwise, only one that is a piece by itself".to_owned(),
-        1 => "so one word said otherwise".to_owned(),
-        many => format!("so up to {many} words said otherwise"),
+    let spoken = match d / ONE_WORD {
+        0 => "not even one spoken word".to_owned(),
+        1 => "so one spoken word".to_owned(),
+        many => format!("so up to {many} spoken words"),
     };
     format!(
-        "Protected is how often each word of the vocabulary was said: up to {} more or less in all your recordings together, {otherwise}.",
-        words::plural(d.into(), "word")
+        "Protected are counts of pieces by word of the vocabulary, from a reader who has these counts and nothing else: up to {} \
+         more or less in all your recordings together, {spoken}: what is said in {SPAN} seconds changes at most {ONE_WORD}.",
+        words::plural(d.into(), "count")
     )
 }

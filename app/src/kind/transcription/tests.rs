@@ -184,7 +184,7 @@ fn words_to_come_are_counted_like_words_that_are_there() {
     let planned = plan(|plan| (plan.words, plan.size) = (String::new(), 50));
     let dummies = |plan: &Plan| {
         let spec = plan.spec().unwrap();
-        Estimate::of_words(&spec, plan.size(&spec), 5000, 1.5).unwrap()
+        Estimate::of_words(&spec, plan.size(&spec), 5000).unwrap()
     };
     assert_eq!(dummies(&written), dummies(&planned));
     let more = plan(|plan| (plan.words, plan.size) = (String::new(), 100));
@@ -204,7 +204,7 @@ fn one_number_turned_changes_what_it_should() {
     };
     let here = row("these numbers");
     assert!(row("ε 0.50") > here && here > row("ε 2.00"), "more ε is less noise");
-    assert!(row("d 8") > here && here > row("d 2"), "a greater distance is more noise");
+    assert!(row("d 12") > here && here > row("d 3"), "a greater distance is more noise");
     assert!(row("δ 2.5·10⁻⁷") > here, "a smaller δ is more noise");
     assert!((row("6 words") - here).abs() < 1e-9, "the list’s length changes no word’s dummies");
     for said in ["one recognizer fewer", "another recognizer"] {
@@ -216,7 +216,7 @@ fn one_number_turned_changes_what_it_should() {
 fn what_a_plan_costs_and_what_to_expect_is_said() {
     let planned = plan(|_| ());
     let page = told(&planned, 10.0, 1e-4);
-    let (spec, estimate) = (planned.spec().unwrap(), Estimate::of(&planned.spec().unwrap(), 5000, 1.5).unwrap());
+    let (spec, estimate) = (planned.spec().unwrap(), Estimate::of(&planned.spec().unwrap(), 5000).unwrap());
     let promises = spec.promises().unwrap();
     for said in [
         "Fits the budget.".to_owned(),
@@ -236,7 +236,7 @@ fn what_a_plan_costs_and_what_to_expect_is_said() {
     let cloned = told(&plan(|plan| "cloned".clone_into(&mut plan.voice)), 10.0, 1e-4);
     assert!(cloned.contains("none: voices leave as they are") && !cloned.contains("own processor"), "{cloned}");
     let none = Owner::new().with(|| cost::told(&planned, &datasets(), &[], CONSORTIUM));
-    assert!(none.contains("has not set a budget for words"), "{none}");
+    assert!(none.contains("has not set a budget for counts of pieces"), "{none}");
 }
 
 #[test]
@@ -264,6 +264,12 @@ fn a_refused_plan_leads_to_plans_that_fit() {
     }
 }
 
+/// Voices as they are, which are charged for all recognizers together.
+fn cloned(plan: &mut Plan) {
+    "cloned".clone_into(&mut plan.voice);
+    plan.colluding = 2;
+}
+
 #[test]
 fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
     let ward = &datasets()[0];
@@ -271,7 +277,8 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
     let said = consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
     for part in [
         "for one and two: companies outside this consortium",
-        "up to 4 words more or less in all your recordings together, so up to 2 words said otherwise",
+        "from a reader who has these counts and nothing else: up to 6 counts more or less in all your recordings together, so one spoken word",
+        "which hear them in clear speech",
         "Not covered by any ε: what the sound of a piece, or the words around",
         "Nothing is promised about a whole recording, or about a person",
         "You pay for each by itself.",
@@ -284,9 +291,9 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
-    let single = self::spec(|plan| plan.distance = 1);
-    let said = consent(&single, ward.id, single.cost(ward).as_ref()).join(" ");
-    assert!(said.contains("up to 1 word more or less") && said.contains("not even one word said otherwise"), "{said}");
+    let double = self::spec(|plan| plan.distance = 12);
+    let said = consent(&double, ward.id, double.cost(ward).as_ref()).join(" ");
+    assert!(said.contains("up to 12 counts more or less") && said.contains("so up to 2 spoken words"), "{said}");
     assert!(!said.contains("imitation"), "one voice imitates nobody: {said}");
     let vocoder = self::spec(|plan| {
         "vocoder".clone_into(&mut plan.voice);
@@ -296,7 +303,7 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
     assert!(facts(&vocoder).contains(&("One voice", "vocoder of 8 coefficients".to_owned())));
     let said = consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
     assert!(said.contains("in one voice") && said.contains("named 15 to 19 %") && !said.contains("McAdams"), "{said}");
-    let cloned = self::spec(|plan| "cloned".clone_into(&mut plan.voice));
+    let cloned = self::spec(cloned);
     let said = consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
     for part in [
         "in the voices in which they were recorded, mixed with made-up ones in imitations of these voices",
@@ -316,10 +323,13 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
 fn the_facts_say_who_hears_and_what_of() {
     let told = facts(&spec(|_| ()));
     let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
-    assert_eq!(fact("Protects"), "4 words of the recordings, added and removed together; one said otherwise is two");
+    assert_eq!(
+        fact("Protects"),
+        "6 counts of pieces by word, added and removed together; one spoken word changes at most 6"
+    );
     assert_eq!(fact("Recognizers"), "one (OpenAI-compatible) and two (OpenAI-compatible)");
     assert_eq!(fact("Vocabulary"), "a public list of 3 words (en): diabetes, insulin and surgery");
-    assert!(fact("Noise").starts_with("38.0 dummies of each word"), "{}", fact("Noise"));
+    assert!(fact("Noise").starts_with("59.0 dummies of each word"), "{}", fact("Noise"));
     assert_eq!(fact("One voice"), "McAdams coefficient, α 0.8");
     let from_data = Spec {
         vocabulary: Vocabulary::Data { top_percent: 5.0, above: None, most: 100, words: Vec::new() },
@@ -328,7 +338,7 @@ fn the_facts_say_who_hears_and_what_of() {
     };
     let told = facts(&from_data);
     assert!(told.iter().any(|(_, said)| said.contains("tells what was said")), "{told:?}");
-    let cloned = facts(&self::spec(|plan| "cloned".clone_into(&mut plan.voice)));
+    let cloned = facts(&self::spec(self::cloned));
     assert!(cloned.iter().any(|(term, said)| *term == "Voices" && said.contains("can tell who speaks")), "{cloned:?}");
 }
 

@@ -1,5 +1,7 @@
 //! How safe the member's account is: second factor, password, and where they are signed in.
 
+mod approval;
+
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::account::{Factor, OpenSession};
@@ -15,17 +17,23 @@ use crate::screen::{Place, Sheet, screen};
 /// The page.
 pub(crate) fn security() -> AnyView {
     screen(Place::Settings, async |desk| {
-        desk.member()?;
         let factor = desk.backend.factor().await?;
         let sessions = desk.backend.sessions().await?;
         // Nobody reaches their keys before they have the second factor that everybody is asked for; nor does a key work before.
         let reached = factor.password && !(factor.required && factor.since.is_none());
         let keys = if reached { desk.backend.api_keys().await? } else { Vec::new() };
+        let member = desk.member()?;
+        let approval = if reached {
+            Some(approval::section(member, &desk.backend.approval_keys().await?, desk.now))
+        } else {
+            None
+        };
         Ok(Sheet::new(
             "Security",
             view! {
                 {tabs(path::SECURITY)}
                 {two_factor(&factor)}
+                {approval}
                 <section class="panel"><h2>"Password"</h2>{if factor.password { password(&keys, desk.now) } else { no_password() }}</section>
                 <section class="panel"><h2>"Where you are signed in"</h2>{places(&sessions, desk.now)}</section>
             },

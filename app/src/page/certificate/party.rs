@@ -1,9 +1,12 @@
 //! One dataset's part of a certificate.
 
 use leptos::prelude::*;
+use undertone_api::budget::PromisedLimit;
 use undertone_api::job::audit::Verdict;
 use undertone_api::signed::AuditStatement;
-use undertone_api::signed::certificate::{AuditAsked, Charged, Figure, Party, Sampling};
+use undertone_api::signed::certificate::{
+    AuditAsked, Charged, ChargedBeside, ClockSummary, Figure, Party, PublicFact, Sampling, relation,
+};
 use undertone_privacy::{Adjacency, PrivacyUnit};
 
 use super::super::ledger::event;
@@ -17,25 +20,34 @@ pub(super) fn section(party: &Party) -> AnyView {
         Some(charged) => paid(charged),
         None => view! { <p>"Public data: exact results may leave the site, and nothing is charged."</p> }.into_any(),
     };
+    let consent = party.consent.as_ref().map(|consent| {
+        view! { <p class="consent">{format!("{}.", capitalized(&consent.words()))}</p> }
+    });
     view! {
         <section class="panel"><div class="panel-head"><h2>{party.dataset_name.clone()}</h2>
             <span class="party-owner">{party.organization_name.clone()}" "<VisibilityMark visibility=party.visibility/></span></div>
+            {consent}
             {body}
         </section>
     }
     .into_any()
 }
 
+/// A sentence that begins with a capital.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn paid(charged: &Charged) -> AnyView {
     let releases = charged.releases;
-    let counted = if releases.settled {
-        format!("{} paid, of {} reserved", words::count(releases.committed), words::count(releases.reserved))
+    let made = if releases.settled { "paid" } else { "paid so far" };
+    let of_planned =
+        format!("{} {made}, of {} planned", words::count(releases.committed), words::count(releases.reserved));
+    let counted = if releases.counted < releases.reserved {
+        format!("{of_planned}; by the rules of an earlier version the figures count those that were paid")
     } else {
-        format!(
-            "{} paid so far; the site has not closed its part, so all {} reserved are counted",
-            words::count(releases.committed),
-            words::count(releases.reserved)
-        )
+        format!("{of_planned}; the figures count all that were planned")
     };
     let sampling = match charged.mechanism.sampling {
         Sampling::Poisson { rate } => {
@@ -64,31 +76,66 @@ fn paid(charged: &Charged) -> AnyView {
         }
         _ => "none".to_owned(),
     };
+    let clock = charged.clock.map(|clock| view! { <div><dt>"When they left"</dt><dd>{left_at(clock)}</dd></div> });
     let summary = charged.account.balance.summary();
     let gauge = Reading::of(&summary, charged.unit).map(|reading| view! { <Gauge reading/> });
     view! {
         <div class="figures">
-            {figure("For the budget", charged.renyi, "Adds up with every other job, however it is chosen. The ledgers count by this one.")}
-            {figure("Tight, for this job alone", charged.tight, "All parameters were fixed before the first release. Never add it to another job’s.")}
+            {figure("Rényi, for this job alone", charged.renyi, "From the kind of curve that the ledgers add up over jobs. The ε of several jobs do not add up.")}
+            {figure("Tight, for this job alone", charged.tight, "Noise, sampling and the greatest number of releases were fixed in the signed manifest before the first release; a job that stopped early is priced in full. Never add it to another job’s.")}
         </div>
         {(releases.in_the_clear > 0).then(|| view! {
             <p class="in-the-clear">{format!("{} left in the clear besides. No ε covers them.", words::plural(releases.in_the_clear, "exact release"))}</p>
         })}
         <dl class="facts">
-            <div><dt>"Protected"</dt><dd>{format!("{} {}", words::unit_meaning(charged.unit), change(charged.adjacency, charged.unit))}</dd></div>
+            <div><dt>"Protected"</dt><dd>{format!("{} {}", words::unit_meaning(charged.unit), relation(charged.adjacency, charged.unit))}</dd></div>
+            {public(&charged.public)}
             <div><dt>"Each release"</dt><dd>{event(&charged.mechanism.event)}</dd></div>
             <div><dt>"Sampling"</dt><dd>{sampling}</dd></div>
             {clip}
             {noise}
             <div><dt>"Releases"</dt><dd>{counted}</dd></div>
+            {clock}
             <div><dt>"Receipts of the site"</dt><dd>{chain}{charged.receipts.head.clone().map(|head| view! { <code>{head}</code> })}</dd></div>
             {charged.audit.as_ref().map(audited)}
+            {(!charged.others.is_empty()).then(|| view! { <div><dt>"Charged as well"</dt><dd><ul>{beside(charged)}</ul></dd></div> })}
         </dl>
         <h3>"The dataset’s budget for life, then"</h3>
         {gauge}
+        {several(&charged.account.promises)}
         <p class="hint">{format!("{} in its ledger, the last ", words::plural(charged.account.entries, "row"))}<code>{charged.account.head.clone()}</code></p>
     }
     .into_any()
+}
+
+/// What the releases cost every other limited unit: each limit bounds all jobs.
+fn beside(charged: &Charged) -> AnyView {
+    let line = |other: &ChargedBeside| {
+        let each = words::each(other.unit);
+        let own = match other.renyi.and_then(|figure| Some((figure.epsilon?, figure.delta))) {
+            Some((epsilon, delta)) => format!("ε {} at δ {}", words::epsilon(epsilon), words::delta(delta)),
+            None => "no finite ε".to_owned(),
+        };
+        let limit = other.account.limit.map_or_else(|| "no limit".to_owned(), words::limit);
+        let spent = words::epsilon(other.account.committed);
+        view! { <li>{format!("For {each}: {own} by this job; its account stood at ε {spent} of {limit}.")}</li> }
+    };
+    charged.others.iter().map(line).collect_view().into_any()
+}
+
+/// When releases left, and what their times can tell.
+fn left_at(clock: ClockSummary) -> String {
+    let releases =
+        if clock.releases == 1 { "1 release".to_owned() } else { words::count(clock.releases) + " releases" };
+    let clocked = format!(
+        "{releases} on a clock of {} s that does not depend on the data. It hides how long a computation took, and not how busy the \
+         machine was.",
+        words::number(clock.period_millis as f64 / 1_000.0)
+    );
+    match clock.late {
+        0 => clocked,
+        late => format!("{clocked} {} missed the first tick: that can tell who was drawn.", words::count(late)),
+    }
 }
 
 fn figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -> AnyView {
@@ -103,21 +150,53 @@ fn figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -
         .into_any()
 }
 
-/// The neighbouring relation in a sentence.
-pub(in crate::page) fn change(adjacency: Adjacency, unit: PrivacyUnit) -> String {
-    if unit == PrivacyUnit::Words {
-        let said = "Compared are the data with and without as many words as a job states, added and removed together.";
-        return said.to_owned();
-    }
-    let unit = words::unit(unit);
-    match adjacency {
-        Adjacency::AddRemove => format!("Compared are the data with and without any one {unit}: one added or removed."),
-        Adjacency::ZeroOut => {
+/// Shows what is taken to be public, outside every ε.
+fn public(facts: &[PublicFact]) -> Option<AnyView> {
+    let sentence = |fact: &PublicFact| match fact {
+        PublicFact::Units { count } => format!("how many units there are ({} as a size class)", words::count(*count)),
+        PublicFact::Sizes => "the sizes told at registration".to_owned(),
+        PublicFact::Classes { count } => format!("the {} declared", words::plural(*count, "class")),
+        PublicFact::ExpectedBatch { units } => format!("the expected batch of {} units", words::number(*units)),
+        PublicFact::PlannedReleases { count } => format!("the {} planned", words::plural(*count, "release")),
+        PublicFact::Participation => {
+            "that the dataset takes part, in which rounds its releases arrived, and whether its part failed".to_owned()
+        }
+    };
+    let all: Vec<String> = facts.iter().map(sentence).collect();
+    (!all.is_empty()).then(|| {
+        let text = format!("Taken to be public, so that no ε covers it: {}.", all.join("; "));
+        view! { <div><dt>"Public"</dt><dd>{text}</dd></div> }.into_any()
+    })
+}
+
+/// Shows what holds for an account whose limit was raised after releases: the sum of its promises. Nothing for one promise.
+pub(in crate::page) fn several(promises: &[PromisedLimit]) -> Option<AnyView> {
+    (promises.len() > 1).then(|| {
+        let each: Vec<String> = promises.iter().map(|promise| format!("ε {}", words::limit(promise.epsilon))).collect();
+        let (epsilon, delta) = PromisedLimit::together(promises);
+        let text = format!(
+            "The limit was raised after releases were made under it, which begins a promise of its own each time. For everything \
+             together holds {} = ε {} at δ {}.",
+            each.join(" + "),
+            words::epsilon(epsilon),
+            words::delta(delta)
+        );
+        view! { <p class="promises">{text}</p> }.into_any()
+    })
+}
+
+/// Returns what an account compares, in a sentence: all charges whose relation it counts.
+pub(in crate::page) fn account_change(adjacency: Adjacency, unit: PrivacyUnit) -> String {
+    match (adjacency.account(), unit) {
+        (Adjacency::AddRemove | Adjacency::ZeroOut, PrivacyUnit::Words) => relation(Adjacency::ZeroOut, unit),
+        (Adjacency::AddRemove | Adjacency::ZeroOut, _) => {
+            let unit = words::unit(unit);
             format!(
-                "Compared are the data with any one {unit}’s part and with it emptied; how many there are is public."
+                "Compared are the data with any one {unit}’s part and with that part emptied or left out; both cost the same and \
+                 share this budget. How many {unit}s there are is public."
             )
         }
-        Adjacency::ReplaceOne => format!("Compared are the data with any one {unit} and with another in its place."),
+        (Adjacency::ReplaceOne, _) => relation(adjacency, unit),
     }
 }
 
@@ -147,13 +226,12 @@ fn audited(asked: &AuditAsked) -> AnyView {
 mod tests {
     use undertone_privacy::{Adjacency, PrivacyUnit};
 
-    use super::change;
+    use super::account_change;
 
     #[test]
-    fn every_neighbouring_relation_is_said_differently() {
-        let all = [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne];
-        let said: std::collections::BTreeSet<_> = all.map(|one| change(one, PrivacyUnit::Speaker)).into();
-        assert_eq!(said.len(), 3);
-        assert!(said.iter().all(|sentence| sentence.contains("speaker")));
+    fn an_account_says_the_same_under_both_of_its_names() {
+        let both = [Adjacency::AddRemove, Adjacency::ZeroOut].map(|one| account_change(one, PrivacyUnit::Speaker));
+        assert_eq!(both[0], both[1]);
+        assert!(both[0].contains("emptied or left out"), "{}", both[0]);
     }
 }

@@ -16,6 +16,19 @@ pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
     view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{forms}</section> }.into_any()
 }
 
+/// What a limit of this unit does to jobs that protect another.
+const fn beside(unit: PrivacyUnit) -> Option<&'static str> {
+    match unit {
+        PrivacyUnit::Record => Some(
+            "A job that protects speakers or users counts about twice for each of their records, so this limit may be used up before theirs.",
+        ),
+        PrivacyUnit::Speaker | PrivacyUnit::User => Some(
+            "Jobs that protect single records only are refused from now on: they promise nothing about somebody with several.",
+        ),
+        PrivacyUnit::Words => None,
+    }
+}
+
 fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
     let account = dataset.accounts.iter().find(|account| account.unit == unit && standing::budgeted(account));
     let (name, each) = (words::unit(unit), words::each(unit));
@@ -32,14 +45,23 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
         ),
         None => (format!("Set a limit for {each}"), 8.0, 1e-6, 0.0),
     };
+    let released = account.is_some_and(|account| account.spent > 0.0);
     let hidden =
         vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string()), ("unit", name.to_owned())];
     let consequences = view! {
         <ul class="consequences">
-            <li>{format!("At most this much about {} will ever leave {}, in all jobs and consortia together.", words::any_one(unit), dataset.organization_name)}</li>
-            <li>"It counts for every later version of the data that may hold the same people."</li>
+            <li>{total(unit, &dataset.organization_name)}</li>
+            {beside(unit).map(|said| view! { <li>{said}</li> })}
+            <li>"It counts for all datasets that share these accounts: later versions, and other names and workers under which sites recognized the same data or people, or stewards declared them. The documentation says what is not recognized."</li>
             <li>"Jobs that fit into it may be approved from now on. Running jobs go on as they are."</li>
             <li>"It can be raised later. It can never be lowered below what is spent and reserved, and nothing spent comes back."</li>
+            {released.then(|| view! {
+                <li>{format!(
+                    "Something was released under the limit of now. To raise it begins a second promise: for everything together holds \
+                     the sum of ε {} and the new ε, and of both δ.",
+                    account.map_or_else(String::new, |account| words::limit(account.epsilon.get()))
+                )}</li>
+            })}
             <li>"The site keeps its own ledger and policy, which may say no to less."</li>
         </ul>
     };
@@ -58,4 +80,19 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
     let open =
         !dataset.accounts.iter().any(standing::budgeted) && matches!(unit, PrivacyUnit::Speaker | PrivacyUnit::Words);
     view! { <details open=open><summary>{title}</summary>{post("set-budget", hidden, inner)}</details> }.into_any()
+}
+
+/// What a limit bounds, over all jobs.
+fn total(unit: PrivacyUnit, organization: &str) -> String {
+    match unit {
+        PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => format!(
+            "All jobs at {organization} together lose at most this much about {}, whichever unit they protect: every job counts here too.",
+            words::any_one(unit)
+        ),
+        PrivacyUnit::Words => format!(
+            "A reader of counts learns at most this much about {} of {organization}, from all jobs and consortia together. What \
+             recognizers hear in the pieces that leave is not counted.",
+            words::any_one(unit)
+        ),
+    }
 }

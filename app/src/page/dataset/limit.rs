@@ -10,7 +10,7 @@ use undertone_api::job::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, Spec}
 use crate::component::form::post;
 use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::When;
-use crate::page::certificate::change;
+use crate::page::certificate::account_change;
 use crate::{standing, words};
 
 /// ε that the form proposes for one job.
@@ -56,7 +56,7 @@ pub(super) fn section(
                 <label class="field"><span>"Days that it holds"</span>
                     <input type="number" name="days" required min="1" max=LONGEST_LIMIT_DAYS.to_string() value="90"/></label>
             </div>
-            <p class="hint" id="limit-total-help">"The total is for each unit and is at least what one job may cost. A job that would go beyond it waits for you. A new limit counts from nothing."</p>
+            <p class="hint" id="limit-total-help">"The total is for each unit with a budget, is counted by every job whichever unit it protects, and is at least what one job may cost. A job that would go beyond it waits for you. A new limit counts from nothing."</p>
             <fieldset class="field"><legend>"Kinds of job"</legend>{kinds.collect_view()}</fieldset>
             <ul class="consequences">
                 <li>"Jobs within it are approved in your name when they are proposed, as long as you are a steward here. Each answer is kept with your name."</li>
@@ -110,7 +110,7 @@ fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
             words::delta(sum.delta),
             words::unit(sum.unit)
         )}</p>
-        <p class="hint">{change(sum.adjacency, sum.unit)}</p>
+        <p class="hint">{account_change(sum.adjacency, sum.unit)}</p>
     }
     .into_any()
 }

@@ -28,5 +28,11 @@ pub(super) fn section(job: &Job, progress: Progress, now: OffsetDateTime) -> Any
         now,
     };
     let Some(drawing) = drawn.draw() else { return ().into_any() };
-    view! { <section class="panel" aria-label="Rounds by participant">{drawing.show()}</section> }.into_any()
+    view! {
+        <section class="panel" aria-label="Rounds by participant">{drawing.show()}
+            <p class="hint">"A result of private data waits for a tick of its site’s clock. Unless it misses the first tick, its time does not \
+            depend on who was drawn."</p>
+        </section>
+    }
+    .into_any()
 }

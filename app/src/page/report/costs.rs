@@ -34,7 +34,7 @@ fn party(cost: &PartyCost) -> AnyView {
                 view! { <div class="figures">{levels}</div> }.into_any()
             }}
             <p class="hint">{format!(
-                "{} of {}{}.",
+                "At most {} of {}{}, made or not.",
                 words::plural(cost.releases, "release"),
                 event(&cost.event),
                 cost.clip.map_or_else(String::new, |clip| format!(", each unit’s part cut to length {}", words::number(clip)))
@@ -73,7 +73,7 @@ fn level(level: &Level, delta: Option<f64>) -> AnyView {
         <div class="figure">
             <p class="figure-title">{title}</p>
             {number}
-            <p class="hint">{level.said.clone()}{ledger.map(|renyi| format!(" The ledgers, which must add it to other jobs, count ε {}.", words::epsilon(renyi)))}</p>
+            <p class="hint">{level.said.clone()}{ledger.map(|renyi| format!(" The bound by the kind of curve that the ledgers add up over jobs is ε {}.", words::epsilon(renyi)))}</p>
         </div>
     }
     .into_any()

@@ -14,7 +14,7 @@ use super::super::plan::{PART_OF_DELTA, Plan};
 use super::super::said::who;
 use super::form::SHOWN;
 use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, Standing};
+use crate::standing::{NoPayment, Payment, Standing, others};
 use crate::words;
 
 /// The greatest threshold, and the parts into which rates are divided, among which those that would do are sought.
@@ -75,7 +75,7 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
             let (organization, lineage) = (dataset.organization, dataset.lineage);
-            books.add(Key { organization, lineage, unit: *unit, adjacency: *adjacency }, balance.clone());
+            books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
     books
@@ -100,7 +100,7 @@ fn pays(
         Ok(promise) => (promise.0.get(), promise.1.get()),
         Err(error) => return bad(error.to_string()),
     };
-    let standing = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency);
+    let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let purse = priced.and_then(|priced| priced.purse(dataset.id));
     let payment = standing.zip(purse).map(|(standing, purse)| standing.share(purse, &charge));
     let account = standing.and_then(|standing| standing.balance.budget()).map(|budget| budget.delta().get());
@@ -120,7 +120,10 @@ fn pays(
         words::plural(dataset.records.0, "row"),
         words::plural((f64::from(gate.threshold.get()) / gate.sampling_rate.get()).ceil() as u64, "time"),
     );
-    view! { {gauge}{line(said)}{bounds(&gate, &charge)}{account.map(|delta| solved(&gate, &charge, delta))} }.into_any()
+    let others = others(dataset, &charge, standings).into_iter();
+    let others = others.map(|(said, fits)| if fits { line(said) } else { bad(said) }).collect_view();
+    view! { {gauge}{others}{line(said)}{bounds(&gate, &charge)}{account.map(|delta| solved(&gate, &charge, delta))} }
+        .into_any()
 }
 
 fn gauged(payment: &Payment) -> AnyView {

@@ -50,7 +50,7 @@ pub(super) fn Costs(
 
 /// The plan in one sentence.
 fn headline(priced: &[(DatasetId, Verdict)], buys: Option<&Buys>) -> String {
-    let over = |verdict: &Verdict| matches!(verdict, Verdict::Pays { payment, .. } if !payment.ghost.fits);
+    let over = |verdict: &Verdict| matches!(verdict, Verdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
     let without = |verdict: &Verdict| matches!(verdict, Verdict::NoBudget | Verdict::Unpriced(_));
     let count = |is: &dyn Fn(&Verdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;
     match (count(&without), count(&over), buys) {
@@ -74,7 +74,7 @@ fn said(verdict: Verdict) -> AnyView {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
         Verdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
-        Verdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, .. } => {
+        Verdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, others, .. } => {
             let Payment { reading, ghost, .. } = *payment;
             let room = room(rounds_that_fit, epochs.1, least_noise);
             view! {
@@ -82,6 +82,7 @@ fn said(verdict: Verdict) -> AnyView {
                 <p class="hint" class:bad-text=!ghost.fits>{asked(&payment, epochs.0)}{room}</p>
                 {ghost.fits.then(|| view! { <p class="hint">{leaves(&payment)}</p> })}
                 {(exact > 0).then(|| in_the_clear(exact))}
+                {others.into_iter().map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view()}
             }
             .into_any()
         }

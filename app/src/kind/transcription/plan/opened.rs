@@ -39,7 +39,6 @@ impl Plan {
             detail: if let Voice::Vocoder { detail } = spec.voice { detail } else { first.detail },
             crowded: spec.crowded,
             recognizer: spec.recognizer,
-            piece: first.piece,
         }
     }
 }

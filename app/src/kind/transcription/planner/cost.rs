@@ -12,7 +12,7 @@ use undertone_privacy::mechanism;
 use super::super::plan::{Plan, unwritten};
 use super::knobs;
 use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, Standing};
+use crate::standing::{NoPayment, Payment, Standing, others};
 use crate::words;
 
 /// What the plan costs, as HTML.
@@ -42,10 +42,9 @@ pub(in crate::kind::transcription) fn told(
         ().into_any()
     };
     let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
-    let piece = if plan.piece > 0.0 { plan.piece } else { undertone_api::job::transcription::estimate::USUAL_PIECE };
     let (size, begun) = (plan.size(&spec), unwritten(&spec));
     let expected =
-        Estimate::of_words(&spec, size, seconds, piece).ok().map(|estimate| expected(&spec, (size, begun), &estimate));
+        Estimate::of_words(&spec, size, seconds).ok().map(|estimate| expected(&spec, (size, begun), &estimate));
     view! {
         <h2>"What it would cost"</h2>
         {begun.then(|| unlisted(size))}
@@ -54,7 +53,7 @@ pub(in crate::kind::transcription) fn told(
         {pays}
         {expected}
         {together(&spec)}
-        {knobs::table(&spec, size, seconds, piece)}
+        {knobs::table(&spec, size, seconds)}
         {wrong(&violations, begun)}
         <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
     }
@@ -93,7 +92,7 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
             let (organization, lineage) = (dataset.organization, dataset.lineage);
-            books.add(Key { organization, lineage, unit: *unit, adjacency: *adjacency }, balance.clone());
+            books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
     books
@@ -106,16 +105,19 @@ fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&
         debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
         return view! { <p class="hint">"Public: nothing is charged, and nothing needs to be hidden."</p> }.into_any();
     };
-    let standing = standings.iter().find(|s| s.unit == charge.unit && s.adjacency == charge.adjacency);
+    let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let purse = priced.and_then(|priced| priced.purse(dataset.id));
     match standing.zip(purse).map(|(standing, purse)| standing.share(purse, &charge)) {
         None | Some(Err(NoPayment::NoBudget)) => {
-            bad("Its owner has not set a budget for words of the recordings.".to_owned())
+            bad("Its owner has not set a budget for counts of pieces by word.".to_owned())
         }
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
         Some(Ok(payment)) => {
             let kept = standing.and_then(|standing| kept(standing, &charge));
-            view! { {gauged(&payment)}{kept.map(|kept| view! { <p class="hint">{kept}</p> })} }.into_any()
+            let others = others(dataset, &charge, standings).into_iter();
+            let others =
+                others.map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view();
+            view! { {gauged(&payment)}{others}{kept.map(|kept| view! { <p class="hint">{kept}</p> })} }.into_any()
         }
     }
 }
@@ -174,7 +176,7 @@ fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> Any
         ("Dummies in all", words::count(estimate.dummies.round() as u64)),
         ("Recordings", format!("about {}", words::duration(estimate.recorded))),
         (
-            "Extra speech: made, converted and sent",
+            "Extra sound: made, converted and sent",
             format!("{} s, {}", words::count(estimate.extra.ceil() as u64), words::duration(estimate.extra)),
         ),
         ("Through the one voice", converted(spec, estimate)),
@@ -252,7 +254,7 @@ fn together(spec: &Spec) -> Option<AnyView> {
     });
     let view = view! {
         <table class="dense">
-            <caption>"What the counts of words tell, by how many put their parts together"</caption>
+            <caption>"What the counts of pieces by word tell, by how many put theirs together"</caption>
             <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>

@@ -66,7 +66,7 @@ fn promise(plan: &Plan) -> AnyView {
             <legend>"What is promised"</legend>
             {number("hear[epsilon]".to_owned(), "ε", plan.epsilon, (0.01, 50.0), false)}
             {number("hear[delta]".to_owned(), "δ", plan.delta, (0.0, 0.01), false)}
-            {number("hear[distance]".to_owned(), "Distance d: words added and removed", f64::from(plan.distance), (1.0, 10_000.0), true)}
+            {number("hear[distance]".to_owned(), "Distance d: counts of pieces; one word changes 6", f64::from(plan.distance), (1.0, 10_000.0), true)}
             <p class="hint">"A word said otherwise is one removed and one added: d = 4 hides which two words were said. A recording as a whole, or a person, is promised nothing."</p>
         </fieldset>
     }
@@ -162,7 +162,6 @@ fn site(plan: &Plan) -> AnyView {
             {choice("hear[corpus]".to_owned(), "Dummies are made after", &word(&plan.corpus), corpora)}
             {choice("hear[crowded]".to_owned(), "Pieces with several words", &word(&plan.crowded), crowded)}
             {choice("hear[recognizer]".to_owned(), "First transcript by", &word(&plan.recognizer), recognizers)}
-            {number("hear[piece]".to_owned(), "Seconds of a piece, for these numbers", plan.piece, (0.2, 30.0), false)}
         </fieldset>
     }
     .into_any()

@@ -19,9 +19,9 @@ const EPSILON: std::ops::RangeInclusive<f64> = 0.01..=50.0;
 type Turned = (String, Spec, u32);
 
 /// The table; nothing for a plan without noise.
-pub(super) fn table(spec: &Spec, size: u32, seconds: u64, piece: f64) -> Option<AnyView> {
+pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
     let row = |(name, spec, size): Turned| {
-        let estimate = Estimate::of_words(&spec, size, seconds, piece).ok()?;
+        let estimate = Estimate::of_words(&spec, size, seconds).ok()?;
         let together = spec.promises().ok()?.last().copied()?;
         Some(view! {
             <tr>

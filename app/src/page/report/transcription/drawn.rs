@@ -36,7 +36,7 @@ fn promises(found: &Report) -> Option<Drawing> {
     let levels = Levels {
         title: "ε by how many recognizers put their parts together".to_owned(),
         file: "promises".to_owned(),
-        note: format!("At a distance of {}. Filled: what was charged.", words::plural(found.distance.into(), "word")),
+        note: format!("At a distance of {}. Filled: what was charged.", words::plural(found.distance.into(), "count")),
         of: "recognizers".to_owned(),
         x: "ε, nats".to_owned(),
         scale: 1.0,

@@ -108,8 +108,8 @@ async fn a_dataset_of_recordings_says_how_long_they_are_and_no_more() {
         "Recordings to transcribe",
         "Their length",
         "about 14 hours",
-        "Budget for words of the recordings",
-        "Compared are the data with and without as many words as a job states",
+        "Budget for counts of pieces by word",
+        "Compared are counts of pieces by word that differ by as many as a job states",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }

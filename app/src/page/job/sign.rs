@@ -1,0 +1,142 @@
+//! How an owner agrees: with a signature where the dataset's site verifies one, by a passkey or by a key file at a terminal;
+//! with a plain button elsewhere.
+
+use leptos::prelude::*;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::{ApprovalKey, ApprovalRule, ApprovalStatement, SiteApproval, passkey_challenge};
+
+use crate::asset;
+use crate::component::form::post;
+
+/// Builds the form that approves a job for one dataset. `hidden` are the fields of every such form, `review` is the address of
+/// what a terminal signs, `label` stands on the button.
+pub(super) fn approve_form(
+    site: Option<&SiteApproval>,
+    (job, dataset, manifest): (JobId, DatasetId, &str),
+    hidden: Vec<(&'static str, String)>,
+    review: String,
+    label: String,
+) -> AnyView {
+    let signed = site.filter(|site| site.rule == ApprovalRule::Steward);
+    let Some(site) = signed else {
+        let rule = site.map(|site| {
+            let hint = match site.rule {
+                ApprovalRule::Manual => "The site asks at its own terminal besides.",
+                ApprovalRule::Automatic => "The site's own policy decides besides.",
+                ApprovalRule::Steward | ApprovalRule::Server => {
+                    "The site verifies no signature: it takes this server's word that you approved. The certificate says so."
+                }
+            };
+            view! { <p class="hint">{hint}</p> }
+        });
+        let button = view! { <button type="submit" class="primary">{label}</button> };
+        return view! { {rule}<div class="actions">{post("approve", hidden, button)}</div> }.into_any();
+    };
+    if site.keys.is_empty() {
+        return view! {
+            <p class="notice bad">"Your site verifies stewards' signatures and has pinned no approval key, so nobody can approve the job yet. Have the site's operator pin yours: "
+                <code>"undertone-worker approval-keys add"</code>"."</p>
+        }
+        .into_any();
+    }
+    let statement = ApprovalStatement::approve(manifest, job, dataset);
+    let payload = serde_json::to_string(&statement).unwrap_or_default();
+    let credentials: Vec<&str> = site
+        .keys
+        .iter()
+        .filter_map(|key| match key {
+            ApprovalKey::Passkey { credential, .. } => Some(&**credential),
+            ApprovalKey::Ed25519 { .. } => None,
+        })
+        .collect();
+    let ask = serde_json::json!({
+        "payload": payload,
+        "challenge": hex::encode(passkey_challenge::<ApprovalStatement>(&payload)),
+        "credentials": credentials,
+    });
+    let fields = |hidden: Vec<(&'static str, String)>| {
+        hidden.into_iter().map(|(name, value)| view! { <input type="hidden" name=name value=value/> }).collect_view()
+    };
+    let passkey = (!credentials.is_empty()).then(|| {
+        view! {
+            <form class="stack" method="post" action="/ui/approve" data-approve=ask.to_string()>
+                {fields(hidden.clone())}
+                <input type="hidden" name="signature"/>
+                <p class="hint">"The site runs the job only with your signature. Your passkey signs exactly this manifest for this dataset."</p>
+                <button type="submit" class="primary">{label.clone()}</button>
+                <p class="notice bad" role="alert" hidden></p>
+            </form>
+            <script type="module" src=asset::PASSKEY></script>
+        }
+    });
+    let terminal = view! {
+        <form class="stack" method="post" action="/ui/approve">
+            {fields(hidden)}
+            <p class="hint">"Save "<a href=review download="review.json">"the review"</a>" and sign it with your key file: "
+                <code>"undertone-worker steward-key sign --key steward.key review.json"</code>". Paste the line that it prints."</p>
+            <label class="field"><span>"The signed approval"</span><textarea name="signature" rows="3" required maxlength="16384"></textarea></label>
+            <button type="submit" class=if passkey.is_some() { "" } else { "primary" }>{label}</button>
+        </form>
+    };
+    let open = passkey.is_none();
+    view! {
+        <div class="actions">{passkey}</div>
+        <details class="more" open=open><summary>"Sign at a terminal"</summary>{terminal}</details>
+    }
+    .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use leptos::prelude::{Owner, RenderHtml as _};
+    use undertone_api::id::{DatasetId, JobId};
+    use undertone_api::signed::{ApprovalKey, ApprovalRule, PasskeyAlgorithm, SiteApproval};
+    use uuid::Uuid;
+
+    use super::approve_form;
+
+    fn page(site: Option<&SiteApproval>) -> String {
+        let (job, dataset) = (JobId(Uuid::from_u128(1)), DatasetId(Uuid::from_u128(2)));
+        let hidden = vec![("manifest", "aa".to_owned())];
+        Owner::new().with(|| {
+            approve_form(site, (job, dataset, "aa"), hidden, "/review".to_owned(), "Approve".to_owned()).to_html()
+        })
+    }
+
+    fn site(rule: ApprovalRule, keys: Vec<ApprovalKey>) -> SiteApproval {
+        SiteApproval { rule, keys }
+    }
+
+    fn key_file() -> ApprovalKey {
+        ApprovalKey::Ed25519 { public_key: "00".repeat(32) }
+    }
+
+    fn passkey() -> ApprovalKey {
+        ApprovalKey::Passkey {
+            algorithm: PasskeyAlgorithm::Es256,
+            public_key: "04".to_owned(),
+            credential: "c0ffee".to_owned(),
+            relying_party: "undertone.example".to_owned(),
+            origin: "https://undertone.example".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_site_that_verifies_signatures_is_approved_by_signature_only() {
+        let none = page(Some(&site(ApprovalRule::Steward, Vec::new())));
+        assert!(none.contains("no approval key") && !none.contains("/ui/approve"), "{none}");
+        let file = page(Some(&site(ApprovalRule::Steward, vec![key_file()])));
+        assert!(file.contains("steward-key sign") && file.contains("name=\"signature\""), "{file}");
+        assert!(!file.contains("data-approve"), "no passkey is pinned");
+        let both = page(Some(&site(ApprovalRule::Steward, vec![key_file(), passkey()])));
+        assert!(both.contains("data-approve") && both.contains("c0ffee") && both.contains("passkey.js"), "{both}");
+        assert!(both.contains("steward-key sign"), "a terminal may sign as well");
+    }
+
+    #[test]
+    fn a_site_that_trusts_the_server_says_so() {
+        let said = page(Some(&site(ApprovalRule::Server, Vec::new())));
+        assert!(said.contains("takes this server") && said.contains("/ui/approve"), "{said}");
+        assert!(page(None).contains("/ui/approve") && !page(None).contains("verifies no signature"));
+    }
+}

@@ -12,6 +12,9 @@ FOLDER = "/var/lib/undertone-worker"
 PASSWORD = "correct horse battery"
 EMAIL = "operator@example.org"
 DATASET = "dictation"
+# A steward has them on a machine of their own; here all is one.
+STEWARD_KEY = f"{FOLDER}/steward.key"
+REVIEW = f"{FOLDER}/review.json"
 CLOUD_PORT = 8500
 # What is said in the recording.
 SAID = ["the fever is gone since this morning", "there is music in the garden", "the water of the river is cold"]
@@ -101,8 +104,23 @@ class Site:
         items = self.rest("GET", f"/api/v1/consortia/{self.consortium}/organizations")["items"]
         return any(worker["online"] for worker in items[0]["workers"])
 
+    def pin(self):
+        """The steward's key file, pinned at the site before its dataset is registered."""
+        made = self.as_user("undertone-worker", "steward-key", "make", STEWARD_KEY)
+        line, fingerprint = re.search(r"uak1\.\S+", made).group(), made.split()[-1]
+        self.worker("approval-keys", "add", line, "--fingerprint", fingerprint, "--label", "the steward")
+
+    def approve(self, job, dataset):
+        """The steward signs what the server shows, and gives the signature to the job."""
+        path = f"/api/v1/jobs/{job}/datasets/{dataset}"
+        review = json.dumps(self.rest("GET", f"{path}/review"))
+        self.as_user("sh", "-c", f"cat > {REVIEW}", input=review)
+        signed = self.as_user("undertone-worker", "steward-key", "sign", "--key", STEWARD_KEY, REVIEW)
+        self.rest("POST", f"{path}/approve", {"signature": json.loads(signed.strip().splitlines()[-1])})
+
     def prepare(self):
         """A recording that is spoken by a machine, the recognizers, and a policy that lets a job hear it."""
+        self.pin()
         folder = "/var/lib/undertone-worker/incoming"
         self.as_user("mkdir", folder)
         self.as_user("espeak-ng", "-v", "en-us", "-s", "130", "-w", f"{folder}/letter.wav", ". ".join(SAID))
@@ -135,7 +153,7 @@ class Site:
         }
         job = {"title": "What the letter says", "kind": "transcription", "spec": spec}
         job = self.rest("POST", f"/api/v1/consortia/{self.consortium}/jobs", job)["id"]
-        self.rest("POST", f"/api/v1/jobs/{job}/datasets/{dataset}/approve")
+        self.approve(job, dataset)
 
         def over():
             shown = self.rest("GET", f"/api/v1/jobs/{job}")

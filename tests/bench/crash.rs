@@ -14,8 +14,15 @@ const ROUNDS: u32 = 8;
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Where the worker is made to die: see `worker/src/fault.rs`.
-const POINTS: [Option<&str>; 6] =
-    [None, Some("before-commit"), Some("after-commit"), Some("after-store"), Some("before-send"), Some("after-send")];
+const POINTS: [Option<&str>; 7] = [
+    None,
+    Some("after-store"),
+    Some("before-commit"),
+    Some("after-commit"),
+    Some("after-countersign"),
+    Some("before-send"),
+    Some("after-send"),
+];
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()?;

@@ -141,8 +141,9 @@ fn ours(
     report.line(json!({
         "what": "undertone: what a participant's time goes into, mean of all, median of the rounds", "participants": participants,
         "milliseconds": {
-            "ask whether it is closed": part(|steps| steps.ask), "ledger and receipt": part(|steps| steps.pay),
-            "pack and keep": part(|steps| steps.keep), "send": part(|steps| steps.send),
+            "ask whether it is closed": part(|steps| steps.ask), "policy and ledger allow it": part(|steps| steps.clear),
+            "pack, store and pay": part(|steps| steps.pay), "countersignature": part(|steps| steps.countersign),
+            "send": part(|steps| steps.send),
             "note, and the server's log": part(|steps| steps.note), "wait for the others and fetch the mean": part(|steps| steps.fetch),
         },
         "sent_bytes": measured.first().map(|round| round.sent_bytes),

@@ -34,7 +34,7 @@ fn measure(report: &mut Report) -> Result<(), Box<dyn std::error::Error + Send +
         let line = json!({
             "schedules": count, "steps": steps, "failures": wrong.len(), "seeds_that_failed": wrong,
             "jobs": tally.jobs, "jobs_finished": tally.finished, "releases_paid": tally.releases,
-            "releases_counted": tally.counted, "deaths": tally.deaths, "threads": threads,
+            "releases_counted": tally.counted, "deaths": tally.deaths, "restores": tally.restores, "threads": threads,
             "seconds": began.elapsed().as_secs_f64(),
             "schedules_per_second": count as f64 / began.elapsed().as_secs_f64(),
         });

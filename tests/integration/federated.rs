@@ -47,8 +47,11 @@ async fn train(database: Database) -> Staged<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_for_speakers_charges_the_speakers_account_and_no_other() -> Staged<()> {
+async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> Staged<()> {
     let mut stage = scene::set(Database::Sqlite).await?;
+    for site in stage.sites.iter().skip(1) {
+        site.edit_policy("[budget.record]", "[budget.speaker]\nepsilon = 60.0\ndelta = 1e-6\n\n[budget.record]")?;
+    }
     stage.open().await?;
     for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker] {
         scene::set_budgets_of(&stage, unit, 60.0).await?;
@@ -57,11 +60,19 @@ async fn a_job_for_speakers_charges_the_speakers_account_and_no_other() -> Stage
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, job).await?;
     stage.finish(job, JOB).await?;
-    for name in scene::PRIVATE {
-        for account in stage.dataset(name).await?.accounts {
-            assert_eq!(account.spent > 0.0, account.unit == PrivacyUnit::Speaker, "{name}: {account:?}");
-        }
+    for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
+        let accounts = stage.dataset(name).await?.accounts;
+        let spent = |unit| accounts.iter().find(|account| account.unit == unit).map_or(0.0, |account| account.spent);
+        let (record, speaker) = (spent(PrivacyUnit::Record), spent(PrivacyUnit::Speaker));
+        assert!(speaker > 0.0 && record > speaker, "{name}: a record loses what two changes of its speaker lose");
+        let shown = site.command(&["ledger", "show"])?;
+        assert!(shown.contains("record") && shown.contains("speaker") && !shown.contains("NOT COVERED"), "{shown}");
+        site.command(&["ledger", "verify"])?;
     }
+    // A job that protects records promises nothing about speakers, who have a limit.
+    let plan = scene::small_job(&stage, 2, 300).await?;
+    let refused = stage.sites[0].client.propose(stage.consortium, &plan.job()).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("lifetime limit for the unit `speaker`")));
     Ok(())
 }
 
@@ -108,7 +119,11 @@ async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &
     assert_eq!(file.evidence.receipts.len(), scene::PRIVATE.len() * ROUNDS as usize);
     let charged = certificate.parties.iter().filter_map(|party| party.charged.as_ref());
     for (charged, part) in charged.zip(job.participants.iter().filter(|part| part.charge.is_some())) {
-        assert_eq!(charged.renyi.and_then(|figure| figure.epsilon), part.epsilon_spent, "the job's page says the same");
+        assert_eq!(
+            charged.renyi.and_then(|figure| figure.epsilon),
+            part.epsilon_reserved,
+            "all planned releases are priced"
+        );
     }
     let folder = tempfile::tempdir()?;
     let (path, model) = (folder.path().join("certificate.json"), folder.path().join("model.safetensors"));

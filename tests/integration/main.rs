@@ -4,6 +4,7 @@ mod architecture;
 mod audit;
 mod automation;
 mod bits;
+mod claims;
 mod crash;
 mod dashboard;
 mod demo;

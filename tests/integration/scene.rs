@@ -25,9 +25,7 @@ pub(crate) async fn set_with(database: Database, environment: &[(&str, &str)]) -
     for (site, name) in stage.sites.iter_mut().skip(1).zip(PRIVATE) {
         site.prepare(&corpus, with_classes(Holding::new(name, "private", &["--subset", name])))?;
         site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 60.0")?;
-        for unit in ["record", "speaker"] {
-            site.edit_policy(&format!("[budget.{unit}]\nepsilon = 8.0"), &format!("[budget.{unit}]\nepsilon = 60.0"))?;
-        }
+        site.edit_policy("[budget.record]\nepsilon = 8.0", "[budget.record]\nepsilon = 60.0")?;
     }
     Ok(stage)
 }

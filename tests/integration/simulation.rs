@@ -68,6 +68,7 @@ fn no_accident_costs_a_charge_or_makes_a_release_free() -> Result<(), Failed> {
     let each = |number: u64| number >= count;
     assert!(each(tally.releases) && each(tally.jobs) && each(tally.deaths), "{tally:?}");
     assert!(tally.finished * 20 >= count, "{tally:?}");
+    assert!(tally.restores * 4 >= count, "{tally:?}");
     Ok(())
 }
 

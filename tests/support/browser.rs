@@ -12,6 +12,7 @@
 //! # Ok(()) }
 //! ```
 
+mod authenticator;
 mod console;
 
 use std::{
@@ -286,6 +287,15 @@ impl Browser {
         let folder = path.parent().unwrap_or(Path::new("."));
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, png));
         written.map_err(|source| BrowserError::File { path: path.to_owned(), source })
+    }
+
+    /// Gives the browser an authenticator that recognizes its user by itself, for passkeys.
+    ///
+    /// # Errors
+    /// If the driver has none to give.
+    pub async fn add_authenticator(&self) -> Result<(), BrowserError> {
+        let added = self.client.issue_cmd(authenticator::Add).await;
+        added.map(|_| ()).map_err(|source| failed("adding an authenticator", source))
     }
 
     /// What the browser's console has complained of since the last call: errors of scripts, blocked or missing resources,

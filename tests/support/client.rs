@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ed25519_dalek::SigningKey;
 use reqwest::{Method, RequestBuilder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,14 +12,14 @@ use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, OrganizationId};
 use undertone_api::job::audit::AuditView;
-use undertone_api::job::{Job, NewJob, Progress};
+use undertone_api::job::{Approve, Job, NewJob, Progress, Review};
 use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
 use undertone_api::organization::{Invitation, NewInvitation, Organization};
 use undertone_api::page::Page;
 use undertone_api::problem::Problem;
 use undertone_api::session::{Session, SignIn};
-use undertone_api::signed::CertificateFile;
+use undertone_api::signed::{ApprovalKey, ApprovalStatement, CertificateFile, SignedApproval};
 use undertone_api::worker::{Enrolment, NewEnrolment};
 
 /// What can go wrong with a call.
@@ -58,6 +59,7 @@ pub struct Client {
     base: String,
     credentials: Option<SignIn>,
     token: Arc<Mutex<Option<String>>>,
+    approval_key: Option<SigningKey>,
 }
 
 impl Client {
@@ -69,7 +71,7 @@ impl Client {
         // The certificate of a server on this machine is its own; who is there is not the question of these tests.
         let own = base.starts_with("https://127.0.0.1");
         let http = reqwest::Client::builder().tls_danger_accept_invalid_certs(own).build().unwrap_or_default();
-        Self { http, base, credentials: None, token: Arc::default() }
+        Self { http, base, credentials: None, token: Arc::default(), approval_key: None }
     }
 
     /// The same member at another replica of the server, with the session they have.
@@ -185,12 +187,37 @@ impl Client {
         self.post(&format!("/consortia/{consortium}/jobs"), job).await
     }
 
-    /// Approves a job for one dataset.
+    /// The same member with a key that signs their approvals; the member's site has to pin its public half.
+    #[must_use]
+    pub fn with_approval_key(self, key: SigningKey) -> Self {
+        Self { approval_key: Some(key), ..self }
+    }
+
+    /// The public half of the key that signs this member's approvals.
+    pub fn approval_key(&self) -> Option<ApprovalKey> {
+        let key = self.approval_key.as_ref()?;
+        Some(ApprovalKey::Ed25519 { public_key: hex::encode(key.verifying_key().to_bytes()) })
+    }
+
+    /// Approves a job for one dataset: signs the manifest that the server shows, where the member has a key.
     ///
     /// # Errors
     /// [`CallError`].
     pub async fn approve(&self, job: JobId, dataset: DatasetId) -> Called<Job> {
-        self.send(Method::POST, &format!("/jobs/{job}/datasets/{dataset}/approve"), None::<&()>).await
+        let signature = self.signed_approval(job, dataset).await?;
+        self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &Approve { signature }).await
+    }
+
+    /// Signs the approval of a job for one dataset, as the server shows it; `None` for a member without a key.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn signed_approval(&self, job: JobId, dataset: DatasetId) -> Called<Option<SignedApproval>> {
+        let Some(key) = &self.approval_key else { return Ok(None) };
+        let review: Review = self.get(&format!("/jobs/{job}/datasets/{dataset}/review")).await?;
+        let statement = ApprovalStatement::approve(&review.manifest.digest(), job, dataset);
+        // A statement always has a JSON form.
+        Ok(SignedApproval::sign(&statement, key).ok())
     }
 
     /// A job.

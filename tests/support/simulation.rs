@@ -1,5 +1,6 @@
 //! A consortium in which everything goes wrong, by the throw of one seeded die: messages are lost, repeated and late,
-//! processes die at any point and are opened again from their disks, disks fail and fill, clocks jump, two servers share a
+//! processes die at any point and are opened again from their disks, disks fail and fill and are restored from older copies,
+//! clocks jump, two servers share a
 //! database. All parts that decide about money are the real ones: the server's service layer on its database, the worker's
 //! rooms on their files. After every step auditors with eyes of their own read the disks and say what must never be.
 //!
@@ -90,6 +91,8 @@ pub struct Tally {
     pub finished: u64,
     /// Processes that died.
     pub deaths: u64,
+    /// Sites that were restored from an older copy.
+    pub restores: u64,
 }
 
 impl Tally {
@@ -102,6 +105,7 @@ impl Tally {
             jobs: self.jobs + other.jobs,
             finished: self.finished + other.finished,
             deaths: self.deaths + other.deaths,
+            restores: self.restores + other.restores,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where things are: the checkout, the programs built from it, the shared vectors and data.
+//! Paths of the checkout, of the programs built from it, and of large data.
 
 use std::{
     env, io,
@@ -23,8 +23,8 @@ pub fn program(name: &str) -> io::Result<PathBuf> {
     })
 }
 
-/// The folder of speech and other data, if it is there: `UNDERTONE_DATA`, or `../shared/data`, from the root of the checkout.
+/// Returns the folder of large speech and text data that `UNDERTONE_DATA` names (relative to the root of the checkout), if it exists.
 pub fn data() -> Option<PathBuf> {
-    let folder = root().join(env::var_os("UNDERTONE_DATA").unwrap_or_else(|| "../shared/data".into()));
+    let folder = root().join(env::var_os("UNDERTONE_DATA")?);
     folder.is_dir().then_some(folder)
 }

@@ -15,7 +15,8 @@ use undertone_worker::site::clock;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
 use undertone_worker::site::ledger::{Ledger, Under};
-use undertone_worker::site::policy::Limit;
+use undertone_worker::site::outbox::{Outbox, StoredRelease};
+use undertone_worker::site::policy::{Limit, UnitLimits};
 use undertone_worker::site::store::Store;
 use uuid::Uuid;
 
@@ -57,8 +58,9 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
             let start = Instant::now();
             site.ledger.reserve(&under, &site.limit)?;
             reserves.push(start.elapsed().as_secs_f64());
+            let release = site.store(&under, 1)?;
             let start = Instant::now();
-            site.ledger.commit(&under, &event(), "private", 1)?;
+            site.ledger.commit(&under, &event(), &release)?;
             commits.push(start.elapsed().as_secs_f64());
         }
         report.line(json!({
@@ -72,8 +74,8 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
 /// A site with nothing but its ledger.
 struct Site {
     ledger: Ledger,
-    limit: Limit,
-    _folder: tempfile::TempDir,
+    limit: UnitLimits,
+    folder: tempfile::TempDir,
 }
 
 impl Site {
@@ -83,8 +85,15 @@ impl Site {
         let key = SiteKey::load_or_make(&folder.key())?;
         let store = Arc::new(Store::open(&folder.ledger())?);
         let ledger = Ledger::open(store, folder.lock()?, key, WorkerId(Uuid::from_u128(1)), clock::system())?;
-        let limit = Limit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)? };
-        Ok(Self { ledger, limit, _folder: temporary })
+        let own = Limit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)? };
+        let limit = UnitLimits { own, others: Vec::new() };
+        Ok(Self { ledger, limit, folder: temporary })
+    }
+
+    /// Stores the bytes of a release.
+    fn store(&self, under: &Under, round: u32) -> Result<StoredRelease, Box<dyn Error>> {
+        let outbox = Outbox::new(under.job, under.dataset, self.folder.path());
+        Ok(outbox.store("private", round, &[], 0)?)
     }
 
     /// A past of so many events: jobs of a reservation, two releases and a settlement.
@@ -93,7 +102,7 @@ impl Site {
             let under = under(u128::from(job));
             self.ledger.reserve(&under, &self.limit)?;
             for round in 1..=2 {
-                self.ledger.commit(&under, &event(), "private", round)?;
+                self.ledger.commit(&under, &event(), &self.store(&under, round)?)?;
             }
             self.ledger.settle(&under)?;
         }
@@ -113,6 +122,6 @@ fn under(job: u128) -> Under {
         dataset: DatasetId(Uuid::from_u128(2)),
         lineage: LineageId(Uuid::from_u128(3)),
         manifest: "digest".to_owned(),
-        charge: Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::AddRemove, event: event(), releases: 3 },
+        charge: Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::ZeroOut, event: event(), releases: 3 },
     }
 }

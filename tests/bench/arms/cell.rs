@@ -122,6 +122,8 @@ pub(super) fn chosen(choice: &str, recipe: &Recipe) -> Staged<Vec<Cell>> {
         };
         cells.extend(some);
     }
+    // A limit of speakers, which a cell for speakers needs, refuses jobs that protect records.
+    cells.sort_by_key(|cell| cell.unit == PrivacyUnit::Speaker);
     Ok(cells)
 }
 

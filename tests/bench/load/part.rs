@@ -103,22 +103,22 @@ fn take_up(worker: &Worker, work: &Work) -> Staged<Errand> {
     }
 }
 
-/// Pays for a vector, makes it as a run does, and puts it on the disk.
+/// Makes a vector as a run does, puts it on the disk, and pays for it.
 fn release(worker: &Worker, errand: &mut Errand, round: u32) -> Staged<()> {
     let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else { return Err("it is of another kind".into()) };
     let own = errand.examined().dataset.id;
     let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
     let vector = match (errand.clear(worker.site(), SERIES, round)?, noise) {
         (clearance @ Clearance::Public(_), _) => Outgoing::exact(vec![1e-3; job::parameters()], clearance)?,
-        (paid @ Clearance::Paid(_), Some((noise, rate))) => {
+        (granted @ Clearance::Granted(_), Some((noise, rate))) => {
             let clip = Clip::new(noise.clip, noise.noise_multiplier)?;
             let sum = ClippedSum::begin(&Sampler::new(UTTERANCES, rate).draw_fresh(), clip, job::parameters());
             let expected = rate.get() * UTTERANCES as f64;
-            sum.release(expected, paid, &Randomness::from_os(Purpose::Noise))?.into()
+            sum.release(expected, granted, &Randomness::from_os(Purpose::Noise))?.into()
         }
-        (Clearance::Paid(_), None) => return Err("paid, and there is no noise to add".into()),
+        (Clearance::Granted(_), None) => return Err("granted, and there is no noise to add".into()),
     };
-    Ok(errand.keep(worker.site(), SERIES, round, &vector)?)
+    Ok(errand.pay_vector(worker.site(), SERIES, round, &vector)?)
 }
 
 impl Part {
@@ -130,9 +130,14 @@ impl Part {
 
     /// Sends what is on the disk for a round.
     async fn send(&mut self, errand: &Errand, round: u32) -> Staged<()> {
+        let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
+        if let Some(asked) = block_in_place(|| errand.charge(self.worker.site(), SERIES, round))? {
+            let countersign = || gateway.countersign(lease, &asked.receipts);
+            let answer = answered(&self.record, "Countersign", countersign).await?;
+            block_in_place(|| errand.countersigned(self.worker.site(), &asked, &answer))?;
+        }
         let letter = block_in_place(|| errand.letter(self.worker.site(), SERIES, round))?;
         self.record.sets_out(self.job, round);
-        let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
         let submit = || gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts);
         let (countersignatures, event) = match answered(&self.record, "Submit", submit).await {
             Ok(sent) => (sent.countersignatures, SiteEvent::Sent { series: 0, round, repeated: sent.repeated }),

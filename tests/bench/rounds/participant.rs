@@ -53,8 +53,9 @@ pub(super) struct Participant {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Steps {
     pub(super) ask: f64,
+    pub(super) clear: f64,
     pub(super) pay: f64,
-    pub(super) keep: f64,
+    pub(super) countersign: f64,
     pub(super) send: f64,
     pub(super) note: f64,
     pub(super) fetch: f64,
@@ -81,7 +82,7 @@ impl Opened {
         let site = Site::open(folder, &config, Arc::clone(&clock))?;
         let local = site.find_datasets()?.into_iter().next().ok_or("the site does not see its dataset")?;
         let dataset = gateway.register(&local.registration()).await?;
-        note_registered(site.store(), local.lineage, dataset)?;
+        note_registered(site.store(), &local.name, dataset)?;
         // Now with its id.
         site.find_datasets()?;
         Ok(Self { site, gateway, config, clock, dataset })
@@ -144,9 +145,14 @@ impl Participant {
         }
         let ask = watch.lap();
         let clearance = errand.clear(site, SERIES, round)?;
+        let clear = watch.lap();
+        errand.pay_vector(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
         let pay = watch.lap();
-        errand.keep(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
-        let keep = watch.lap();
+        if let Some(asked) = errand.charge(site, SERIES, round)? {
+            let answer = handle.block_on(gateway.countersign(lease, &asked.receipts))?;
+            errand.countersigned(site, &asked, &answer)?;
+        }
+        let countersign = watch.lap();
         let letter = errand.letter(site, SERIES, round)?;
         let submitted = handle.block_on(gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts))?;
         let send = watch.lap();
@@ -163,7 +169,7 @@ impl Participant {
                 return Err(format!("round {round} is not closed").into());
             }
         };
-        let steps = Steps { ask, pay, keep, send, note, fetch: watch.lap() };
+        let steps = Steps { ask, clear, pay, countersign, send, note, fetch: watch.lap() };
         Ok(Done { steps, average, sent_bytes: letter.parcel.bytes.len() })
     }
 }
@@ -214,6 +220,7 @@ fn description(name: &str) -> Meta {
         labels: String::new(),
         unit_column: None,
         units: undertone_api::dataset::usual_units(),
+        preparation: Some(undertone_worker::speech::dataset::PreparationRecord::default()),
         created: String::new(),
         digest: String::new(),
     }

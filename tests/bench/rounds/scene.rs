@@ -82,8 +82,9 @@ impl Scene {
         let mean = |of: fn(&Steps) -> f64| done.iter().map(|one| of(&one.steps)).sum::<f64>() / done.len() as f64;
         let steps = Steps {
             ask: mean(|steps| steps.ask),
+            clear: mean(|steps| steps.clear),
             pay: mean(|steps| steps.pay),
-            keep: mean(|steps| steps.keep),
+            countersign: mean(|steps| steps.countersign),
             send: mean(|steps| steps.send),
             note: mean(|steps| steps.note),
             fetch: mean(|steps| steps.fetch),

@@ -8,11 +8,11 @@ use serde_json::json;
 use support::clouds::{Cloud, Ear, KEY, Received};
 use support::stage::Staged;
 use tokio_util::sync::CancellationToken;
-use undertone_worker::site::clearance::Clearance;
+use undertone_worker::site::clearance::{Clearance, Departure, Published};
 use undertone_worker::site::clock::system;
 use undertone_worker::site::gate::published;
 use undertone_worker::site::policy::Policy;
-use undertone_worker::speech::transcribe::outbound::{Charged, Draft, deliver};
+use undertone_worker::speech::transcribe::outbound::{BatchPermit, Draft, deliver};
 use undertone_worker::speech::transcribe::piece::{Heard, Word};
 use undertone_worker::speech::transcribe::plan::Plan;
 use undertone_worker::speech::transcribe::provider::line::Line;
@@ -70,10 +70,10 @@ pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once
             draft.add(provider, place, file)?;
         }
     }
-    let sealed = Arc::new(draft.seal(charged(plan, folder.path())?)?);
-    let stop = CancellationToken::new();
+    let sealed = Arc::new(draft.seal(permit(plan, folder.path())?)?);
+    let (stop, departure) = (CancellationToken::new(), Departure::public(&public(folder.path())?));
     for (provider, line) in (0..).zip(&lines) {
-        whole(&deliver(&sealed, provider, line, &stop).await?, line)?;
+        whole(&deliver(&sealed, provider, line, &stop, &departure).await?, line)?;
     }
     let received = clouds.iter().map(Cloud::received).collect();
     Ok(Sent { answers: sealed.answers(), received })
@@ -87,10 +87,14 @@ fn whole(done: &undertone_worker::speech::transcribe::outbound::Delivered, line:
     }
 }
 
-/// The site's word that the documents are public, for the release that the plan is.
-fn charged(plan: &Plan, folder: &Path) -> Staged<Charged> {
+/// The site's word that the documents are public.
+fn public(folder: &Path) -> Staged<Published> {
     let path = folder.join("policy.toml");
     std::fs::write(&path, POLICY)?;
-    let public = published(&Policy::load(&path)?.rules("documents"))?;
-    Ok(Charged::new(Clearance::Public(public), &plan.event()?)?)
+    Ok(published(&Policy::load(&path)?.rules("documents"))?)
+}
+
+/// Permission for the release that the plan is.
+fn permit(plan: &Plan, folder: &Path) -> Staged<BatchPermit> {
+    Ok(BatchPermit::new(Clearance::Public(public(folder)?), &plan.event()?)?)
 }

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use serde_json::{Value, json};
 use support::stage::Staged;
+use undertone_api::job::transcription::window::SOUND;
 use undertone_privacy::histogram::Partition;
 use undertone_privacy::{Delta, Epsilon};
 use undertone_worker::speech::audio::RATE;
@@ -15,14 +16,12 @@ use super::{rounded, say};
 use crate::report::Report;
 
 /// The point that each table varies in one direction: ε, d, N, words.
-const MIDDLE: (f64, u32, u32, u32) = (1.0, 5, 5, 200);
+const MIDDLE: (f64, u32, u32, u32) = (1.0, 6, 5, 200);
 const DELTA: f64 = 1e-5;
 const EPSILONS: [f64; 5] = [0.5, 1.0, 2.0, 3.0, 5.0];
-const DISTANCES: [u32; 5] = [1, 2, 5, 15, 40];
+const DISTANCES: [u32; 4] = [6, 12, 24, 48];
 const PROVIDERS: [u32; 4] = [1, 3, 5, 9];
 const VOCABULARIES: [u32; 4] = [50, 200, 1_000, 5_000];
-/// How long a dummy is taken to be, seconds: the runs with audio tell their own.
-const DUMMY: f64 = 2.0;
 
 /// # Errors
 /// When nobody reads, or there is no noise.
@@ -48,7 +47,7 @@ fn row(table: &str, sizes: &Sizes, (epsilon, distance, providers, words): (f64, 
     let partition = Partition::new(count(providers)?, NonZeroU32::MIN)?;
     let mechanism = Mechanism::calibrated(Epsilon::new(epsilon)?, Delta::new(DELTA)?, count(distance)?, partition)?;
     let (noise, dummies) = (mechanism.noise(), mechanism.expected(words));
-    let seconds = dummies * DUMMY;
+    let seconds = dummies * SOUND;
     let price = Price {
         currency: "USD".to_owned(),
         per_minute: sizes.per_minute.clone(),
@@ -56,7 +55,7 @@ fn row(table: &str, sizes: &Sizes, (epsilon, distance, providers, words): (f64, 
         least_seconds: 0,
     };
     // Each dummy is a request of its own, rounded up by itself.
-    let money = price.tariff()?.cost(std::iter::repeat_n((DUMMY * f64::from(RATE)) as u64, dummies.ceil() as usize));
+    let money = price.tariff()?.cost(std::iter::repeat_n((SOUND * f64::from(RATE)) as u64, dummies.ceil() as usize));
     let collusion = |promise: &Promise| json!([promise.colluding, rounded(promise.epsilon), promise.delta]);
     Ok(json!({
         "table": table, "epsilon": epsilon, "delta": DELTA, "distance": distance, "providers": providers,

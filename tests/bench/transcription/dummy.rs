@@ -6,21 +6,17 @@
 //!
 //! What he measures and how he learns are the product's own: [`undertone_worker::speech::transcribe::attack`].
 
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::{Value, json};
 use support::stage::Staged;
-use undertone_worker::site::clock::entropy;
 use undertone_worker::speech::mfcc::Mfcc;
 use undertone_worker::speech::transcribe::attack::{
     FOLDS, Knowledge, Learner, Received, Scores, feature, true_or_dummy,
 };
 use undertone_worker::speech::transcribe::plan::{Chance, Crowded, Plan};
-use undertone_worker::speech::transcribe::speak::likeness::ragged;
 use undertone_worker::speech::transcribe::vocabulary::Held;
 use undertone_worker::speech::transcribe::wav;
 
-use super::site::{self, Prepared, Spoke, Tools};
+use super::site::{self, Noise, Prepared, Spoke, Tools};
 use super::sizes::Sizes;
 use super::stages::Stages;
 use super::{CONFIDENCE, SEED, cloud, document, recorded, rounded, say};
@@ -52,13 +48,12 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
             Crowded::Keep,
             &Chance::from_os(),
         )?;
-        let mut ends = ChaCha20Rng::from_seed(entropy()?);
         // Spread over the words, as they are received.
-        let mut spread = |dummies: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+        let spread = |dummies: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
             let step = (dummies.len() / each.max(1)).max(1);
-            dummies.into_iter().step_by(step).take(each).map(|sound| end(sound, &mut ends)).collect()
+            dummies.into_iter().step_by(step).take(each).collect()
         };
-        let dummies = spread(site::dummies(&tools, &prepared, &plan, usize::MAX, stages)?);
+        let dummies = spread(site::dummies(&tools, &plan, usize::MAX, stages)?);
         let imitations = spread(site::imitations(&tools, &prepared, &plan, usize::MAX, stages)?);
         made.push(Made { pieces: leaving(&prepared, each)?, dummies, imitations });
         all.push(prepared);
@@ -67,20 +62,13 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
     recorded::measure(report, sizes, &tools, &all, stages).await
 }
 
-/// The first pieces of a document that leave, as they do.
+/// The first pieces of a document that leave.
 ///
 /// # Errors
 /// When one is not there.
 pub(super) fn leaving(prepared: &Prepared, most: usize) -> Staged<Vec<Vec<f32>>> {
-    let mut ends = ChaCha20Rng::from_seed(entropy()?);
     let leaves = prepared.candidates.iter().filter(|(_, held)| *held != Held::Several);
-    leaves.take(most).map(|(id, _)| Ok(end(prepared.piece(*id)?.audio.clone(), &mut ends))).collect()
-}
-
-/// Its end as it leaves.
-pub(super) fn end(mut sound: Vec<f32>, rng: &mut ChaCha20Rng) -> Vec<f32> {
-    sound.truncate(ragged(sound.len(), rng));
-    sound
+    leaves.take(most).map(|(id, _)| Ok(prepared.piece(*id)?.audio.clone())).collect()
 }
 
 /// Attacks what leaves, in every voice, and says how well that went; `source` is who the dummies are.
@@ -112,8 +100,12 @@ async fn received(tools: &Tools, made: &[Made], voice: &Spoke, stages: &mut Stag
     let mut all = Vec::new();
     for (number, Made { pieces, dummies, imitations }) in made.iter().enumerate() {
         let dummies = if voice.clones { imitations } else { dummies };
-        let sounds: Vec<&[f32]> = pieces.iter().chain(dummies).map(Vec::as_slice).collect();
-        let files = voice.files(&sounds, stages)?;
+        // Noise of its own for every sound of every document.
+        let mut sounds: Vec<(Noise, &[f32])> = Vec::new();
+        for (place, sound) in pieces.iter().chain(dummies).enumerate() {
+            sounds.push((Noise::Dummy((number << 32) | place), sound));
+        }
+        let files = voice.leaving(&sounds, stages)?;
         let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
         let mut mfcc = Mfcc::new();
         for (place, (file, heard)) in files.iter().zip(&heard).enumerate() {

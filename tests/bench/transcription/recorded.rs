@@ -13,10 +13,9 @@ use undertone_worker::site::clock::entropy;
 use undertone_worker::speech::transcribe::dummy::{Length, Lengths};
 use undertone_worker::speech::transcribe::piece::Word;
 use undertone_worker::speech::transcribe::recorded::choice::Pool;
-use undertone_worker::speech::transcribe::speak::likeness::{Likeness, Shaping, Spectrum};
 use undertone_worker::speech::transcribe::vocabulary::Held;
 
-use super::dummy::{Made, end, leaving, tell};
+use super::dummy::{Made, leaving, tell};
 use super::site::{self, Prepared, Tools};
 use super::sizes::Sizes;
 use super::stages::Stages;
@@ -77,29 +76,17 @@ fn make(sizes: &Sizes, tools: &Tools, transcribed: &[&Prepared], corpus: &[Publi
     let language = tools.vocabulary.language();
     let stops = language.stop_words();
     let lengths: Vec<Length> = corpus.iter().map(|piece| Length::of(piece.words, &stops)).collect();
-    let mut own = Spectrum::default();
-    for piece in corpus {
-        own.hear(piece.audio);
-    }
     let mut pool = Pool::new(&lengths, (0..corpus.len() as u32).collect());
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
     let each = sizes.sounds.div_ceil(transcribed.len());
     let share = (corpus.len() / transcribed.len()).min(each);
     let mut made = Vec::new();
     for reader in transcribed {
-        let (mut likeness, mut said) = (Likeness::default(), Vec::new());
-        for piece in pieces(reader)? {
-            likeness.hear(piece.audio, piece.words.len());
-            said.push(piece.words);
-        }
-        let like = Lengths::of(said, language)?;
-        let shaping = Shaping::new(&own, likeness.spectrum());
         let mut dummies = Vec::new();
         for _ in 0..share {
-            let piece = pool.take(&like, &mut rng).and_then(|number| corpus.get(number as usize));
+            let piece = pool.take(&Lengths::public(), &mut rng).and_then(|number| corpus.get(number as usize));
             let piece = piece.ok_or("more dummies than pieces")?;
-            let manner = likeness.draw(&mut rng).ok_or("no piece may leave that could be imitated")?;
-            dummies.push(end(shaping.recorded(piece.audio, &manner, &mut rng), &mut rng));
+            dummies.push(piece.audio.to_vec());
         }
         made.push(Made { pieces: leaving(reader, each)?, dummies, imitations: Vec::new() });
     }

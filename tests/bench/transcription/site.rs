@@ -18,17 +18,17 @@ use undertone_worker::site::clock::entropy;
 use undertone_worker::speech::audio::{RATE, Stream};
 use undertone_worker::speech::transcribe::dummy::ngram::Corpus;
 use undertone_worker::speech::transcribe::dummy::{self, Lengths};
+use undertone_worker::speech::transcribe::parts::parts;
 use undertone_worker::speech::transcribe::piece::{Heard, Piece, Word};
 use undertone_worker::speech::transcribe::plan::{Candidate, Plan};
 use undertone_worker::speech::transcribe::recognize::Recognizer as _;
 use undertone_worker::speech::transcribe::recognize::pocketsphinx::{PocketSphinx, Running};
-use undertone_worker::speech::transcribe::segment::split::Splitter;
 use undertone_worker::speech::transcribe::segment::{Limits, Spoken, segment};
 use undertone_worker::speech::transcribe::sensitive::{self, Finder};
-use undertone_worker::speech::transcribe::speak::likeness::{Likeness, Manner, Shaping, Spectrum};
+use undertone_worker::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum, level, pad};
 use undertone_worker::speech::transcribe::speak::reference::{Reference, References};
 use undertone_worker::speech::transcribe::speak::{self, Engine, Speaker};
-use undertone_worker::speech::transcribe::transcript::{Part, Why};
+use undertone_worker::speech::transcribe::transcript::Part;
 use undertone_worker::speech::transcribe::vocabulary::language::{Language, normal};
 use undertone_worker::speech::transcribe::vocabulary::{self, List, Vocabulary};
 use undertone_worker::speech::transcribe::voice::{OneVoice, Voice};
@@ -126,49 +126,40 @@ impl Prepared {
     }
 }
 
-/// Cuts a document as the site does, at pauses and again by its first transcript, and says what may leave.
+/// Cuts a document as the site does, on the public grid, and says what may leave.
 ///
 /// # Errors
 /// When a room fails.
 pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Stages) -> Staged<Prepared> {
     let began = Instant::now();
-    let limits = Limits::default();
-    let cut = by_ear(document, limits)?;
+    let pieces = by_ear(document, Limits::default())?;
     stages.add("segment", document.seconds(), began);
 
     let began = Instant::now();
-    let heard = offline(tools, &cut).await?;
+    let heard = offline(tools, &pieces).await?;
     stages.add("first transcript", document.seconds(), began);
 
     let began = Instant::now();
-    let words: Vec<Word> = cut
-        .iter()
-        .zip(&heard)
-        .flat_map(|(spoken, heard)| heard.words.iter().map(|word| word.later(spoken.piece.start())))
-        .collect();
-    let mut splitter = Splitter::new(&limits)?;
-    let listed = |word: &Word| tools.vocabulary.number(&word.text).is_some();
-    let pieces: Vec<Spoken> = cut.into_iter().flat_map(|spoken| splitter.split(spoken, &words, listed)).collect();
+    let heard = pieces.iter().zip(heard).map(|(spoken, heard)| {
+        let words = heard.words.iter().map(|word| word.later(spoken.piece.start())).collect();
+        (spoken.piece.clone(), Heard { words })
+    });
+    let heard: Vec<(Piece, Heard)> = heard.collect();
+    let words: Vec<Word> = heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect();
     let places: Vec<Piece> = pieces.iter().map(|spoken| spoken.piece.clone()).collect();
-    let stays = sensitive::kept(&places, &words, &tools.finder.find(&words));
+    // By reason, over the whole document: what is found in a piece and its neighbours is nearly that.
     let mut kept: BTreeMap<String, usize> = BTreeMap::new();
-    for kind in stays.values().flatten() {
+    for kind in sensitive::kept(&places, &words, &tools.finder.find(&words)).values().flatten() {
         *kept.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
     }
-    let (mut parts, mut candidates) = (Vec::new(), Vec::new());
-    for piece in places {
-        let offline: Vec<Word> = words.iter().filter(|word| piece.holds(word)).cloned().collect();
-        let sensitive = stays.contains_key(&piece.id);
-        if !sensitive {
-            candidates.push((piece.id, tools.vocabulary.held(&offline)));
-        }
-        parts.push(Part { piece, offline: Heard { words: offline }, stays: sensitive.then_some(Why::Sensitive) });
-    }
-    stages.add("split, sensitive words, vocabulary", document.seconds(), began);
+    let parts = parts(heard, &tools.finder);
+    let may = parts.iter().filter(|part| part.stays.is_none());
+    let candidates = may.map(|part| (part.piece.id, tools.vocabulary.held(&part.offline.words))).collect();
+    stages.add("sensitive words, vocabulary", document.seconds(), began);
     Ok(Prepared { pieces, words, parts, candidates, kept })
 }
 
-/// A document cut at pauses, read from a file as recordings are.
+/// A document in pieces, read from a file as recordings are.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -185,18 +176,12 @@ async fn offline(tools: &Tools, pieces: &[Spoken]) -> Staged<Vec<Heard>> {
     Ok(stream::iter(hearing).buffered(tools.at_once).try_collect().await?)
 }
 
-/// The dummies of a plan, the first `most`, spoken and made like the pieces that may leave; by number.
+/// The dummies of a plan, the first `most`, spoken in manners that are drawn; by number.
 ///
 /// # Errors
 /// When a room fails.
-pub(super) fn dummies(
-    tools: &Tools,
-    prepared: &Prepared,
-    plan: &Plan,
-    most: usize,
-    stages: &mut Stages,
-) -> Staged<Vec<Vec<f32>>> {
-    spoken(tools, &tools.engine, prepared, plan, most, stages)
+pub(super) fn dummies(tools: &Tools, plan: &Plan, most: usize, stages: &mut Stages) -> Staged<Vec<Vec<f32>>> {
+    spoken(tools, &tools.engine, plan, most, stages)
 }
 
 /// The same in imitations of the document's voice; nothing without a program that imitates.
@@ -219,31 +204,21 @@ pub(super) fn imitations(
     let references = References::begin(&folder.path().join("voices"))?;
     references.keep(0, &reference.sound())?;
     let path = references.path(0);
-    spoken(tools, &cloner.imitating(&path), prepared, plan, most, stages)
+    spoken(tools, &cloner.imitating(&path), plan, most, stages)
 }
 
 fn spoken(
     tools: &Tools,
     speaker: &dyn Speaker,
-    prepared: &Prepared,
     plan: &Plan,
     most: usize,
     stages: &mut Stages,
 ) -> Staged<Vec<Vec<f32>>> {
     let began = Instant::now();
-    let mut likeness = Likeness::default();
-    let mut said = Vec::new();
-    for (id, _) in &prepared.candidates {
-        let offline = &prepared.parts[*id as usize].offline.words;
-        likeness.hear(&prepared.piece(*id)?.audio, offline.len());
-        said.push(offline.as_slice());
-    }
-    let lengths = Lengths::of(said, tools.vocabulary.language())?;
     let randomness = Randomness::from_os(Purpose::Dummies);
-    let texts = dummy::write(plan, &tools.vocabulary, &tools.corpus, &lengths, &randomness)?;
+    let texts = dummy::write(plan, &tools.vocabulary, &tools.corpus, &Lengths::public(), &randomness)?;
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
-    let manner = |_| likeness.draw(&mut rng).ok_or("no piece may leave that could be imitated");
-    let manners = (0..texts.len().min(most)).map(manner).collect::<Result<Vec<Manner>, _>>()?;
+    let manners: Vec<Manner> = (0..texts.len().min(most)).map(|_| Manner::draw(&mut rng)).collect();
     let asked: Vec<(String, f64)> =
         texts.into_iter().zip(&manners).map(|(text, manner)| (text.text, manner.rate)).collect();
     let spoken = Mutex::new(vec![Vec::new(); asked.len()]);
@@ -260,10 +235,10 @@ fn spoken(
     for sound in &spoken {
         engine.hear(sound);
     }
-    let shaping = Shaping::new(&engine, likeness.spectrum());
+    let shaping = Shaping::new(&engine);
     let shaped: Vec<Vec<f32>> =
-        spoken.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner, &mut rng)).collect();
-    stages.add("dummies: likeness", seconds(&shaped), began);
+        spoken.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner.lead)).collect();
+    stages.add("dummies: mean spectrum", seconds(&shaped), began);
     Ok(shaped)
 }
 
@@ -301,7 +276,41 @@ pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
     Ok(voices)
 }
 
+/// Each true piece and each dummy of a document has its own noise, which is the same whenever it is made.
+#[derive(Clone, Copy)]
+pub(super) enum Noise {
+    Piece(u32),
+    Dummy(usize),
+}
+
+impl Noise {
+    fn rng(self) -> ChaCha20Rng {
+        let (seed, stream) = match self {
+            Self::Piece(id) => (0, u64::from(id)),
+            Self::Dummy(number) => (1, number as u64),
+        };
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        rng.set_stream(stream);
+        rng
+    }
+}
+
 impl Spoke {
+    /// Sounds as they leave: of the public loudness and length, in this voice, as files.
+    ///
+    /// # Errors
+    /// When one cannot be converted, or is longer than any may be.
+    pub(super) fn leaving(&self, sounds: &[(Noise, &[f32])], stages: &mut Stages) -> Staged<Vec<Vec<u8>>> {
+        let mut rngs: Vec<ChaCha20Rng> = sounds.iter().map(|(noise, _)| noise.rng()).collect();
+        let leveled: Vec<Vec<f32>> = sounds.iter().zip(&mut rngs).map(|((_, sound), rng)| level(sound, rng)).collect();
+        let leveled: Vec<&[f32]> = leveled.iter().map(Vec::as_slice).collect();
+        let files = self.files(&leveled, stages)?;
+        let padded = files.iter().zip(&mut rngs).map(|(file, rng)| -> Staged<Vec<u8>> {
+            Ok(wav::write(&pad(wav::read(file)?, rng).ok_or("a sound is longer than any may be")?))
+        });
+        padded.collect()
+    }
+
     /// Sounds in this voice, as the files that are sent.
     ///
     /// # Errors

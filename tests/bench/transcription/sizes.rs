@@ -74,7 +74,7 @@ impl Sizes {
             vocabulary: one("VOCABULARY", of("20", "3"))?,
             epsilon: one("EPSILON", of("2", "4"))?,
             delta: one("DELTA", of("1e-4", "1e-3"))?,
-            distance: one("DISTANCE", of("2", "1"))?,
+            distance: one("DISTANCE", "6")?,
             providers: one("PROVIDERS", of("3", "2"))?,
             alphas: list("ALPHAS", of("0.8,0.7", "0.8"))?,
             details: list("DETAILS", of("13,8", "13"))?,

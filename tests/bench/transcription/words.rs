@@ -18,15 +18,14 @@ use undertone_worker::speech::transcribe::vocabulary::Held;
 use undertone_worker::speech::transcribe::{vocabulary, wav};
 
 use super::document::{self, Document};
-use super::site::{self, Prepared, Spoke, Tools};
+use super::site::{self, Noise, Prepared, Spoke, Tools};
 use super::sizes::Sizes;
 use super::stages::Stages;
 use super::{cloud, histogram, rounded, say};
 use crate::report::Report;
 
 /// What a cloud alone hears at once: as long as every provider takes.
-const WHOLE: Limits =
-    Limits { shortest: 0.2, longest: 30.0, pause: 2.0, margin: 0.1, threshold: 0.5, gap: 0.03, quiet: -20.0 };
+const WHOLE: Limits = Limits { window: 26.0, zone: 4.0, margin: 0.3, threshold: 0.5 };
 
 /// # Errors
 /// When a room fails, or dummies change a transcript.
@@ -113,9 +112,9 @@ async fn answers(
 ) -> Staged<Vec<(u32, u32, Heard)>> {
     let mut sounds = Vec::new();
     for (id, _) in &prepared.candidates {
-        sounds.push(prepared.piece(*id)?.audio.as_slice());
+        sounds.push((Noise::Piece(*id), prepared.piece(*id)?.audio.as_slice()));
     }
-    let files = voice.files(&sounds, stages)?;
+    let files = voice.leaving(&sounds, stages)?;
     let began = Instant::now();
     let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
     stages.add("heard in the cloud", files.iter().map(|file| wav::seconds(file)).sum(), began);
@@ -154,17 +153,20 @@ async fn through_clouds(
         Crowded::Keep,
         &Chance::from_os(),
     )?;
-    let dummies = site::dummies(tools, prepared, &plan, usize::MAX, stages)?;
+    let dummies = site::dummies(tools, &plan, usize::MAX, stages)?;
     let mut batches = Vec::new();
     for provider in 0..plan.providers() {
-        let mut sounds: Vec<&[f32]> = Vec::new();
+        let mut sounds: Vec<(Noise, &[f32])> = Vec::new();
         for item in plan.batch(provider) {
             sounds.push(match item {
-                Item::Piece(id) => &prepared.piece(*id)?.audio,
-                Item::Dummy(number) => dummies.get(*number as usize).ok_or("a dummy of the plan")?,
+                Item::Piece(id) => (Noise::Piece(*id), &prepared.piece(*id)?.audio),
+                Item::Dummy(number) => {
+                    let number = *number as usize;
+                    (Noise::Dummy(number), dummies.get(number).ok_or("a dummy of the plan")?)
+                }
             });
         }
-        batches.push(voice.files(&sounds, stages)?);
+        batches.push(voice.leaving(&sounds, stages)?);
     }
     let began = Instant::now();
     let sent = cloud::send(&plan, &batches, &tools.ear, tools.at_once).await?;
@@ -181,14 +183,17 @@ async fn through_clouds(
         }
     }
     // Nor did any receive a piece that stays: as recorded or in the voice of all.
-    let stay: Vec<&[f32]> = prepared
+    let stay: Vec<(Noise, &[f32])> = prepared
         .parts
         .iter()
         .filter(|part| part.stays.is_some() || plan.kept().contains(&part.piece.id))
-        .map(|part| prepared.piece(part.piece.id).map(|spoken| spoken.audio.as_slice()))
+        .map(|part| {
+            let spoken = prepared.piece(part.piece.id)?;
+            Ok((Noise::Piece(part.piece.id), spoken.audio.as_slice()))
+        })
         .collect::<Staged<_>>()?;
-    let mut secret: BTreeSet<Vec<u8>> = voice.files(&stay, stages)?.into_iter().collect();
-    secret.extend(stay.iter().map(|sound| wav::write(sound)));
+    let mut secret: BTreeSet<Vec<u8>> = voice.leaving(&stay, stages)?.into_iter().collect();
+    secret.extend(stay.iter().map(|(_, sound)| wav::write(sound)));
     if sent.received.iter().flatten().any(|one| secret.contains(&one.wav)) {
         return Err("a piece that stays at the site was received".into());
     }

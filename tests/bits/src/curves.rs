@@ -42,7 +42,7 @@ pub(crate) fn record(facts: &mut Facts) {
 
 /// How many kinds there are. A new kind does not compile until it is here: add it to [`Seed::events`] too, whose kinds are
 /// counted.
-const KINDS: usize = 14;
+const KINDS: usize = 15;
 
 const fn kind(event: &Event) -> usize {
     match event {
@@ -60,5 +60,6 @@ const fn kind(event: &Event) -> usize {
         Event::SampledThreshold { .. } => 11,
         Event::TruncatedLaplace { .. } => 12,
         Event::Selected { .. } => 13,
+        Event::Substituted { .. } => 14,
     }
 }

@@ -43,8 +43,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     browser.see("main", "whoever gets the model").await?;
     visitor.sound("review").await?;
     visitor.visit(&job).await?;
-    browser.click(".decide form[action='/ui/approve'] button").await?;
-    browser.see(".notice", "You approved the job.").await?;
+    visitor.approve_by_key_file(&stage.sites[1], &job, stage.dataset("one").await?.id).await?;
     let id: undertone_api::id::JobId = job.rsplit('/').next().unwrap_or_default().parse()?;
     for (site, name) in stage.sites.iter().skip(2).zip(&scene::PRIVATE[1..]) {
         site.client.approve(id, stage.dataset(name).await?.id).await?;

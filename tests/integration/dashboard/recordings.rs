@@ -29,7 +29,7 @@ async fn recordings_are_planned_for_and_decided_on_at_a_desk_and_on_a_phone() ->
         visitor.sign_in("clinic").await?;
         visitor.visit(&format!("{home}/datasets/{dataset}")).await?;
         browser.see("h1", DATASET).await?;
-        browser.see("main", "Budget for words of the recordings").await?;
+        browser.see("main", "Budget for counts of pieces by word").await?;
         visitor.sound("dataset-of-recordings").await?;
 
         visitor.visit(&format!("{home}/plan")).await?;

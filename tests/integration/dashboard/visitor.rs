@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::axe::{self, Theme};
 use support::browser::{Browser, PATIENCE, Screen};
-use support::stage::{PASSWORD, Staged};
+use support::stage::{PASSWORD, Site, Staged};
+use undertone_api::id::DatasetId;
 
 /// A person at a browser.
 pub(super) struct Visitor {
@@ -54,6 +55,15 @@ impl Visitor {
         // Everybody has settings; who only answers questions has no overview.
         self.browser.see(".rail", "Settings").await?;
         Ok(())
+    }
+
+    /// Pastes the steward's signed approval of the job's page for `dataset`, and approves.
+    pub(super) async fn approve_by_key_file(&self, site: &Site, job: &str, dataset: DatasetId) -> Staged<()> {
+        let id = job.rsplit('/').next().unwrap_or_default().parse()?;
+        let signed = site.client.signed_approval(id, dataset).await?.ok_or("the steward has a key")?;
+        self.browser.fill(".decide textarea[name=signature]", &serde_json::to_string(&signed)?).await?;
+        self.browser.click(".decide details form[action='/ui/approve'] button").await?;
+        Ok(self.browser.see(".notice", "You approved the job.").await?)
     }
 
     /// Waits until what `script` returns is `enough`, and gives it.

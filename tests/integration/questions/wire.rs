@@ -36,6 +36,8 @@ fn is_whole(call: &Call) -> Result<(), String> {
         "Log" => whole::<v1::LogRequest>(message),
         "Finish" => whole::<v1::FinishRequest>(message),
         "Witness" => whole::<v1::WitnessRequest>(message),
+        "Countersign" => whole::<v1::CountersignRequest>(message),
+        "CredentialNotices" => whole::<v1::CredentialNoticesRequest>(message),
         other => Err(format!("a site that asks has no business with {other}")),
     };
     call.messages.iter().try_for_each(message)?;

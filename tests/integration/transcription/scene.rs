@@ -41,7 +41,7 @@ const SAID: [&str; 5] = [
     "the water of the river is cold",
     "we will write a letter to the family",
 ];
-const VOCABULARY: [&str; 5] = ["fever", "garden", "letter", "music", "river"];
+const VOCABULARY: [&str; 3] = ["fever", "garden", "letter"];
 /// Silence between sentences, samples.
 const PAUSE: usize = 16_000;
 
@@ -113,7 +113,7 @@ pub(super) async fn set() -> Staged<Option<Scene>> {
     Ok(Some(Scene { stage, clouds: Clouds { clouds, unpaid }, recording }))
 }
 
-/// The job: ε = 3 for one word said otherwise, against each of the providers alone.
+/// The job: ε = 6 for one spoken word, against each of the providers alone.
 pub(super) async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
     let provider = |(place, name): (usize, &&str)| Provider {
         name: (*name).to_owned(),
@@ -123,9 +123,9 @@ pub(super) async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
     let spec = Spec {
         participant: Party {
             dataset: stage.dataset(DATASET).await?.id,
-            epsilon: Epsilon::new(3.0)?,
+            epsilon: Epsilon::new(6.0)?,
             delta: Delta::new(1e-3)?,
-            distance: NonZeroU32::MIN.saturating_add(1),
+            distance: NonZeroU32::MIN.saturating_add(5),
         },
         providers: providers.iter().enumerate().map(provider).collect(),
         colluding: NonZeroU32::MIN,

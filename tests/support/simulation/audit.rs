@@ -42,7 +42,9 @@ pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, work
         let Some(there) = consortium.parts.get(place) else {
             return Err(format!("{name} reserved for a job that reserved nothing at the consortium"));
         };
-        if (here.reserved, &here.event) != (there.reserved, &there.event) {
+        // What an older copy lacked was reserved anew, as much as was paid.
+        let imported = site.restored && here.settled && here.reserved == here.committed;
+        if here.event != there.event || (here.reserved != there.reserved && !imported) {
             return Err(format!("{name} and the consortium reserved different things for one part"));
         }
         let flying = in_flight.get(place).copied().unwrap_or(0);
@@ -52,7 +54,7 @@ pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, work
                 here.committed, there.committed
             ));
         }
-        if there.settled && (flying > 0 || !here.settled) {
+        if there.settled && (flying > 0 || !here.settled && !site.withheld.contains(place)) {
             return Err(format!("the consortium gave back what {name} still holds or has spent"));
         }
     }
@@ -77,11 +79,13 @@ pub(super) fn at_rest(name: &str, site: &Standing, consortium: &Consortium, work
     if known != site.receipts.len() {
         return Err(format!("{} receipts of {name} never reach the consortium", site.receipts.len() - known));
     }
-    if let Some((place, _)) = site.parts.iter().find(|(_, part)| !part.settled) {
+    let open = |(place, part): &(&(JobId, DatasetId), &sums::Part)| !part.settled && !site.withheld.contains(place);
+    if let Some((place, _)) = site.parts.iter().find(open) {
         return Err(format!("{name} holds a reservation for ever, of a job that is {}", word(consortium, place)));
     }
+    // A site whose older copy does not know a job never hands in its end.
     let held = consortium.parts.iter().find(|(_, part)| part.worker == worker && !part.settled);
-    if let Some((place, _)) = held {
+    if let Some((place, _)) = held.filter(|_| !site.restored) {
         return Err(format!(
             "the consortium holds a reservation of {name} for ever, of a job that is {}",
             word(consortium, place)

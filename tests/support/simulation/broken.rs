@@ -28,11 +28,13 @@ pub enum Broken {
     RowChanged,
     /// A site gives back more than it has left.
     ReturnedTooMuch,
+    /// A site goes on with an older copy of its ledger without comparing it.
+    RestoreIsNotCompared,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::SendBeforeCommit,
         Self::FreshNoiseForOnePayment,
         Self::RepeatedReportCounted,
@@ -41,13 +43,14 @@ impl Broken {
         Self::RowRemoved,
         Self::RowChanged,
         Self::ReturnedTooMuch,
+        Self::RestoreIsNotCompared,
     ];
 
     /// Breaks the rule on the disks, where it is one of disks; true when there was something to break.
     pub(super) fn strike(self, data: &Path, site: &Path) -> Result<bool, Failed> {
         let (server, site) = (data.join("undertone.sqlite"), site.join("ledger.db"));
         let (file, sql) = match self {
-            Self::SendBeforeCommit | Self::FreshNoiseForOnePayment => return Ok(false),
+            Self::SendBeforeCommit | Self::FreshNoiseForOnePayment | Self::RestoreIsNotCompared => return Ok(false),
             Self::RepeatedReportCounted => (
                 server,
                 "DROP INDEX ledger_entry_receipt;

@@ -5,15 +5,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ed25519_dalek::SigningKey;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 use time::macros::datetime;
 use undertone_api::budget::NewBudget;
 use undertone_api::consortium::NewConsortium;
-use undertone_api::dataset::Visibility;
+use undertone_api::dataset::{Registration, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, WorkerId};
 use undertone_api::member::{NewMember, Scope};
 use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::signed::ApprovalKey;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
@@ -23,6 +25,7 @@ use undertone_server::service::{budget, consortium, dataset, invitation, session
 use undertone_server::{Config, Ctx};
 use undertone_worker::config::{Config as SiteConfig, Server, Token};
 use undertone_worker::daemon::Site;
+use undertone_worker::site::consent::pin_key;
 use undertone_worker::site::datasets::note_registered;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
@@ -82,6 +85,11 @@ const PARTIES: [(&str, &str, &[&str]); 3] = [
     ("South", "steward", &["station"]),
 ];
 
+/// The key with which the stewards approve jobs.
+pub(super) fn approval_key() -> SigningKey {
+    SigningKey::from_bytes(&[0xa9; 32])
+}
+
 /// What every private release of a schedule is: q = 1/8, z = 1.
 pub(super) fn event() -> Result<Event, Failed> {
     Ok(Event::PoissonSampledGaussian {
@@ -96,7 +104,7 @@ pub(super) fn epsilon_for(releases: u64) -> Result<Epsilon, Failed> {
         let epsilon = Epsilon::new(f64::from(sixteenths) / 16.0)?;
         let Ok(budget) = Budget::new(epsilon, Delta::new(DELTA)?, GridKind::for_epsilon(epsilon)) else { continue };
         let balance = Balance::new(Some(budget));
-        if balance.headroom().releases(&balance.price(&event()?, Adjacency::AddRemove)?) >= releases {
+        if balance.headroom().releases(&balance.price(&event()?, Adjacency::ZeroOut)?) >= releases {
             return Ok(epsilon);
         }
     }
@@ -112,6 +120,7 @@ pub(super) fn delta() -> Result<Delta, Failed> {
 pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<String, Failed> {
     let epsilon = epsilon_for(releases)?.get();
     let text = TEMPLATE
+        .replace("[budget.speaker]", "[budget.record]")
         .replace("approval = \"steward\"", &format!("approval = \"{approval}\""))
         .replace("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 100.0")
         .replace("most_epsilon_automatic = 4.0\n", "")
@@ -286,10 +295,13 @@ async fn enrol(
         describe(&folder.dataset(dataset)?, dataset)?;
     }
     let opened = open_site(folder.root(), &config, || START)?;
+    let public_key = hex::encode(approval_key().verifying_key().to_bytes());
+    pin_key(opened.store(), &ApprovalKey::Ed25519 { public_key }, name, START)?;
     let mut holdings = Vec::new();
     for local in opened.find_datasets()? {
-        let id = dataset::register(ctx, config.worker, &local.registration()).await?.id;
-        note_registered(opened.store(), local.lineage, id)?;
+        let approval = Some(opened.approval_of(&local.name)?);
+        let id = dataset::register(ctx, config.worker, &Registration { approval, ..local.registration() }).await?.id;
+        note_registered(opened.store(), &local.name, id)?;
         holdings.push(Holding { id, visibility: local.visibility });
     }
     Ok(Party { name, admin, worker: config.worker, key, config, holdings })
@@ -315,6 +327,7 @@ fn describe(at: &Path, name: &str) -> Result<(), Failed> {
         labels: String::new(),
         unit_column: None,
         units: undertone_api::dataset::usual_units(),
+        preparation: Some(undertone_worker::speech::dataset::PreparationRecord::default()),
         created: String::new(),
         digest: String::new(),
     };

@@ -13,6 +13,10 @@ pub(super) enum Message {
     NextOffer { decided: Vec<String>, leases: Vec<String> },
     /// A signed answer to a proposal.
     Decide(Signed),
+    /// Receipts of what is about to leave.
+    Countersign { lease: String, receipts: Vec<Signed> },
+    /// The site's own receipts with greater numbers.
+    Receipts { after: u64 },
     /// A vector with its receipts.
     Submit { lease: String, series: String, round: u32, letter: Letter },
     /// Is the round closed?
@@ -29,6 +33,8 @@ pub(super) enum Answer {
     Offer(Box<Offer>),
     /// Done; there is nothing more to say.
     Done,
+    /// Countersignatures, or receipts.
+    Signed(Vec<Signed>),
     /// Whether a round is closed.
     Closed(bool),
     /// Whether the job goes on, and why not.
@@ -52,6 +58,8 @@ impl Message {
         match self {
             Self::NextOffer { .. } => "next offer".to_owned(),
             Self::Decide(_) => "decide".to_owned(),
+            Self::Countersign { receipts, .. } => format!("countersign {} receipts", receipts.len()),
+            Self::Receipts { after } => format!("receipts after {after}"),
             Self::Submit { series, round, letter, .. } => {
                 format!("submit {series}/{round} with {} receipts", letter.receipts.len())
             }
@@ -75,6 +83,7 @@ impl Heard {
                 Offer::Work { .. } => "work".to_owned(),
             },
             Self::Said(Answer::Done) => "done".to_owned(),
+            Self::Said(Answer::Signed(signed)) => format!("{} documents", signed.len()),
             Self::Said(Answer::Closed(closed)) => format!("closed: {closed}"),
             Self::Said(Answer::GoesOn(on, _)) => format!("goes on: {on}"),
             Self::No(code, _) => format!("no: {}", code.slug()),

@@ -42,11 +42,21 @@ pub(super) struct Network {
     stray: Vec<(WorkerId, Message)>,
     /// Digests of the private vectors that were on the wire, by place.
     wire: BTreeMap<Place, BTreeSet<String>>,
+    /// The digest of the private vector that was on the wire for each receipt, by the receipt's digest.
+    bought: BTreeMap<String, String>,
 }
 
 impl Network {
     pub(super) const fn new(servers: Vec<Server>, dice: Dice, trace: Trace) -> Self {
-        Self { servers, dice, trace, weather: Weather::BAD, stray: Vec::new(), wire: BTreeMap::new() }
+        Self {
+            servers,
+            dice,
+            trace,
+            weather: Weather::BAD,
+            stray: Vec::new(),
+            wire: BTreeMap::new(),
+            bought: BTreeMap::new(),
+        }
     }
 
     /// Which server a message comes to: any of them, dead or alive, as a worker cannot choose.
@@ -105,6 +115,18 @@ impl Network {
     pub(super) fn calm(&mut self) {
         self.stray.clear();
         self.weather = Weather::FINE;
+    }
+
+    /// Forgets what a worker had sent, whose machine is restored: no message lives that long.
+    pub(super) fn forget(&mut self, worker: WorkerId) {
+        self.stray.retain(|(sender, _)| *sender != worker);
+        self.servers.iter_mut().for_each(Server::drop_arriving);
+    }
+
+    /// Looks at the receipt that a private vector leaves by: it buys one set of bytes.
+    pub(super) fn see_receipt(&mut self, receipt: &str, digest: &str) -> Result<(), String> {
+        let first = self.bought.entry(receipt.to_owned()).or_insert_with(|| digest.to_owned());
+        if first == digest { Ok(()) } else { Err("one receipt has bought two different vectors".to_owned()) }
     }
 
     /// Looks at a private vector that leaves a site: it must be paid on the site's disk, and there must be no more different

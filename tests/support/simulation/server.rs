@@ -12,7 +12,7 @@ use undertone_server::error::Error;
 use undertone_server::fault::{self, Accident, Death, Plan};
 use undertone_server::service::offer::Asking;
 use undertone_server::service::round::{Header, Incoming};
-use undertone_server::service::{approval, finish, lease, offer, round};
+use undertone_server::service::{approval, finish, lease, offer, receipt, round, witness};
 use undertone_server::{Config, Ctx};
 
 use super::Failed;
@@ -132,6 +132,11 @@ impl Server {
         Ok(())
     }
 
+    /// Forgets the vector that is arriving: its sender is gone.
+    pub(super) fn drop_arriving(&mut self) {
+        self.arriving = None;
+    }
+
     /// Decides about the vector that has arrived; nobody waits for the answer. False when there is none.
     pub(super) async fn decide_late(&mut self) -> Result<Option<Heard>, Failed> {
         let Some(incoming) = self.arriving.take() else { return Ok(None) };
@@ -159,6 +164,10 @@ async fn answer(ctx: &Ctx, worker: WorkerId, message: Message) -> Result<Answer,
             Ok(Answer::Offer(Box::new(offer::next(ctx, worker, &asking).await?)))
         }
         Message::Decide(decision) => approval::decide(ctx, worker, &decision).await.map(|()| Answer::Done),
+        Message::Countersign { lease, receipts } => {
+            receipt::countersign(ctx, worker, &lease, &receipts).await.map(Answer::Signed)
+        }
+        Message::Receipts { after } => witness::receipts(ctx, worker, after).await.map(Answer::Signed),
         Message::Submit { lease, series, round, letter } => {
             receive(ctx, worker, lease, series, round, letter).await?.accept(ctx).await.map(|_| Answer::Done)
         }

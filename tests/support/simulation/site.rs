@@ -19,7 +19,10 @@ use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Site};
 use undertone_worker::fault::{self, Death, Plan};
 use undertone_worker::gateway::Work;
+use undertone_worker::site::folder::Folder;
 use undertone_worker::site::jobs::{self, Outcome};
+use undertone_worker::site::ledger::{self, LedgerError};
+use undertone_worker::site::restore;
 
 use self::part::{Part, Stage};
 use super::audit::site::Books;
@@ -29,6 +32,10 @@ use super::message::{Answer, Heard, Message};
 use super::network::Network;
 use super::{Failed, Stop};
 
+/// The last backup, and the last copy of the ledger, in the site's folder.
+const BACKUP: &str = "site.backup";
+const COPY: &str = "copy.db";
+
 /// One life of the process.
 struct Life {
     site: Site,
@@ -37,6 +44,7 @@ struct Life {
 }
 
 /// A site, with its process dead or alive.
+#[expect(clippy::struct_excessive_bools, reason = "each is an accident of its own")]
 pub(super) struct SiteProcess {
     pub(super) name: &'static str,
     pub(super) worker: WorkerId,
@@ -50,6 +58,23 @@ pub(super) struct SiteProcess {
     full: bool,
     pub(super) books: Books,
     broken: Option<Broken>,
+    /// Whether this life has compared its ledger with the receipts that the server has.
+    compared: bool,
+    /// An older copy of the ledger was put back, and not compared yet.
+    pub(super) outdated: bool,
+    /// Whether there is a copy to put back.
+    has_copy: bool,
+}
+
+/// How an older copy is put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Restore {
+    /// By the documented commands, where the site was.
+    InPlace,
+    /// By the documented commands, on a machine without its work folder.
+    NewMachine,
+    /// The ledger's file alone, by hand.
+    ByHand,
 }
 
 /// What a step came to.
@@ -60,7 +85,21 @@ impl SiteProcess {
         let books = Books::open(&root, party.key.clone())?;
         let (name, worker, config) = (party.name, party.worker, party.config.clone());
         let clock = Arc::new(AtomicI64::new(0));
-        Ok(Self { name, worker, root, config, clock, life: None, planned: None, full: false, books, broken })
+        Ok(Self {
+            name,
+            worker,
+            root,
+            config,
+            clock,
+            life: None,
+            planned: None,
+            full: false,
+            books,
+            broken,
+            compared: false,
+            outdated: false,
+            has_copy: false,
+        })
     }
 
     pub(super) const fn is_alive(&self) -> bool {
@@ -86,6 +125,8 @@ impl SiteProcess {
             site.store().bound(1).map_err(Failed::from)?;
         }
         self.life = Some(Life { site, known: HashSet::new(), parts: BTreeMap::new() });
+        // A site that breaks the rule forgets to ask.
+        self.compared = self.broken == Some(Broken::RestoreIsNotCompared);
         if self.books.rows()? != before {
             return Err(Stop::Wrong("starting a worker changed its ledger".to_owned()));
         }
@@ -96,6 +137,82 @@ impl SiteProcess {
     pub(super) fn kill(&mut self) {
         self.life = None;
         self.planned = None;
+    }
+
+    /// Makes a backup of the site, and a copy of its ledger; false when it cannot be read.
+    pub(super) fn copy(&mut self) -> Result<bool, Stop> {
+        let Some(life) = self.life.as_ref().filter(|_| !self.outdated) else { return Ok(false) };
+        let (backup, ledger) = (self.root.join(BACKUP), self.root.join(COPY));
+        for path in [&backup, &ledger] {
+            if path.exists() {
+                std::fs::remove_file(path).map_err(Failed::from)?;
+            }
+        }
+        life.site.store().copy_to(&ledger).map_err(Failed::from)?;
+        restore::backup(&Folder::new(&self.root), &backup, None, START).map_err(Failed::from)?;
+        self.has_copy = true;
+        Ok(true)
+    }
+
+    /// Ends the process and puts the copy back; false when there is none.
+    pub(super) fn put_back(&mut self, how: Restore) -> Result<bool, Stop> {
+        if !self.has_copy {
+            return Ok(false);
+        }
+        self.kill();
+        self.books.close()?;
+        let folder = Folder::new(&self.root);
+        if how == Restore::ByHand {
+            for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+                let path = self.root.join(name);
+                if path.exists() {
+                    std::fs::remove_file(path).map_err(Failed::from)?;
+                }
+            }
+            std::fs::copy(self.root.join(COPY), folder.ledger()).map_err(Failed::from)?;
+        } else {
+            let put = restore::restore(&folder, &self.root.join(BACKUP), None, true, START).map_err(Failed::from)?;
+            if let Some(aside) = put.replaced {
+                std::fs::remove_dir_all(aside).map_err(Failed::from)?;
+            }
+        }
+        let work = self.root.join("work");
+        if how == Restore::NewMachine && work.exists() {
+            std::fs::remove_dir_all(work).map_err(Failed::from)?;
+        }
+        self.books.reopen(&self.root)?;
+        self.outdated = self.broken != Some(Broken::RestoreIsNotCompared);
+        Ok(true)
+    }
+
+    /// Compares the ledger with the receipts that the server has, as the daemon does before it asks for anything; false while
+    /// there is no answer.
+    pub(super) async fn compare(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        let Some(life) = self.life.as_ref().filter(|_| !self.compared) else { return Ok(self.compared) };
+        let mut after = ledger::length(life.site.store()).map_err(Failed::from)?.saturating_sub(1);
+        let mut shown = Vec::new();
+        loop {
+            network.trace.note(format!("{} compares its ledger", self.name));
+            match network.carry(self.worker, Message::Receipts { after }).await? {
+                Heard::Said(Answer::Signed(page)) if page.is_empty() => break,
+                Heard::Said(Answer::Signed(page)) => {
+                    after += page.len() as u64;
+                    shown.extend(page);
+                }
+                _ => return Ok(false),
+            }
+        }
+        let taken = self.live(|life| daemon::take_in(&life.site, &shown).map_err(|error| error.to_string()))?;
+        if self.told_of(network, "compared", taken).is_none() {
+            return Ok(false);
+        }
+        if let Some(Err(LedgerError::Alarm { problem, .. })) =
+            self.life.as_ref().map(|life| life.site.ledger().is_quiet())
+        {
+            return Err(Stop::Wrong(format!("{} takes an honest server for a liar: {problem}", self.name)));
+        }
+        (self.compared, self.outdated) = (true, false);
+        Ok(true)
     }
 
     /// Fills its disk, or makes room again.
@@ -135,6 +252,9 @@ impl SiteProcess {
 
     /// Asks for an offer, and sees to it.
     pub(super) async fn turn(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        if !self.compare(network).await? {
+            return Ok(self.life.is_some());
+        }
         let Some(life) = &self.life else { return Ok(false) };
         let decided = life.known.iter().cloned().collect();
         let leases = life.parts.values().map(|part| part.work.lease.clone()).collect();
@@ -153,11 +273,12 @@ impl SiteProcess {
                 })?;
                 self.told_of(network, "considered", considered.map(|done| done.map_err(|error| error.to_string())));
             }
-            Offer::Work { manifest, dataset, lease, steward } => {
+            Offer::Work { manifest, dataset, lease, steward, approval } => {
                 let job = manifest.open::<Manifest>(&self.config.server_key).map_err(Failed::from)?.job;
                 let Some(life) = self.life.as_mut() else { return Ok(true) };
                 let lease_time = std::time::Duration::from_mins(1);
-                let work = Work { manifest, dataset, lease, lease_time, steward };
+                let approval = approval.map(|approval| *approval);
+                let work = Work { manifest, dataset, lease, lease_time, steward, approval };
                 if let Some(part) = life.parts.get_mut(&(job, dataset)) {
                     part.work.lease = work.lease;
                 } else {
@@ -187,6 +308,9 @@ impl SiteProcess {
 
     /// Tells decisions.
     pub(super) async fn tell(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        if !self.compare(network).await? {
+            return Ok(self.life.is_some());
+        }
         let waiting = self.live(|life| daemon::untold(&life.site).unwrap_or_default())?.unwrap_or_default();
         if waiting.is_empty() {
             return Ok(false);
@@ -206,6 +330,9 @@ impl SiteProcess {
 
     /// Asks about runs that nobody here works on.
     pub(super) async fn bury(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        if !self.compare(network).await? {
+            return Ok(self.life.is_some());
+        }
         let open = self.live(|life| jobs::unfinished(life.site.store()).unwrap_or_default())?.unwrap_or_default();
         let held = |life: &Life, job, dataset| life.parts.contains_key(&(job, dataset));
         let orphans: Vec<_> = open

@@ -1,5 +1,7 @@
 //! Everybody together: what is drawn at each step, and how all comes to rest in the end.
 
+mod accident;
+
 use time::Duration;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::Visibility;
@@ -7,18 +9,18 @@ use undertone_api::id::JobId;
 use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party as Part, Rounds, Spec, TestSet, WarmStart, Weights};
 use undertone_api::job::{NewJob, Refuse, Spec as AnySpec, State};
 use undertone_api::problem::Code;
+use undertone_api::signed::{ApprovalStatement, SignedApproval};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
 use undertone_server::error::Error;
 use undertone_server::service::{approval, budget, job as jobs};
-use undertone_worker::fault::{Accident, Plan};
 
 use super::audit::server::Tables;
 use super::audit::{at_rest, between};
 use super::broken::Broken;
 use super::dice::Dice;
-use super::ground::{Ground, Plot, delta, epsilon_for, policy};
+use super::ground::{Ground, Plot, approval_key, delta, epsilon_for, policy};
 use super::network::Network;
-use super::server::{Server, plan};
+use super::server::Server;
 use super::site::SiteProcess;
 use super::trace::Trace;
 use super::{Failed, Played, Setting, Stop, Tally};
@@ -47,10 +49,12 @@ enum Act {
     KillServer,
     Start,
     Fill,
+    Copy,
+    Restore,
 }
 
 /// How often what is tried.
-const ACTS: [(u64, Act); 15] = [
+const ACTS: [(u64, Act); 17] = [
     (8, Act::Propose),
     (16, Act::Answer),
     (2, Act::Cancel),
@@ -66,6 +70,8 @@ const ACTS: [(u64, Act); 15] = [
     (2, Act::KillServer),
     (12, Act::Start),
     (2, Act::Fill),
+    (8, Act::Copy),
+    (3, Act::Restore),
 ];
 
 /// The world of one schedule.
@@ -79,6 +85,7 @@ pub(super) struct World<'g> {
     jobs: Vec<JobId>,
     steps: u64,
     deaths: u64,
+    restores: u64,
     broken: Option<Broken>,
 }
 
@@ -99,7 +106,7 @@ impl<'g> World<'g> {
             sites.push(SiteProcess::new(party, plot.site(number), setting.broken)?);
         }
         let broken = setting.broken;
-        Ok(Self { ground, plot, network, sites, tables, jobs: Vec::new(), steps: 0, deaths: 0, broken })
+        Ok(Self { ground, plot, network, sites, tables, jobs: Vec::new(), steps: 0, deaths: 0, restores: 0, broken })
     }
 
     /// Disorder for so many steps, then recovery, then rest.
@@ -137,23 +144,6 @@ impl<'g> World<'g> {
     fn alive(&self) -> u64 {
         let sites = self.sites.iter().filter(|site| site.is_alive()).count();
         (sites + self.network.servers.iter().filter(|server| server.ctx.is_some()).count()) as u64
-    }
-
-    /// Plans an accident now and then.
-    fn accident(&mut self) {
-        let dice = &mut self.network.dice;
-        if !dice.percent(10) {
-            return;
-        }
-        let (death, after) = (dice.percent(65), dice.between(1, 7));
-        if dice.percent(50) {
-            let which = dice.below(self.sites.len() as u64) as usize;
-            let accident = if death { Accident::Death } else { Accident::Disk };
-            self.sites[which].planned = Some(Plan { accident, after });
-        } else {
-            let which = self.network.somewhere();
-            self.network.servers[which].planned = Some(plan(death, after));
-        }
     }
 
     /// Time passes for everybody.
@@ -196,6 +186,8 @@ impl<'g> World<'g> {
             }
             Act::Start => self.start().await,
             Act::Fill => self.fill(which).await,
+            Act::Copy => self.copy(which),
+            Act::Restore => self.restore(which),
         }
     }
 
@@ -218,36 +210,6 @@ impl<'g> World<'g> {
             self.network.trace.note("what is dead is started".to_owned());
         }
         Ok(started)
-    }
-
-    /// Somebody's clock jumps, forward or back.
-    fn clock(&mut self, which: usize) -> bool {
-        let dice = &mut self.network.dice;
-        let seconds = if dice.percent(80) { dice.between(20, 400) } else { dice.between(400, 40_000) } as i64;
-        let time = Duration::seconds(if dice.percent(40) { -seconds } else { seconds });
-        if dice.percent(60) {
-            let server = self.network.somewhere();
-            self.network.servers[server].pass(time);
-            self.network.trace.note(format!("a server's clock jumps by {time}"));
-        } else {
-            self.sites[which].pass(time);
-            self.network.trace.note(format!("{}'s clock jumps by {time}", self.sites[which].name));
-        }
-        true
-    }
-
-    /// A disk is full, or has room again.
-    async fn fill(&mut self, which: usize) -> Result<bool, Stop> {
-        let full = self.network.dice.percent(50);
-        if self.network.dice.percent(40) {
-            let server = self.network.somewhere();
-            self.network.trace.note(format!("a server's disk is full: {full}"));
-            self.network.servers[server].fill(full).await?;
-        } else {
-            self.network.trace.note(format!("{}'s disk is full: {full}", self.sites[which].name));
-            self.sites[which].fill(full)?;
-        }
-        Ok(true)
     }
 
     /// A job over some of the private datasets, of a size that a budget holds two or three times.
@@ -314,7 +276,11 @@ impl<'g> World<'g> {
         let done = self.network.servers[server]
             .live(async |ctx| {
                 if yes {
-                    approval::approve(ctx, &party.admin, job, dataset).await
+                    let manifest = jobs::get(ctx, &party.admin, job).await?.manifest;
+                    let statement = ApprovalStatement::approve(&manifest, job, dataset);
+                    // A statement always has a JSON form.
+                    let signature = SignedApproval::sign(&statement, &approval_key()).ok();
+                    approval::approve_signed(ctx, &party.admin, job, dataset, Some(&manifest), signature.as_ref()).await
                 } else {
                     let refuse = Refuse { reason: "no".to_owned() };
                     approval::refuse(ctx, &party.admin, job, dataset, &refuse).await
@@ -388,7 +354,8 @@ impl<'g> World<'g> {
             }
         }
         if changed {
-            for site in &self.sites {
+            // What an older copy lacks is not known before it was compared.
+            for site in self.sites.iter().filter(|site| !site.outdated) {
                 let worker = site.worker.0.simple().to_string();
                 between(site.name, &site.books.standing, &self.tables.consortium, &worker).map_err(Stop::Wrong)?;
             }
@@ -478,6 +445,7 @@ impl<'g> World<'g> {
             jobs: self.jobs.len() as u64,
             finished: consortium.jobs.values().filter(|state| **state == State::Finished).count() as u64,
             deaths: self.deaths,
+            restores: self.restores,
         };
         Played { seed, steps: self.steps, trace: self.network.trace.digest(), tally, wrong }
     }

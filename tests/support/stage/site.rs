@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use ed25519_dalek::SigningKey;
+use sha2::{Digest as _, Sha256};
 use undertone_api::id::OrganizationId;
 
 use super::{Corpus, PATIENCE, Staged};
@@ -55,9 +57,28 @@ impl Site {
         folder: PathBuf,
         token: &str,
     ) -> Staged<Self> {
+        // Each steward has a key of their own, and each site pins its steward's.
+        let seed: [u8; 32] = Sha256::digest(format!("approval key of {name}")).into();
+        let client = client.with_approval_key(SigningKey::from_bytes(&seed));
         let site = Self { name: name.to_owned(), organization, client, holdings: Vec::new(), folder, worker: None };
         site.command(&["enroll", token])?;
+        site.pin_approval_key()?;
+        // Most jobs of the tests protect records. Beside a limit for speakers, which a new site has, they would be refused.
+        site.edit_policy("[budget.speaker]", "[budget.record]")?;
+        // Scenarios wait for the releases of some rounds on the clock, and for none as long as on private data of an unknown length.
+        site.edit_policy(
+            "# release_period_seconds = { dp_sgd = 2.0, active_learning = 60.0, transcription = 3600.0 }",
+            "release_period_seconds = { dp_sgd = 0.05, active_learning = 0.05, transcription = 0.05 }",
+        )?;
         Ok(site)
+    }
+
+    /// Pins the steward's key, as the site's operator does at its terminal.
+    fn pin_approval_key(&self) -> Staged<()> {
+        let key = self.client.approval_key().ok_or("the steward has a key")?;
+        let (line, fingerprint) = (key.to_line(), key.fingerprint().to_string());
+        self.command(&["approval-keys", "add", &line, "--fingerprint", &fingerprint, "--label", &self.name])?;
+        Ok(())
     }
 
     /// The site's folder.

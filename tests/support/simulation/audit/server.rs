@@ -170,10 +170,9 @@ impl Tables {
         for row in self.rows(ctx, "account", &["id", "balance"], "id").await? {
             let balance: Balance = serde_json::from_str(&row[1]).map_err(Failed::from)?;
             let parts = accounts.remove(&row[0]).unwrap_or_default();
-            projected(balance.spent(), balance.reserved(), Adjacency::AddRemove, parts.values())?
-                .map_err(Stop::Wrong)?;
+            projected(balance.spent(), balance.reserved(), Adjacency::ZeroOut, parts.values())?.map_err(Stop::Wrong)?;
             if let Some(budget) = balance.budget() {
-                within(budget, Adjacency::AddRemove, parts.values())?.map_err(Stop::Wrong)?;
+                within(budget, Adjacency::ZeroOut, parts.values())?.map_err(Stop::Wrong)?;
             } else if !parts.is_empty() {
                 return Err(Stop::Wrong("something is reserved on an account without a budget".to_owned()));
             }

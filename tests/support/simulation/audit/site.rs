@@ -1,6 +1,6 @@
 //! A site's ledger file, read by somebody who cannot write it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
@@ -50,6 +50,10 @@ pub(crate) struct Link {
 pub(crate) struct Standing {
     pub(crate) receipts: Vec<Link>,
     pub(crate) parts: BTreeMap<(JobId, DatasetId), Part>,
+    /// Parts of which nothing is ever given back: they were open in an older copy that was put back.
+    pub(crate) withheld: BTreeSet<(JobId, DatasetId)>,
+    /// Whether an older copy of the ledger was ever put back.
+    pub(crate) restored: bool,
 }
 
 /// The auditor of one site.
@@ -67,6 +71,19 @@ impl Books {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(root.join("ledger.db"), flags)?;
         Ok(Self { db, key, record: Record::default(), version: -1, standing: Standing::default() })
+    }
+
+    /// Closes the file, before an older copy takes its place: a connection that closes later removes the log of the new one.
+    pub(crate) fn close(&mut self) -> Result<(), Failed> {
+        self.db = Connection::open_in_memory()?;
+        Ok(())
+    }
+
+    /// Opens the file that an older copy has taken the place of.
+    pub(crate) fn reopen(&mut self, root: &Path) -> Result<(), Failed> {
+        *self = Self::open(root, self.key.clone())?;
+        self.standing.restored = true;
+        Ok(())
     }
 
     /// Rows of the ledger and its receipts.
@@ -109,7 +126,7 @@ impl Books {
             let parts = self.standing.parts.iter().filter(|((job, _), _)| book.jobs.contains_key(job));
             let parts = parts.filter(|((job, dataset), _)| book.jobs[job].dataset == *dataset).map(|(_, part)| part);
             let balance = book.account.balance();
-            projected(balance.spent(), balance.reserved(), key.adjacency, parts)?.map_err(Stop::Wrong)?;
+            projected(balance.spent(), balance.reserved(), key.adjacency(), parts)?.map_err(Stop::Wrong)?;
         }
         if held == read { Ok(()) } else { Err(Stop::Wrong("a site's memory and its disk differ".to_owned())) }
     }
@@ -148,7 +165,7 @@ impl Books {
                     parts.insert(place, Part::new(entry.event, entry.count));
                     let budget =
                         entry.budget.ok_or_else(|| Stop::Wrong("a site reserved without a budget".to_owned()))?;
-                    within(&budget, entry.account.adjacency, parts.values())?.map_err(Stop::Wrong)?;
+                    within(&budget, entry.account.adjacency(), parts.values())?.map_err(Stop::Wrong)?;
                 }
                 (EntryKind::Commit, Some(part)) => {
                     part.commit(&entry.event).map_err(Stop::Wrong)?;
@@ -167,6 +184,10 @@ impl Books {
         if paid != links.len() {
             return Err(Stop::Wrong(format!("a site has {paid} payments and {} receipts", links.len())));
         }
-        Ok(Standing { receipts: links, parts: accounts.into_values().flatten().collect() })
+        let withheld = rows(&self.db, "SELECT job, dataset FROM withheld")?;
+        let withheld = withheld.iter().map(|row| Ok((row[0].parse()?, row[1].parse()?)));
+        let withheld = withheld.collect::<Result<_, Failed>>()?;
+        let parts = accounts.into_values().flatten().collect();
+        Ok(Standing { receipts: links, parts, withheld, restored: self.standing.restored })
     }
 }

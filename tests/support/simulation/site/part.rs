@@ -6,6 +6,7 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::dp_sgd::{Arm, ArmResult, Report};
 use undertone_api::job::{Report as AnyReport, Spec};
 use undertone_api::problem::Code;
+use undertone_api::signed::Signed;
 use undertone_server::service::finish::Outcome as Told;
 use undertone_worker::daemon::{self, Errand, Look};
 use undertone_worker::dp::clip::{Clip, ClippedSum};
@@ -37,11 +38,13 @@ pub(super) enum Stage {
     Look,
     /// What was done about the next round?
     Round,
-    /// It was asked for and is to be paid.
+    /// It was asked for and is to be made.
     Clear,
-    /// It is paid, and the vector is in memory only.
-    Keep(Outgoing),
-    /// It is on disk.
+    /// The vector is in memory only, and not paid.
+    Pay(Outgoing),
+    /// It is on disk; its payment is to be countersigned.
+    Countersign,
+    /// The server has answered for its payment.
     Send,
     /// It has arrived, or somebody else's will do.
     Average,
@@ -61,6 +64,9 @@ pub(super) struct Part {
 impl SiteProcess {
     /// Moves one part a step on.
     pub(in crate::simulation) async fn advance(&mut self, network: &mut Network) -> Result<bool, Stop> {
+        if !self.compare(network).await? {
+            return Ok(self.life.is_some());
+        }
         let Some(life) = self.life.as_mut() else { return Ok(false) };
         let Some(which) = network.dice.index(life.parts.len()) else { return Ok(false) };
         let Some(place) = life.parts.keys().nth(which).copied() else { return Ok(false) };
@@ -97,8 +103,8 @@ impl SiteProcess {
                 match past {
                     None => return Ok(false),
                     Some(Err(error)) => part.stage = gives_up(network, &error),
-                    Some(Ok(Past::Accepted)) => part.stage = Stage::Average,
-                    Some(Ok(Past::Stored)) => part.stage = Stage::Send,
+                    Some(Ok(Past::Accepted | Past::Lost)) => part.stage = Stage::Average,
+                    Some(Ok(Past::Stored)) => part.stage = Stage::Countersign,
                     Some(Ok(Past::Untouched)) => {
                         let asked =
                             Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
@@ -120,19 +126,20 @@ impl SiteProcess {
                 let released = self.live(|life| release(life, errand, round))?;
                 match released {
                     None => return Ok(false),
-                    Some(Ok(vector)) => part.stage = Stage::Keep(vector),
+                    Some(Ok(vector)) => part.stage = Stage::Pay(vector),
                     Some(Err(error)) => part.stage = gives_up(network, &error),
                 }
             }
-            Stage::Keep(vector) => {
+            Stage::Pay(vector) => {
                 let Some(errand) = part.errand.as_mut() else { return Ok(false) };
-                let kept = self.live(|life| errand.keep(&life.site, SERIES, round, &vector))?;
-                match kept {
+                let paid = self.live(|life| errand.pay_vector(&life.site, SERIES, round, &vector))?;
+                match paid {
                     None => return Ok(false),
-                    Some(Ok(())) => part.stage = Stage::Send,
+                    Some(Ok(())) => part.stage = Stage::Countersign,
                     Some(Err(error)) => part.stage = gives_up(network, &error),
                 }
             }
+            Stage::Countersign => return self.countersign(network, part, round).await,
             Stage::Send => return self.send(network, part, job, dataset, round).await,
             Stage::Average => {
                 let asked = Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
@@ -182,6 +189,45 @@ impl SiteProcess {
         Ok(())
     }
 
+    /// Has the server countersign what pays for a round.
+    async fn countersign(&mut self, network: &mut Network, part: &mut Part, round: u32) -> Result<bool, Stop> {
+        let Some(errand) = &part.errand else { return Ok(false) };
+        let asked = self.live(|life| {
+            let asked = errand.charge(&life.site, SERIES, round);
+            fault::point(fault::BEFORE_COUNTERSIGN);
+            asked
+        })?;
+        let asked = match asked {
+            None => return Ok(false),
+            Some(Ok(Some(asked))) => asked,
+            Some(Ok(None)) => {
+                part.stage = Stage::Send;
+                return Ok(true);
+            }
+            Some(Err(error)) => {
+                part.stage = gives_up(network, &error);
+                return Ok(true);
+            }
+        };
+        let message = Message::Countersign { lease: part.work.lease.clone(), receipts: asked.receipts.clone() };
+        match network.carry(self.worker, message).await? {
+            Heard::Said(Answer::Signed(answer)) => {
+                let noted = self.live(|life| {
+                    let noted = errand.countersigned(&life.site, &asked, &answer);
+                    fault::point(fault::AFTER_COUNTERSIGN);
+                    noted
+                })?;
+                match noted {
+                    None => return Ok(false),
+                    Some(Ok(())) => part.stage = Stage::Send,
+                    Some(Err(error)) => part.stage = gives_up(network, &error),
+                }
+                Ok(true)
+            }
+            heard => self.no(network, part, heard, Stage::Countersign).await,
+        }
+    }
+
     /// Sends what is on disk for a round.
     async fn send(
         &mut self,
@@ -212,6 +258,8 @@ impl SiteProcess {
             let place: Place = (job, dataset, SERIES.to_owned(), round);
             let paid = self.books.paid()?;
             network.see(&place, &letter.parcel.digest, &paid).map_err(Stop::Wrong)?;
+            let receipt = letter.receipts.last().map(Signed::digest).unwrap_or_default();
+            network.see_receipt(&receipt, &letter.parcel.digest).map_err(Stop::Wrong)?;
         }
         let lease = part.work.lease.clone();
         let message = Message::Submit { lease, series: SERIES.to_owned(), round, letter: letter.clone() };
@@ -337,7 +385,7 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
     })
 }
 
-/// Pays for a vector and makes it, as a run does.
+/// Makes a vector, as a run does.
 fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, RunError> {
     let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
     let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else {
@@ -350,14 +398,14 @@ fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, Run
         (Clearance::Public(published), _) => {
             Outgoing::exact(vec![round as f32; LENGTH], Clearance::Public(published)).map_err(|error| refused(&error))
         }
-        (paid @ Clearance::Paid(_), Some((noise, rate))) => {
+        (granted @ Clearance::Granted(_), Some((noise, rate))) => {
             let clip = Clip::new(noise.clip, noise.noise_multiplier).map_err(|error| refused(&error))?;
             let sum = ClippedSum::begin(&Sampler::new(48, rate).draw_fresh(), clip, LENGTH);
             let release =
-                sum.release(6.0, paid, &Randomness::from_os(Purpose::Noise)).map_err(|error| refused(&error))?;
+                sum.release(6.0, granted, &Randomness::from_os(Purpose::Noise)).map_err(|error| refused(&error))?;
             Ok(release.into())
         }
-        (Clearance::Paid(_), None) => Err(RunError::Failed("paid, and there is no noise to add".to_owned())),
+        (Clearance::Granted(_), None) => Err(RunError::Failed("granted, and there is no noise to add".to_owned())),
     }
 }
 

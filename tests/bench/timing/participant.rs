@@ -1,0 +1,274 @@
+//! One private participant of a job, at work as at a site: the run of the kind, with an exchange that keeps bytes on the disk, waits
+//! for the release clock where there is one, notes the time, and gives the participant's own vector back as the mean.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use undertone_api::job::dp_sgd::{Model as Described, Noise, Optimizer, Party, Rounds, Spec, WarmStart, Weights};
+use undertone_api::job::{Charge, Measurement, Purpose as Part, Report, Spec as AnySpec};
+use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use undertone_worker::daemon::{ReleaseClock, SystemTimeline};
+use undertone_worker::dp::randomness::{Purpose, Randomness};
+use undertone_worker::dp::release::Outgoing;
+use undertone_worker::dp::sampler::Sampler;
+use undertone_worker::run::{Average, Exchange, Past, Run as _, RunError};
+use undertone_worker::site::clearance::Clearance;
+use undertone_worker::site::gate;
+use undertone_worker::site::policy::{Policy, ReleasePeriod, Rules, UnitLength, declare};
+use undertone_worker::speech::model::{Model, Normalizer, Shape};
+use uuid::Uuid;
+
+use super::speakers::{CLASSES, INPUTS, LONGEST_SECONDS, SPEAKERS};
+
+/// Units of the model's recurrent layer.
+const HIDDEN: usize = 16;
+/// q: the largest speaker is in every second batch.
+const RATE: f64 = 0.5;
+const OURS: DatasetId = DatasetId(Uuid::from_u128(2));
+
+/// A round that was played.
+pub(super) struct PlayedRound {
+    /// From the moment at which it was open until its vector left.
+    pub(super) seconds: f64,
+    /// Whether the largest speaker was drawn.
+    pub(super) drawn: bool,
+}
+
+/// A job that was played.
+pub(super) struct Played {
+    pub(super) rounds: Vec<PlayedRound>,
+    /// From the opening of the first round to the last mean.
+    pub(super) seconds: f64,
+    /// Of the clock; none without one.
+    pub(super) period_seconds: Option<f64>,
+    /// Releases that missed their first tick.
+    pub(super) late: u64,
+    /// What the measurement of the period took.
+    pub(super) measuring_seconds: f64,
+}
+
+/// The participant.
+pub(super) struct Participant {
+    manifest: Manifest,
+    folder: PathBuf,
+    data: PathBuf,
+    largest: usize,
+    rate: SamplingRate,
+    rules: Rules,
+    runtime: Runtime,
+    clock: Option<ReleaseClock>,
+    start: Vec<u8>,
+    began: Instant,
+    opened: Instant,
+    drawn: bool,
+    sent: Vec<f32>,
+    played: Vec<PlayedRound>,
+    measuring: Duration,
+}
+
+impl Participant {
+    pub(super) fn new(
+        folder: &Path,
+        data: &Path,
+        largest: usize,
+        rounds: u32,
+        on_clock: bool,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        std::fs::create_dir_all(folder)?;
+        let policy = folder.join("policy.toml");
+        // Made-up data, of which the engine may make releases that nobody pays.
+        declare(&policy, "speakers", Visibility::Public)?;
+        let rate = SamplingRate::new(RATE)?;
+        let normalizer = Normalizer::new(vec![0.0; INPUTS], vec![1.0; INPUTS]);
+        let start = Model::initialize(Shape::plain(INPUTS, HIDDEN, CLASSES), normalizer, 7).to_safetensors()?;
+        Ok(Self {
+            manifest: manifest(rate, rounds)?,
+            folder: folder.to_owned(),
+            data: data.to_owned(),
+            largest,
+            rate,
+            rules: Policy::load(&policy)?.rules("speakers"),
+            runtime: Runtime::new()?,
+            clock: on_clock.then(|| ReleaseClock::open(Arc::new(SystemTimeline::default()), folder)),
+            start,
+            began: Instant::now(),
+            opened: Instant::now(),
+            drawn: false,
+            sent: Vec::new(),
+            played: Vec::new(),
+            measuring: Duration::ZERO,
+        })
+    }
+
+    /// Plays all rounds.
+    pub(super) fn play(mut self) -> Result<Played, Box<dyn std::error::Error>> {
+        let AnySpec::DpSgd(spec) = self.manifest.spec.clone() else { return Err("the job is of another kind".into()) };
+        spec.run(&mut self)?;
+        let period = self.clock.as_ref().and_then(ReleaseClock::period);
+        Ok(Played {
+            seconds: self.began.elapsed().as_secs_f64(),
+            period_seconds: period.map(ReleasePeriod::as_seconds),
+            late: self.clock.as_ref().map_or(0, |clock| clock.record().late),
+            measuring_seconds: self.measuring.as_secs_f64(),
+            rounds: self.played,
+        })
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> RunError {
+    RunError::Failed(error.to_string())
+}
+
+impl Exchange for Participant {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn own(&self) -> &ManifestParticipant {
+        &self.manifest.participants[1]
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn dataset(&self, _: DatasetId) -> Result<PathBuf, RunError> {
+        Ok(self.data.clone())
+    }
+
+    fn past(&self, _: &str, _: u32) -> Result<Past, RunError> {
+        Ok(Past::Untouched)
+    }
+
+    fn closed(&mut self, _: &str, round: u32) -> Result<bool, RunError> {
+        self.opened = Instant::now();
+        if round == 1 {
+            self.began = self.opened;
+        }
+        if let Some(clock) = &self.clock {
+            clock.reopen();
+        }
+        Ok(false)
+    }
+
+    fn chance(&mut self, purpose: Purpose) -> Randomness {
+        let randomness = Randomness::from_os(purpose);
+        if purpose == Purpose::Sampling {
+            // The same draw as the run's, by the same code.
+            self.drawn = Sampler::new(SPEAKERS, self.rate).draw(&randomness).units().contains(&self.largest);
+        }
+        randomness
+    }
+
+    fn longest_unit(&self, _: PrivacyUnit) -> Option<usize> {
+        UnitLength::try_from(LONGEST_SECONDS).ok().map(UnitLength::frames)
+    }
+
+    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
+        let Some(clock) = &self.clock else { return Ok(()) };
+        let began = Instant::now();
+        let period = ReleasePeriod::covering(measure()?).ok_or_else(|| failed("a round takes more than a day"))?;
+        self.measuring = began.elapsed();
+        eprintln!("timing: the clock ticks every {} s", period.as_seconds());
+        clock.set_period(period).map_err(failed)
+    }
+
+    fn clear(&mut self, _: &str, _: u32) -> Result<Clearance, RunError> {
+        gate::published(&self.rules).map(Clearance::Public).map_err(failed)
+    }
+
+    fn send(&mut self, _: &str, _: u32, vector: Outgoing) -> Result<(), RunError> {
+        let bytes: Vec<u8> = vector.vector().iter().flat_map(|value| value.to_le_bytes()).collect();
+        let mut file = File::create(self.folder.join("vector")).map_err(failed)?;
+        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+        if let Some(clock) = &self.clock {
+            self.runtime.block_on(clock.wait(&CancellationToken::new()));
+        }
+        self.played.push(PlayedRound { seconds: self.opened.elapsed().as_secs_f64(), drawn: self.drawn });
+        self.sent = vector.vector().to_vec();
+        Ok(())
+    }
+
+    fn resend(&mut self, _: &str, _: u32) -> Result<(), RunError> {
+        Err(failed("nothing is sent twice"))
+    }
+
+    fn average(&mut self, _: &str, _: u32) -> Result<Average, RunError> {
+        Ok(Average { mean: self.sent.clone(), contributors: 1 })
+    }
+
+    fn put(&mut self, _: &str, _: Vec<u8>) -> Result<(), RunError> {
+        Err(failed("a participant puts nothing"))
+    }
+
+    fn get(&mut self, _: &str) -> Result<Vec<u8>, RunError> {
+        Ok(self.start.clone())
+    }
+
+    fn measure(&mut self, _: Measurement) -> Result<(), RunError> {
+        Err(failed("a participant measures nothing"))
+    }
+
+    fn report(&mut self, _: Report) -> Result<(), RunError> {
+        Err(failed("a participant reports nothing"))
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// The job: one step a round, of a public lead and of this participant.
+fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::error::Error>> {
+    let noise_multiplier = NoiseMultiplier::new(1.0)?;
+    let lead = DatasetId(Uuid::from_u128(1));
+    let party = |dataset, noise| Party { dataset, sampling_rate: rate, noise };
+    let spec = Spec {
+        unit: PrivacyUnit::Speaker,
+        model: Described::lstm(HIDDEN as u32, Some(CLASSES as u32)),
+        participants: vec![party(lead, None), party(OURS, Some(Noise::flat(noise_multiplier, 1.0)))],
+        tests: Vec::new(),
+        warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 7 },
+        open: None,
+        private: Some(Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.01, momentum: 0.0 })),
+        audit: None,
+        selection: None,
+        weights: Weights::Equal,
+        spare_releases: 0,
+        checkpoint_every: rounds,
+    };
+    let event = Event::PoissonSampledGaussian { sampling_rate: rate, noise_multiplier };
+    let charge =
+        Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::AddRemove, event, releases: u64::from(rounds) };
+    let participant = |dataset, charge: Option<Charge>| ManifestParticipant {
+        dataset,
+        dataset_name: "speakers".to_owned(),
+        lineage: LineageId(Uuid::from_u128(3)),
+        organization: OrganizationId(Uuid::from_u128(4)),
+        organization_name: "Site".to_owned(),
+        worker: WorkerId(Uuid::from_u128(5)),
+        purpose: Part::Participate,
+        units: SPEAKERS as u64,
+        charge,
+    };
+    Ok(Manifest {
+        job: JobId(Uuid::from_u128(6)),
+        consortium: ConsortiumId(Uuid::from_u128(7)),
+        title: "Timing".to_owned(),
+        proposed_by: "nobody".to_owned(),
+        participants: vec![participant(lead, None), participant(OURS, Some(charge))],
+        spec: AnySpec::DpSgd(spec),
+        model: None,
+        limits: None,
+        issued_at: OffsetDateTime::UNIX_EPOCH,
+    })
+}

@@ -1,0 +1,87 @@
+//! Every claim that Undertone makes in words is listed in `docs/explanation/claims.md` with what holds it: a test, a theorem, or
+//! the limit that the claim has. A claim without an entry fails here, and so does an entry whose claim or test is gone.
+
+mod places;
+mod sentences;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+const LIST: &str = "docs/explanation/claims.md";
+
+/// How the second cell of an entry begins.
+const KINDS: [&str; 4] = ["test `", "theorem: ", "limit: ", "no promise: "];
+
+/// Returns the entries of the list: a claim and what holds it.
+fn entries() -> BTreeMap<String, String> {
+    let text =
+        fs::read_to_string(support::workspace::root().join(LIST)).unwrap_or_else(|error| panic!("{LIST}: {error}"));
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | "));
+    let entries: BTreeMap<String, String> = rows
+        .filter(|(claim, _)| *claim != "claim")
+        .map(|(claim, holds)| (claim.replace("\\|", "|"), holds.to_owned()))
+        .collect();
+    assert!(!entries.is_empty(), "{LIST} has no entries");
+    entries
+}
+
+#[test]
+fn every_claim_has_an_entry() {
+    let entries = entries();
+    let claims = places::all();
+    let missing = claims.iter().filter(|(claim, _)| !entries.contains_key(*claim));
+    let missing: Vec<String> =
+        missing.map(|(claim, place)| format!("{place}\n| {} | ", claim.replace('|', "\\|"))).collect();
+    assert!(missing.is_empty(), "add these claims to {LIST}, or say less:\n{}", missing.join("\n"));
+    let gone: Vec<&str> = entries.keys().filter(|claim| !claims.contains_key(*claim)).map(String::as_str).collect();
+    assert!(gone.is_empty(), "nothing makes these claims any more; remove them from {LIST}:\n{}", gone.join("\n"));
+}
+
+#[test]
+fn every_entry_names_a_test_a_theorem_or_a_limit() {
+    let functions = functions();
+    for (claim, holds) in entries() {
+        assert!(KINDS.iter().any(|kind| holds.starts_with(kind)), "{claim}\n{holds}: begin with one of {KINDS:?}");
+        let named = holds.split("test `").skip(1).filter_map(|rest| rest.split('`').next());
+        for name in named {
+            let function = name.rsplit("::").next().unwrap_or(name);
+            assert!(functions.contains(function), "{claim}\nthere is no test `{name}`");
+        }
+    }
+}
+
+/// Returns the names of all test functions in our sources.
+fn functions() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let root = support::workspace::root();
+    for folder in ["privacy", "api", "proto", "migrations", "app", "worker", "server", "tests"] {
+        collect(&root.join(folder), &mut names);
+    }
+    names
+}
+
+fn collect(folder: &Path, names: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            collect(&path, names);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("a text file");
+            // Attributes inside `proptest!` stand before the function too.
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+                if let Some((_, rest)) = line.split_once("fn ") {
+                    // The server's tests of both databases stand in a macro of their own.
+                    let is_on_both = line.starts_with("async fn ") && line.contains("&TestApp");
+                    let name = rest.split(['(', '<']).next();
+                    names.extend(name.filter(|_| is_test || is_on_both).map(str::to_owned));
+                    is_test = false;
+                }
+            }
+        }
+    }
+}

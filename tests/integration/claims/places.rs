@@ -1,0 +1,122 @@
+//! The places in which Undertone makes claims to people: README, pages, certificates, the policy template and `--help`.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use proc_macro2::{TokenStream, TokenTree};
+use support::workspace;
+
+use super::sentences::{fewest_words, of_comments, of_help, of_markdown, of_text};
+
+/// Source folders whose string literals the dashboard shows.
+const PAGES: &str = "app/src";
+
+/// The policy that a site begins with.
+const TEMPLATE: &str = "worker/src/site/policy/template.toml";
+
+/// Programs whose `--help` is read, with every subcommand.
+const PROGRAMS: [&str; 2] = ["undertone-worker", "undertone-server"];
+
+/// Returns every claim with the first place that makes it.
+pub(super) fn all() -> BTreeMap<String, String> {
+    let root = workspace::root();
+    let mut claims = BTreeMap::new();
+    let mut add = |place: &str, sentences: Vec<String>| {
+        for sentence in sentences {
+            claims.entry(sentence).or_insert_with(|| place.to_owned());
+        }
+    };
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    add("README.md", of_markdown(&read("README.md")));
+    add(TEMPLATE, of_comments(&read(TEMPLATE)));
+    for (name, text) in literals(&root, &root.join(PAGES)) {
+        add(&name, of_text(&text).into_iter().filter(|sentence| fewest_words(sentence)).collect());
+    }
+    for program in PROGRAMS {
+        let path = workspace::program(program).unwrap_or_else(|error| panic!("{error}"));
+        let mut waiting: Vec<Vec<String>> = vec![Vec::new()];
+        while let Some(arguments) = waiting.pop() {
+            let place = format!("{program} {} --help", arguments.join(" "));
+            let text = help(&path, &arguments);
+            add(&place, of_help(&text));
+            waiting.extend(subcommands(&text).into_iter().map(|name| [arguments.clone(), vec![name]].concat()));
+        }
+    }
+    claims
+}
+
+/// Returns every string literal of the dashboard with the file it stands in; tests and fixtures apart.
+fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("a readable folder").path();
+        let name = path.strip_prefix(root).expect("a file below the root").to_string_lossy().into_owned();
+        if name.contains("test") || name.contains("fixture") {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(literals(root, &path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).expect("a text file");
+            let tokens = source.parse::<TokenStream>().unwrap_or_else(|error| panic!("{name}: {error}"));
+            found.extend(strings(tokens).into_iter().map(|text| (name.clone(), text)));
+        }
+    }
+    found
+}
+
+/// Returns the string literals of a token stream; those of attributes (doc comments) and of modules for tests apart.
+fn strings(tokens: TokenStream) -> Vec<String> {
+    let mut found = Vec::new();
+    let (mut is_attribute, mut is_test) = (false, false);
+    for token in tokens {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '#' => is_attribute = true,
+            // `#![...]`.
+            TokenTree::Punct(punct) if punct.as_char() == '!' && is_attribute => {}
+            TokenTree::Group(group) if is_attribute => {
+                is_attribute = false;
+                let attribute = group.to_string().replace(' ', "");
+                is_test |= attribute == "[cfg(test)]" || attribute.starts_with("[cfg(all(test,");
+            }
+            // The body of what `#[cfg(test)]` stands before.
+            TokenTree::Group(group) if is_test && group.delimiter() == proc_macro2::Delimiter::Brace => {
+                let _ = group;
+                is_test = false;
+            }
+            TokenTree::Punct(punct) if is_test && punct.as_char() == ';' => is_test = false,
+            TokenTree::Group(group) => found.extend(strings(group.stream())),
+            TokenTree::Literal(literal) if !is_test => {
+                found.extend(syn::parse_str::<syn::LitStr>(&literal.to_string()).ok().map(|text| text.value()));
+            }
+            _ => is_attribute = false,
+        }
+    }
+    found
+}
+
+fn help(program: &Path, arguments: &[String]) -> String {
+    let output = Command::new(program).args(arguments).arg("--help").output().expect("the program starts");
+    assert!(output.status.success(), "{} {}: {output:?}", program.display(), arguments.join(" "));
+    String::from_utf8(output.stdout).expect("help is text")
+}
+
+/// Returns the names under `Commands:`, `help` apart.
+fn subcommands(help: &str) -> Vec<String> {
+    let section =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.trim().is_empty());
+    let names = section.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn literals_of_tests_and_comments_are_no_claims() {
+    let source = r##"
+        //! never
+        #[doc = "ever"]
+        fn page() -> &'static str { format!("It \"never\" {x}", "all"); r#"only"# }
+        #[cfg(test)]
+        mod tests { const A: &str = "nobody"; }
+        const B: &str = "after";
+    "##;
+    assert_eq!(strings(source.parse().expect("it is Rust")), ["It \"never\" {x}", "all", "only", "after"]);
+}

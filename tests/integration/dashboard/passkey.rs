@@ -1,0 +1,78 @@
+//! Consent by a passkey, in a real browser with a virtual authenticator: made in the dashboard, pinned at the site's terminal,
+//! asked for at "Approve", verified by the site before it runs.
+
+use support::browser::{PATIENCE, Screen};
+use support::stage::{Database, Staged};
+use undertone_api::approval_key::OwnApprovalKey;
+use undertone_api::job::Job;
+use undertone_api::signed::{ApprovalKey, Consent};
+
+use super::visitor::Visitor;
+use crate::scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() -> Staged<()> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    // Browsers have passkeys for names, not for addresses.
+    let address = stage.address().replace("127.0.0.1", "localhost");
+    let visitor = Visitor::open(Screen::Desktop, address.clone()).await?;
+    let browser = &visitor.browser;
+    browser.add_authenticator().await?;
+    visitor.sign_in("one").await?;
+
+    // Made and listed; it approves nothing yet.
+    visitor.visit("/settings/security").await?;
+    browser.fill("form[data-make-passkey] input[name=label]", "the laptop").await?;
+    browser.click("form[data-make-passkey] button").await?;
+    browser.see(".notice", "It counts once your site's operator has pinned it.").await?;
+    browser.see("#approval-keys", "the laptop").await?;
+    visitor.sound("approval-keys").await?;
+    let site = &stage.sites[1];
+    let listed: Vec<OwnApprovalKey> = site.client.get("/me/approval-keys").await?;
+    let key = listed.first().ok_or("it is listed")?;
+    assert!(matches!(&key.key, ApprovalKey::Passkey { origin, .. } if *origin == address), "{:?}", key.key);
+
+    // The site's operator pins it, and takes the key file away: from now on it is the passkey or nothing.
+    let own = site.client.approval_key().ok_or("a key file")?.fingerprint().to_string();
+    let fingerprint = key.fingerprint.to_string();
+    browser.see("#approval-keys", &fingerprint).await?;
+    assert!(site.command(&["approval-keys", "add", &key.line]).is_err(), "not without comparing the fingerprint");
+    site.command(&["approval-keys", "add", &key.line, "--fingerprint", &fingerprint])?;
+    site.command(&["approval-keys", "remove", &own])?;
+
+    let plan = scene::small_job(&stage, 2, 300).await?;
+    let job = stage.operator.propose(stage.consortium, &plan.job()).await?.summary.id;
+    let dataset = stage.dataset("one").await?.id;
+    let page = format!("/c/{}/jobs/{job}", stage.consortium);
+    let until = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        // The worker tells the server of its keys when it asks for the next offer.
+        visitor.visit(&page).await?;
+        let asks = "return !!document.querySelector('form[data-approve]')";
+        if browser.run(asks, Vec::new()).await? == serde_json::json!(true) {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < until, "the page never asked for the passkey");
+    }
+    let refused = stage.sites[1].client.approve(job, dataset).await;
+    assert!(refused.is_err(), "the key file is not pinned any more");
+    browser.click("form[data-approve] button").await?;
+    browser.see(".notice", "You approved the job.").await?;
+    let shown: Job = stage.operator.job(job).await?;
+    let part = shown.participants.iter().find(|part| part.dataset == dataset).ok_or("its part")?;
+    assert_eq!(part.consent, Some(Consent::Signed { key: key.fingerprint.clone() }));
+
+    // The others sign with key files; every site verifies what it got, and the job runs to its end.
+    for (site, name) in stage.sites.iter().skip(2).zip(&scene::PRIVATE[1..]) {
+        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    stage.wait_until(job, PATIENCE * 10, |job| job.summary.state.is_over()).await?;
+    let certificate = stage.operator.certificate(job).await?;
+    let payload = serde_json::to_string(&certificate)?;
+    assert!(payload.contains(&fingerprint), "the certificate names the key");
+    visitor.visit(&format!("{page}/certificate")).await?;
+    browser.see(".consent", "Signed by a steward").await?;
+    visitor.sound("certificate-signed").await
+}

@@ -1,0 +1,84 @@
+//! What goes wrong by itself: processes die, clocks jump, disks fail, fill and are restored from older copies.
+
+use time::Duration;
+use undertone_worker::fault::{Accident, Plan};
+
+use super::super::Stop;
+use super::super::server::plan;
+use super::super::site::Restore;
+use super::World;
+
+impl World<'_> {
+    /// Plans an accident now and then.
+    pub(super) fn accident(&mut self) {
+        let dice = &mut self.network.dice;
+        if !dice.percent(10) {
+            return;
+        }
+        let (death, after) = (dice.percent(65), dice.between(1, 7));
+        if dice.percent(50) {
+            let which = dice.below(self.sites.len() as u64) as usize;
+            let accident = if death { Accident::Death } else { Accident::Disk };
+            self.sites[which].planned = Some(Plan { accident, after });
+        } else {
+            let which = self.network.somewhere();
+            self.network.servers[which].planned = Some(plan(death, after));
+        }
+    }
+
+    /// Somebody's clock jumps, forward or back.
+    pub(super) fn clock(&mut self, which: usize) -> bool {
+        let dice = &mut self.network.dice;
+        let seconds = if dice.percent(80) { dice.between(20, 400) } else { dice.between(400, 40_000) } as i64;
+        let time = Duration::seconds(if dice.percent(40) { -seconds } else { seconds });
+        if dice.percent(60) {
+            let server = self.network.somewhere();
+            self.network.servers[server].pass(time);
+            self.network.trace.note(format!("a server's clock jumps by {time}"));
+        } else {
+            self.sites[which].pass(time);
+            self.network.trace.note(format!("{}'s clock jumps by {time}", self.sites[which].name));
+        }
+        true
+    }
+
+    /// A disk is full, or has room again.
+    pub(super) async fn fill(&mut self, which: usize) -> Result<bool, Stop> {
+        let full = self.network.dice.percent(50);
+        if self.network.dice.percent(40) {
+            let server = self.network.somewhere();
+            self.network.trace.note(format!("a server's disk is full: {full}"));
+            self.network.servers[server].fill(full).await?;
+        } else {
+            self.network.trace.note(format!("{}'s disk is full: {full}", self.sites[which].name));
+            self.sites[which].fill(full)?;
+        }
+        Ok(true)
+    }
+
+    /// Somebody makes a backup of a site.
+    pub(super) fn copy(&mut self, which: usize) -> Result<bool, Stop> {
+        let done = self.sites[which].copy()?;
+        if done {
+            self.network.trace.note(format!("a backup is made of {}", self.sites[which].name));
+        }
+        Ok(done)
+    }
+
+    /// A site's disk is restored from an older copy.
+    pub(super) fn restore(&mut self, which: usize) -> Result<bool, Stop> {
+        let how = match self.network.dice.below(3) {
+            0 => Restore::InPlace,
+            1 => Restore::NewMachine,
+            _ => Restore::ByHand,
+        };
+        let done = self.sites[which].put_back(how)?;
+        if done {
+            self.restores += 1;
+            let worker = self.sites[which].worker;
+            self.network.forget(worker);
+            self.network.trace.note(format!("{} is restored from its backup, {how:?}", self.sites[which].name));
+        }
+        Ok(done)
+    }
+}

@@ -5,6 +5,7 @@
 mod accounting;
 mod active_learning;
 mod arms;
+mod attacks;
 mod bundle;
 mod counting;
 mod crash;
@@ -47,6 +48,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "arms",
         what: "the three arms on real speech, at several epsilon: accuracy, who can be recognized, minutes; what was tried",
         run: arms::run,
+    },
+    Measurement {
+        name: "attacks",
+        what: "what attacks on the promises gain, played with the real server and worker, and what they gained before",
+        run: attacks::run,
     },
     Measurement { name: "bundle", what: "what a browser loads, in bytes: as it is, and compressed", run: bundle::run },
     Measurement {

@@ -92,7 +92,8 @@ const ROOMS: [(&str, &[&str]); 9] = [
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
     // A collector of traces, in a test.
     ("tonic", &["proto/", "server/src/grpc", "server/src/telemetry", "worker/src/gateway"]),
-    ("rusqlite", &["worker/src/site", "tests/support/simulation"]),
+    // An attacker changes what the server's database says.
+    ("rusqlite", &["worker/src/site", "tests/support/simulation", "tests/support/attack"]),
 ];
 
 /// A file longer than this holds more than one subject.

@@ -9,7 +9,7 @@ use undertone_api::job::dp_sgd::Audit;
 use undertone_api::job::{Job, Report, State};
 use undertone_api::problem::Code;
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;

@@ -11,7 +11,7 @@ use support::client::Client;
 use support::stage::{Database, Stage, Staged};
 use support::workspace;
 
-use crate::scene;
+use support::scene;
 
 /// Named by every key of these tests.
 const SCOPES: [&str; 8] = ["read", "jobs", "approvals", "datasets", "questions", "ledger", "models", "consortia"];

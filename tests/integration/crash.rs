@@ -6,7 +6,7 @@ use std::time::Duration;
 use support::stage::{Database, Staged};
 use undertone_api::budget::EntryKind;
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 6;

@@ -18,7 +18,7 @@ use support::stage::{Database, PASSWORD, Stage, Staged};
 use undertone_api::budget::NewBudget;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use crate::scene;
+use support::scene;
 use visitor::Visitor;
 
 /// How long the job may take.

@@ -9,7 +9,7 @@ use undertone_api::job::{Report, State};
 use undertone_api::signed::Certificate;
 use undertone_privacy::PrivacyUnit;
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;

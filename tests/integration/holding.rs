@@ -8,7 +8,7 @@ use support::stage::{Database, Staged};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{Holder, Job, State};
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 8;

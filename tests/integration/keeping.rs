@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use support::stage::{Database, PATIENCE, Site, Stage, Staged};
 use support::workspace;
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;

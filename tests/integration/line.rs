@@ -11,7 +11,7 @@ use undertone_api::job::dp_sgd::Precision;
 use undertone_api::signed::Receipt;
 use undertone_privacy::{Event, PrivacyUnit};
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_mins(10);
 const ROUNDS: u32 = 2;

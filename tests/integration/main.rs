@@ -1,6 +1,7 @@
 //! The end-to-end tests of Undertone, and the tests of its plan.
 
 mod architecture;
+mod attacks;
 mod audit;
 mod automation;
 mod bits;
@@ -16,7 +17,6 @@ mod operation;
 mod package;
 mod questions;
 mod refusal;
-mod scene;
 mod simulation;
 mod tampering;
 mod transcription;

@@ -1,6 +1,5 @@
 //! Active learning whose questions are private, end to end: a public library leads, two hospitals ask, people answer over REST.
 
-pub(crate) mod scene;
 mod wire;
 
 use std::time::Duration;
@@ -13,7 +12,7 @@ use undertone_api::job::{Job, Report as AnyReport, State};
 use undertone_api::problem::Code;
 use undertone_worker::site::folder::Folder;
 
-use scene::{BATCH, PRIVATE, ROUNDS};
+use support::scene::queries::{self as scene, BATCH, PRIVATE, ROUNDS};
 
 const JOB: Duration = Duration::from_mins(5);
 
@@ -173,41 +172,6 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
         assert_eq!(commits, 1, "{name}: a death costs no second charge");
         site.command(&["ledger", "verify"])?;
     }
-    Ok(())
-}
-
-/// The attack of the review: the backup has the reservation, the pool is paid and taken, and the backup is put back.
-#[tokio::test(flavor = "multi_thread")]
-async fn pool_of_a_restored_ledger_is_not_drawn_again() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
-    stage.open().await?;
-    scene::set_budgets(&stage, 2.5).await?;
-    stage.sites[1].stop()?;
-    stage.sites[1].start(&[("UNDERTONE_FAULT", "before-commit")])?;
-    let job = scene::propose(&stage).await?;
-    stage.sites[1].wait_for_end(JOB)?;
-    let backup = stage.sites[1].folder().with_extension("backup").to_string_lossy().into_owned();
-    stage.sites[1].command(&["backup", &backup])?;
-    stage.sites[1].start(&[("UNDERTONE_FAULT", "after-send")])?;
-    stage.sites[1].wait_for_end(JOB)?;
-    let dataset = stage.dataset(PRIVATE[0]).await?.id;
-    let stored = Folder::new(stage.sites[1].folder()).work(job, dataset).join("outbox/pool-1.vector");
-    let first = std::fs::read(&stored)?;
-
-    stage.sites[1].command(&["restore", &backup, "--replace"])?;
-    stage.sites[1].start(&[])?;
-    let deadline = std::time::Instant::now() + JOB;
-    while !stage.sites[1].said().contains("a second sample is never drawn") {
-        if std::time::Instant::now() > deadline {
-            return Err(format!("the site goes on:\n{}", stage.sites[1].said()).into());
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    assert!(!stage.sites[1].said().contains("pool sent"), "nothing leaves a second time");
-    assert!(std::fs::read(&stored).map_or(true, |stored| stored == first), "nothing is drawn a second time");
-    let entries = stage.operator.ledger(dataset).await?.items;
-    assert_eq!(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count(), 1);
-    stage.sites[1].command(&["ledger", "verify"])?;
     Ok(())
 }
 

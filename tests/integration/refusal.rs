@@ -4,7 +4,7 @@ use support::stage::{Database, Staged};
 use undertone_api::job::State;
 use undertone_api::problem::Code;
 
-use crate::scene;
+use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_over_the_budget_is_refused_with_figures_and_changes_nothing() -> Staged<()> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use support::stage::{Database, PATIENCE, Site, Staged};
 use undertone_api::job::State;
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;

@@ -1,8 +1,6 @@
 //! Private transcription, end to end: a clinic's recording goes through server, worker and recognizers on loopback, which keep what
 //! they receive. Needs PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; passes without them.
 
-mod scene;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -20,7 +18,7 @@ use undertone_worker::speech::transcribe::speak::likeness::SAMPLES;
 use undertone_worker::speech::transcribe::voice::Voice;
 use undertone_worker::speech::transcribe::wav;
 
-use scene::{CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
+use support::scene::recordings::{self as scene, CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
 
 const JOB: Duration = Duration::from_mins(8);
 /// Cosine of two sounds, above which they are one: the noise that is put behind a sound hardly changes it.
@@ -63,35 +61,6 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
     the_counts_are_the_plans(&kept, &clouds, &stage, &done)?;
     what_stays_was_never_received(&kept, &clouds, &recording)?;
     the_server_knows_the_plan_and_no_more(&stage, &done)
-}
-
-/// The attack of the review: the backup has the reservation, some sounds were heard, and the backup is restored on a new machine.
-#[tokio::test(flavor = "multi_thread")]
-async fn transcription_restored_on_a_new_machine_is_not_sent_again() -> Staged<()> {
-    let Some(Scene { mut stage, clouds, .. }) = scene::set().await? else { return Ok(()) };
-    let job = scene::job(&stage, &PROVIDERS).await?;
-    let dataset = stage.dataset(scene::DATASET).await?.id;
-    stage.sites[CLINIC].stop()?;
-    stage.sites[CLINIC].start(&[("UNDERTONE_FAULT", "before-commit")])?;
-    let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
-    stage.sites[CLINIC].client.approve(id, dataset).await?;
-    stage.sites[CLINIC].wait_for_end(JOB)?;
-    let backup = stage.sites[CLINIC].folder().with_extension("backup").to_string_lossy().into_owned();
-    stage.sites[CLINIC].command(&["backup", &backup])?;
-    stage.sites[CLINIC].start(&[("UNDERTONE_FAULT", "before-send:4")])?;
-    stage.sites[CLINIC].wait_for_end(JOB)?;
-    let heard = clouds.distinct();
-    assert!(heard.iter().any(|sounds| !sounds.is_empty()));
-
-    fs::remove_dir_all(stage.sites[CLINIC].folder().join("work"))?;
-    stage.sites[CLINIC].command(&["restore", &backup, "--replace"])?;
-    stage.sites[CLINIC].start(&[])?;
-    let over = stage.wait_until(id, JOB, |job| job.summary.state.is_over()).await?;
-    assert_ne!(over.summary.state, State::Finished);
-    assert_eq!(clouds.distinct(), heard, "no other sound was ever received");
-    assert_eq!(commits(&stage).await?, 1);
-    stage.sites[CLINIC].command(&["ledger", "verify"])?;
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

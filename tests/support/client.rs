@@ -193,6 +193,12 @@ impl Client {
         Self { approval_key: Some(key), ..self }
     }
 
+    /// The same member without a key: approvals are clicks.
+    #[must_use]
+    pub fn without_approval_key(self) -> Self {
+        Self { approval_key: None, ..self }
+    }
+
     /// The public half of the key that signs this member's approvals.
     pub fn approval_key(&self) -> Option<ApprovalKey> {
         let key = self.approval_key.as_ref()?;
@@ -226,6 +232,14 @@ impl Client {
     /// [`CallError`].
     pub async fn job(&self, job: JobId) -> Called<Job> {
         self.get(&format!("/jobs/{job}")).await
+    }
+
+    /// Cancels a job.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn cancel(&self, job: JobId) -> Called<Job> {
+        self.post(&format!("/jobs/{job}/cancel"), &serde_json::json!({})).await
     }
 
     /// How a job goes.

@@ -2,6 +2,7 @@
 //! browser, a REST client, and a consortium on stage. A scenario belongs in `integration/`.
 
 pub mod annotator;
+pub mod attack;
 pub mod axe;
 pub mod balancer;
 pub mod browser;
@@ -14,6 +15,7 @@ pub mod port;
 pub mod process;
 pub mod provider;
 pub mod s3;
+pub mod scene;
 pub mod simulation;
 pub mod stage;
 pub mod wire;

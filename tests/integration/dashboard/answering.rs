@@ -11,7 +11,7 @@ use undertone_api::id::JobId;
 use undertone_api::job::{Report, Spec};
 
 use super::visitor::Visitor;
-use crate::questions::scene::{self, BATCH, PRIVATE};
+use support::scene::queries::{self as scene, BATCH, PRIVATE};
 
 /// How long the sites may take to choose, and the lead to learn.
 const JOB: Duration = Duration::from_mins(3);

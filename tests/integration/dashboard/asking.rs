@@ -11,7 +11,7 @@ use undertone_api::plan::{NewPlan, Plan, PlanParty};
 use undertone_privacy::{Epsilon, SamplingRate, mechanism};
 
 use super::visitor::Visitor;
-use crate::questions::scene;
+use support::scene::queries as scene;
 
 /// The log that is planned for.
 const LOG: &str = "north";

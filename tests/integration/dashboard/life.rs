@@ -6,7 +6,7 @@ use support::stage::{Database, Staged};
 use undertone_api::job::NewDraft;
 
 use super::visitor::Visitor;
-use crate::scene;
+use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() -> Staged<()> {

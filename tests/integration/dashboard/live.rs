@@ -8,7 +8,7 @@ use support::browser::{PATIENCE, Screen};
 use support::stage::{Database, Stage, Staged};
 
 use super::visitor::Visitor;
-use crate::scene;
+use support::scene;
 
 /// How long a round may take, with everything else on the machine.
 const ROUND: Duration = Duration::from_mins(2);

@@ -8,7 +8,7 @@ use undertone_api::job::Job;
 use undertone_api::signed::{ApprovalKey, Consent};
 
 use super::visitor::Visitor;
-use crate::scene;
+use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() -> Staged<()> {

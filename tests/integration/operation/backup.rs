@@ -8,7 +8,7 @@ use support::stage::{Database, Stage, Staged};
 use undertone_api::id::JobId;
 
 use super::{private, until};
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;

@@ -8,7 +8,7 @@ use undertone_api::budget::EntryKind;
 use undertone_api::job::State;
 
 use super::private;
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use support::s3::S3;
 use support::stage::{Database, Staged};
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 

@@ -10,7 +10,7 @@ use support::stage::{Database, Staged};
 use support::wire::{Call, calls};
 use undertone_proto::v1;
 
-use crate::scene;
+use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;

@@ -8,7 +8,7 @@ use support::port;
 use support::stage::{Database, Stage, Staged};
 
 use super::until;
-use crate::scene;
+use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_within_its_grace() -> Staged<()> {

@@ -13,7 +13,7 @@ use undertone_proto::{question, v1};
 use undertone_worker::queries::dataset::{Reader, Subset};
 
 use super::JOB;
-use super::scene::{self, PRIVATE, THRESHOLD};
+use support::scene::queries::{self as scene, PRIVATE, THRESHOLD};
 
 /// What a site with private queries may say, by call; each message is read by its form, and must hold nothing else.
 fn is_whole(call: &Call) -> Result<(), String> {

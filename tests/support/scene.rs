@@ -1,19 +1,28 @@
 //! The scene most scenarios begin with: a public library and three sites with private speech.
 
-use support::stage::{Corpus, Database, Holding, Plan, Rounds, Stage, Staged};
+pub mod queries;
+pub mod recordings;
+
+use crate::stage::{Corpus, Database, Holding, Plan, Rounds, Stage, Staged};
 use undertone_api::budget::NewBudget;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 /// The private datasets, one at each private site.
-pub(crate) const PRIVATE: [&str; 3] = ["one", "two", "odd"];
+pub const PRIVATE: [&str; 3] = ["one", "two", "odd"];
 
 /// Four organizations with prepared datasets of the small corpus; workers are not running yet.
-pub(crate) async fn set(database: Database) -> Staged<Stage> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn set(database: Database) -> Staged<Stage> {
     set_with(database, &[]).await
 }
 
 /// The same, with variables of the server's environment.
-pub(crate) async fn set_with(database: Database, environment: &[(&str, &str)]) -> Staged<Stage> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn set_with(database: Database, environment: &[(&str, &str)]) -> Staged<Stage> {
     let corpus = Corpus::small()?;
     let mut stage = Stage::set_with(database, &["Library", "One", "Two", "Odd"], environment).await?;
     for holding in [
@@ -31,12 +40,18 @@ pub(crate) async fn set_with(database: Database, environment: &[(&str, &str)]) -
 }
 
 /// Every private dataset gets `epsilon` for life at record level.
-pub(crate) async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
     set_budgets_of(stage, PrivacyUnit::Record, epsilon).await
 }
 
 /// Every private dataset gets `epsilon` for life for each `unit`.
-pub(crate) async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> Staged<()> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> Staged<()> {
     let budget = NewBudget { unit, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
@@ -45,12 +60,18 @@ pub(crate) async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f6
 }
 
 /// A small private job over all sites: `rounds` rounds that wait at most `deadline_seconds` for all three private sites.
-pub(crate) async fn small_job(stage: &Stage, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn small_job(stage: &Stage, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
     small_job_of(stage, PrivacyUnit::Record, rounds, deadline_seconds).await
 }
 
 /// The same, for the privacy of each `unit`.
-pub(crate) async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
     let lead = stage.dataset("public").await?;
     let mut plan = Plan::new("Small", unit, 16, &lead, 2)?.test("common", stage.dataset("test").await?.id);
     for name in PRIVATE {
@@ -60,7 +81,10 @@ pub(crate) async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, 
 }
 
 /// All stewards approve.
-pub(crate) async fn approve(stage: &Stage, job: undertone_api::id::JobId) -> Staged<()> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn approve(stage: &Stage, job: undertone_api::id::JobId) -> Staged<()> {
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;
     }

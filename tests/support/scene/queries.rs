@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use support::stage::{Database, Holding, LABELS, QueryLog, Stage, Staged, truth};
+use crate::stage::{Database, Holding, LABELS, QueryLog, Stage, Staged, truth};
 use undertone_api::budget::NewBudget;
 use undertone_api::id::JobId;
 use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier, Gate, Label, Party, Spec, TestSet};
@@ -12,16 +12,19 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit, SamplingRate};
 
 /// The private datasets, one at each private site.
-pub(crate) const PRIVATE: [&str; 2] = ["north", "south"];
+pub const PRIVATE: [&str; 2] = ["north", "south"];
 /// Rounds of questions.
-pub(crate) const ROUNDS: u32 = 2;
+pub const ROUNDS: u32 = 2;
 /// Questions of a round.
-pub(crate) const BATCH: u32 = 6;
+pub const BATCH: u32 = 6;
 /// k.
-pub(crate) const THRESHOLD: u64 = 20;
+pub const THRESHOLD: u64 = 20;
 
 /// Three organizations with prepared logs; workers are not running yet.
-pub(crate) async fn set(database: Database) -> Staged<Stage> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn set(database: Database) -> Staged<Stage> {
     let mut stage = Stage::set(database, &["Library", "North", "South"]).await?;
     let labelled = ["--label-column", "label", "--subset-column", "subset", "--test-subset", "test"];
     stage.sites[0].prepare_queries(&QueryLog::public(), Holding::new("public", "public", &labelled))?;
@@ -36,7 +39,10 @@ pub(crate) async fn set(database: Database) -> Staged<Stage> {
 }
 
 /// Every private dataset gets `epsilon` for life at record level.
-pub(crate) async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
     let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
@@ -45,7 +51,10 @@ pub(crate) async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
 }
 
 /// The job: β = 1/4, k = 20, ε = 1, only which texts survive is shown.
-pub(crate) async fn job(stage: &Stage) -> Staged<NewJob> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn job(stage: &Stage) -> Staged<NewJob> {
     let lead = stage.dataset("public").await?.id;
     let gate = Gate {
         sampling_rate: SamplingRate::new(0.25)?,
@@ -90,7 +99,10 @@ pub(crate) async fn job(stage: &Stage) -> Staged<NewJob> {
 }
 
 /// Proposes the job, and has all stewards approve.
-pub(crate) async fn propose(stage: &Stage) -> Staged<JobId> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn propose(stage: &Stage) -> Staged<JobId> {
     let job = stage.sites[0].client.propose(stage.consortium, &job(stage).await?).await?.summary.id;
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;
@@ -99,6 +111,6 @@ pub(crate) async fn propose(stage: &Stage) -> Staged<JobId> {
 }
 
 /// What an attentive reader answers.
-pub(crate) fn answer(question: &Question) -> Answer {
+pub fn answer(question: &Question) -> Answer {
     Answer::Label { label: truth(&question.text).to_owned() }
 }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::clouds::{Cloud, Ear, KEY};
-use support::stage::{Database, Holding, Stage, Staged};
-use support::{ear, workspace};
+use crate::clouds::{Cloud, Ear, KEY};
+use crate::stage::{Database, Holding, Stage, Staged};
+use crate::{ear, workspace};
 use undertone_api::budget::NewBudget;
 use undertone_api::job::transcription::{
     Crowded, Dummies, Party, Protocol, Provider, Recognizer, Spec, Vocabulary, Voice,
@@ -25,13 +25,13 @@ use undertone_worker::speech::transcribe::speak::{Engine, SpeakError, Speaker as
 use undertone_worker::speech::transcribe::wav;
 
 /// The clinic among the sites.
-pub(super) const CLINIC: usize = 1;
+pub const CLINIC: usize = 1;
 /// Its dataset.
-pub(super) const DATASET: &str = "rounds";
+pub const DATASET: &str = "rounds";
 /// What it calls its one recording; not to be found anywhere else.
-pub(super) const RECORDING: &str = "ward-round-of-mrs-nobody";
+pub const RECORDING: &str = "ward-round-of-mrs-nobody";
 /// What it calls the clouds.
-pub(super) const PROVIDERS: [&str; 2] = ["north", "south"];
+pub const PROVIDERS: [&str; 2] = ["north", "south"];
 
 /// What is said in the recording. The second sentence must not leave.
 const SAID: [&str; 5] = [
@@ -46,38 +46,41 @@ const VOCABULARY: [&str; 3] = ["fever", "garden", "letter"];
 const PAUSE: usize = 16_000;
 
 /// What a scenario works with.
-pub(super) struct Scene {
-    pub(super) stage: Stage,
-    pub(super) clouds: Clouds,
+pub struct Scene {
+    pub stage: Stage,
+    pub clouds: Clouds,
     /// The recording's file.
-    pub(super) recording: PathBuf,
+    pub recording: PathBuf,
 }
 
 /// The recognizers.
-pub(super) struct Clouds {
+pub struct Clouds {
     clouds: Vec<Cloud>,
     unpaid: Arc<AtomicUsize>,
 }
 
 impl Clouds {
     /// How many sounds each received.
-    pub(super) fn counts(&self) -> Vec<usize> {
+    pub fn counts(&self) -> Vec<usize> {
         self.clouds.iter().map(|cloud| cloud.received().len()).collect()
     }
 
     /// The different sounds that each received.
-    pub(super) fn distinct(&self) -> Vec<BTreeSet<Vec<u8>>> {
+    pub fn distinct(&self) -> Vec<BTreeSet<Vec<u8>>> {
         self.clouds.iter().map(|cloud| cloud.received().into_iter().map(|one| one.wav).collect()).collect()
     }
 
     /// Sounds that were received when the site's ledger had no receipt.
-    pub(super) fn unpaid(&self) -> usize {
+    pub fn unpaid(&self) -> usize {
         self.unpaid.load(Ordering::SeqCst)
     }
 }
 
 /// Server, workers and clouds, all running; `None`, with a line on stderr, where PocketSphinx or flite are missing.
-pub(super) async fn set() -> Staged<Option<Scene>> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn set() -> Staged<Option<Scene>> {
     let (Some(ear), Some(python)) = (ear::pocketsphinx(2)?, env::var_os("UNDERTONE_ALIGNER")) else {
         eprintln!("no PocketSphinx: set UNDERTONE_ALIGNER, or run `make test`");
         return Ok(None);
@@ -114,7 +117,10 @@ pub(super) async fn set() -> Staged<Option<Scene>> {
 }
 
 /// The job: ε = 6 for one spoken word, against each of the providers alone.
-pub(super) async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
     let provider = |(place, name): (usize, &&str)| Provider {
         name: (*name).to_owned(),
         protocol: if place == 0 { Protocol::Deepgram } else { Protocol::Openai },
@@ -140,7 +146,7 @@ pub(super) async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
 }
 
 /// Whether the site's own ledger has paid for anything, by its command line.
-pub(super) fn is_paid(site: &Path) -> bool {
+pub fn is_paid(site: &Path) -> bool {
     let shown = || -> Staged<bool> {
         let output = Command::new(workspace::program("undertone-worker")?)
             .arg("--site")
@@ -157,7 +163,10 @@ pub(super) fn is_paid(site: &Path) -> bool {
 }
 
 /// Shows every file below a folder.
-pub(super) fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) -> Staged<()> {
+///
+/// # Errors
+/// Whatever does not work as documented.
+pub fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) -> Staged<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {

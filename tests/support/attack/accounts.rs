@@ -1,0 +1,150 @@
+//! Somebody chooses jobs so that what was released counts less than it cost: stops them, asks for another unit, has a limit raised, or
+//! reads the clock.
+
+use std::time::Duration;
+
+use undertone_api::budget::NewBudget;
+use undertone_api::job::NewJob;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use super::Attacked;
+use crate::scene;
+use crate::stage::{Database, Plan, Rounds, Stage, Staged};
+
+const JOB: Duration = Duration::from_mins(5);
+/// Rounds of the job that is stopped.
+const ROUNDS: u32 = 6;
+/// Long enough for a round on a busy machine.
+const PERIOD: &str = "release_period_seconds = { dp_sgd = 5.0,";
+
+pub(super) async fn play() -> Staged<Vec<Attacked>> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.sites[1].edit_policy("release_period_seconds = { dp_sgd = 0.05,", PERIOD)?;
+    stage.open().await?;
+    set_budget(&stage, PrivacyUnit::Record).await?;
+    let mut all = stop_a_job(&stage).await?;
+    all.push(raise_a_budget(&stage)?);
+    all.push(records_beside_speakers(&mut stage).await?);
+    all.push(speakers_beside_records(&mut stage).await?);
+    Ok(all)
+}
+
+/// A job is stopped after a release. The price must be that of all that were planned: whoever stops it has seen the first.
+async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
+    let job = job(stage, PrivacyUnit::Record, ROUNDS).await?;
+    let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
+    stage.sites[1].client.approve(id, stage.dataset(scene::PRIVATE[0]).await?.id).await?;
+    stage.wait_until(id, JOB, |job| job.summary.rounds_done >= 1).await?;
+    stage.operator.cancel(id).await?;
+    let deadline = std::time::Instant::now() + JOB;
+    let file = loop {
+        match stage.operator.certificate(id).await {
+            Ok(file) => break file,
+            Err(error) if std::time::Instant::now() > deadline => return Err(error.into()),
+            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    };
+    let text = serde_json::to_value(&file)?;
+    let certificate: undertone_api::signed::Certificate = match &text["certificate"]["payload"] {
+        serde_json::Value::String(payload) => serde_json::from_str(payload)?,
+        _ => serde_json::from_value(text["certificate"].clone())?,
+    };
+    let charged = certificate.parties.iter().find_map(|party| party.charged.as_ref()).ok_or("a private party paid")?;
+    if charged.releases.committed == 0 || charged.releases.committed >= u64::from(ROUNDS) {
+        return Err(format!("the job was not stopped on its way: {:?}", charged.releases).into());
+    }
+    let clock = charged.clock.ok_or("the receipts name their ticks")?;
+    let stopped = Attacked {
+        attack: "stopped_job",
+        gained: u64::from(ROUNDS).saturating_sub(charged.releases.counted),
+        gained_before: u64::from(ROUNDS) - charged.releases.committed,
+        what: "planned releases that the certificate does not price",
+    };
+    let timed = Attacked {
+        attack: "time_of_a_vector",
+        gained: clock.late,
+        gained_before: clock.releases,
+        what: "releases whose time depended on the batch",
+    };
+    Ok(vec![stopped, timed])
+}
+
+/// The limit is raised after a release: what holds together is the sum of two promises, and the site says so.
+fn raise_a_budget(stage: &Stage) -> Staged<Attacked> {
+    stage.sites[1].edit_policy("[budget.record]\nepsilon = 60.0", "[budget.record]\nepsilon = 70.0")?;
+    let said = stage.sites[1].command(&["policy"])?;
+    let told = said.contains("60") && said.contains("70") && said.contains("130");
+    Ok(Attacked {
+        attack: "raised_budget",
+        gained: u64::from(!told),
+        gained_before: 1,
+        what: "raised limits that are stated as one promise",
+    })
+}
+
+/// A limit protects speakers; a job that protects records must not pass beside it.
+async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
+    stage.sites[1]
+        .edit_policy("[budget.record]", "[budget.speaker]\nepsilon = 60.0\ndelta = 1e-6\n\n[budget.record]")?;
+    stage.sites[1].stop()?;
+    stage.sites[1].start(&[])?;
+    set_budget(stage, PrivacyUnit::Speaker).await?;
+    let before = receipts(stage)?;
+    let job = job(stage, PrivacyUnit::Record, 2).await?;
+    // Refused when it is proposed, or by the site that is asked.
+    if let Ok(proposed) = stage.sites[0].client.propose(stage.consortium, &job).await {
+        let id = proposed.summary.id;
+        let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
+        let _ = stage.sites[1].client.approve(id, dataset).await;
+        stage.wait_until(id, JOB, |job| job.summary.state.is_over()).await?;
+    }
+    Ok(Attacked {
+        attack: "record_job_beside_a_speaker_limit",
+        gained: receipts(stage)? - before,
+        gained_before: 2,
+        what: "releases that the limit of the speakers does not count",
+    })
+}
+
+/// Both units have limits; a job that protects speakers must be charged to the records as well.
+async fn speakers_beside_records(stage: &mut Stage) -> Staged<Attacked> {
+    let spent = async |stage: &Stage| -> Staged<f64> {
+        let accounts = stage.dataset(scene::PRIVATE[0]).await?.accounts;
+        Ok(accounts.iter().find(|account| account.unit == PrivacyUnit::Record).map_or(0.0, |account| account.spent))
+    };
+    let before = spent(stage).await?;
+    let job = job(stage, PrivacyUnit::Speaker, 2).await?;
+    let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
+    stage.sites[1].client.approve(id, stage.dataset(scene::PRIVATE[0]).await?.id).await?;
+    stage.finish(id, JOB).await?;
+    stage.sites[1].command(&["ledger", "verify"])?;
+    let gained = if spent(stage).await? > before { 0 } else { 2 };
+    Ok(Attacked {
+        attack: "speaker_job_beside_a_record_limit",
+        gained,
+        gained_before: 2,
+        what: "releases that the limit of the records does not count",
+    })
+}
+
+/// The library and one private site.
+async fn job(stage: &Stage, unit: PrivacyUnit, rounds: u32) -> Staged<NewJob> {
+    let lead = stage.dataset("public").await?;
+    let rounds = Rounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds: 300, quorum: 2 };
+    let private = stage.dataset(scene::PRIVATE[0]).await?.id;
+    let plan = Plan::new("Attacked", unit, 16, &lead, 1)?.test("common", stage.dataset("test").await?.id);
+    Ok(plan.party(private, 0.25, 2.0, 1.0)?.private(rounds).job())
+}
+
+async fn set_budget(stage: &Stage, unit: PrivacyUnit) -> Staged<()> {
+    let budget = NewBudget { unit, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)? };
+    stage.sites[1].client.set_budget(stage.dataset(scene::PRIVATE[0]).await?.id, &budget).await?;
+    Ok(())
+}
+
+/// Receipts in the site's own ledger.
+fn receipts(stage: &Stage) -> Staged<u64> {
+    let store = undertone_worker::site::folder::Folder::new(stage.sites[1].folder()).ledger();
+    let connection = rusqlite::Connection::open_with_flags(store, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    Ok(connection.query_row("SELECT count(*) FROM receipt", [], |row| row.get::<_, i64>(0))? as u64)
+}

@@ -1,0 +1,122 @@
+//! Whoever owns the server says that a steward approved. They can change its database as they like; the site pins the steward's key.
+
+use std::time::Duration;
+
+use ed25519_dalek::SigningKey;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::State;
+
+use super::Attacked;
+use crate::scene;
+use crate::stage::{Database, Stage, Staged};
+
+const JOB: Duration = Duration::from_mins(5);
+/// What the attacked site's server tells of it, when it tells the truth.
+const RULE: &str = "SELECT approval FROM dataset WHERE id = ?1";
+
+pub(super) async fn play() -> Staged<Vec<Attacked>> {
+    let mut stage = scene::set(Database::Sqlite).await?;
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    Ok(vec![without_signature(&stage).await?, with_another_key(&stage).await?])
+}
+
+/// The server forgets that the site verifies signatures, and takes a steward's bare click.
+async fn without_signature(stage: &Stage) -> Staged<Attacked> {
+    let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
+    let database = Server::open(stage)?;
+    let rule = database.rule(dataset)?;
+    database.set_rule(dataset, None)?;
+    let job = proposed(stage).await?;
+    let bare = stage.sites[1].client.at(stage.address()).without_approval_key();
+    bare.approve(job, dataset).await?;
+    let gained = outcome(stage, job, dataset).await?;
+    database.set_rule(dataset, Some(&rule))?;
+    Ok(Attacked {
+        attack: "approval_without_signature",
+        gained,
+        gained_before: 1,
+        what: "jobs that ran because the server said so",
+    })
+}
+
+/// The server replaces the steward's key by its own, and signs.
+async fn with_another_key(stage: &Stage) -> Staged<Attacked> {
+    let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
+    let database = Server::open(stage)?;
+    let truth = database.rule(dataset)?;
+    let attacker = stage.sites[1].client.clone().with_approval_key(SigningKey::from_bytes(&[7; 32]));
+    let (Some(theirs), Some(own)) = (stage.sites[1].client.approval_key(), attacker.approval_key()) else {
+        return Err("both have a key".into());
+    };
+    let key = |key: &undertone_api::signed::ApprovalKey| -> Staged<String> {
+        let text = serde_json::to_value(key)?;
+        Ok(text["public_key"].as_str().ok_or("an Ed25519 key")?.to_owned())
+    };
+    let (theirs, own) = (key(&theirs)?, key(&own)?);
+    if !truth.contains(&theirs) {
+        return Err(format!("the site stated another key: {truth}").into());
+    }
+    database.set_rule(dataset, Some(&truth.replace(&theirs, &own)))?;
+    let job = proposed(stage).await?;
+    attacker.approve(job, dataset).await?;
+    let gained = outcome(stage, job, dataset).await?;
+    database.set_rule(dataset, Some(&truth))?;
+    Ok(Attacked {
+        attack: "approval_by_another_key",
+        gained,
+        gained_before: 1,
+        what: "jobs that ran because the server said so",
+    })
+}
+
+/// A job that all but the attacked site's steward approve.
+async fn proposed(stage: &Stage) -> Staged<JobId> {
+    let plan = scene::small_job(stage, 2, 300).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    for (site, name) in stage.sites.iter().zip(["public", "one", "two", "odd"]).skip(2) {
+        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    Ok(job)
+}
+
+/// Waits until the site refuses or holds the job, or pays for it; 1 if it paid.
+async fn outcome(stage: &Stage, job: JobId, dataset: DatasetId) -> Staged<u64> {
+    let before = commits(stage, dataset).await?;
+    let over = |state: State| state.is_over() || state == State::Paused;
+    stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
+    let paid = commits(stage, dataset).await? > before;
+    if !stage.operator.job(job).await?.summary.state.is_over() {
+        stage.operator.cancel(job).await?;
+    }
+    Ok(u64::from(paid))
+}
+
+async fn commits(stage: &Stage, dataset: DatasetId) -> Staged<usize> {
+    let entries = stage.operator.ledger(dataset).await?.items;
+    Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count())
+}
+
+/// The running server's database, in the hands of its owner.
+struct Server(rusqlite::Connection);
+
+impl Server {
+    fn open(stage: &Stage) -> Staged<Self> {
+        let connection = rusqlite::Connection::open(stage.server_folder().join("undertone.sqlite"))?;
+        connection.busy_timeout(Duration::from_secs(10))?;
+        Ok(Self(connection))
+    }
+
+    fn rule(&self, dataset: DatasetId) -> Staged<String> {
+        Ok(self.0.query_row(RULE, [dataset.0.as_bytes().as_slice()], |row| row.get(0))?)
+    }
+
+    fn set_rule(&self, dataset: DatasetId, rule: Option<&str>) -> Staged<()> {
+        let changed = self.0.execute(
+            "UPDATE dataset SET approval = ?2 WHERE id = ?1",
+            rusqlite::params![dataset.0.as_bytes().as_slice(), rule],
+        )?;
+        if changed == 1 { Ok(()) } else { Err("no dataset was changed".into()) }
+    }
+}

@@ -1,0 +1,68 @@
+//! Data are prepared so that one unit decides about others, or so that people who have spent their budget come in again.
+
+use super::Attacked;
+use crate::scene;
+use crate::stage::{Corpus, Database, Staged};
+
+pub(super) async fn play() -> Staged<Vec<Attacked>> {
+    let stage = scene::set(Database::Sqlite).await?;
+    let corpus = Corpus::small()?;
+    let (input, labels) = (corpus.folder().to_string_lossy(), corpus.alignments().to_string_lossy());
+    let site = &stage.sites[0];
+    let classes = undertone_worker::speech::synthesize::CLASSES.to_string();
+    // Whether the site takes it, and says no more than that.
+    let takes = |name: &str, subset: &str, options: &[&str]| {
+        let mut arguments = vec!["data", "prepare", "--input", &input, "--alignments", &labels, "--name", name];
+        arguments.extend(["--subset", subset, "--visibility", "private"]);
+        arguments.extend(options);
+        site.command(&arguments)
+    };
+    let accepted = |tries: &[(&str, &[&str])]| -> Staged<u64> {
+        let mut accepted = 0;
+        for (name, options) in tries {
+            match takes(name, "one", options) {
+                Ok(_) => accepted += 1,
+                // Refused for what it is, not for a slip of ours.
+                Err(error) if error.to_string().contains("private") => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(accepted)
+    };
+    let mixing = accepted(&[
+        ("by-frames", &["--least-frames", "2"]),
+        ("by-phones", &["--phone-frames", "2", "--classes", &classes]),
+        ("by-place", &["--speaker-range", "0..1", "--classes", &classes]),
+    ])?;
+    let counted = accepted(&[("counted", &[])])?;
+
+    takes("ward", "two", &["--classes", &classes])?;
+    let mut again = u64::from(takes("ward-again", "two", &["--classes", &classes]).is_ok());
+    let recordings = corpus.folder().join("two").to_string_lossy().into_owned();
+    let sound = ["data", "add-recordings", "--input", &recordings, "--name", "ward-sound", "--visibility", "private"];
+    again += u64::from(site.command(&sound).is_ok());
+    let line = site.command(&["lineage", "show"])?;
+    if !line.contains("ward") {
+        return Err(format!("the site does not know what it prepared: {line}").into());
+    }
+    Ok(vec![
+        Attacked {
+            attack: "options_that_mix_units",
+            gained: mixing,
+            gained_before: 3,
+            what: "ways to prepare private data in which one unit changes others",
+        },
+        Attacked {
+            attack: "classes_of_private_labels",
+            gained: counted,
+            gained_before: 1,
+            what: "exact facts of private labels that registration tells",
+        },
+        Attacked {
+            attack: "same_people_under_another_name",
+            gained: again,
+            gained_before: 2,
+            what: "further lifetime budgets for the same people",
+        },
+    ])
+}

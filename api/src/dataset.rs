@@ -6,7 +6,7 @@ use undertone_privacy::PrivacyUnit;
 
 use crate::budget::Account;
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
-use crate::signed::SiteApproval;
+use crate::signed::{ApprovalRule, SiteApproval};
 
 /// Who may learn what from a dataset. Declared at the site; the server only shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -143,6 +143,9 @@ pub struct Dataset {
     #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::units))]
     pub units: Vec<PrivacyUnit>,
+    /// Who has to approve a job before its site runs it, as the site states it; absent where the site does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRule>,
     /// Its privacy accounts: one for each unit that has a budget.
     pub accounts: Vec<Account>,
     /// When it was registered.

@@ -144,6 +144,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             seconds: None,
             users: None,
             units: undertone_api::dataset::usual_units(),
+            approval: None,
             accounts: standings
                 .iter()
                 .filter(|(id, _)| *id == dataset(index))

@@ -44,6 +44,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
         seconds: (content == Content::Recordings).then_some(SizeClass(5000)),
         users: (!public).then_some(SizeClass(1000)),
         units: usual_units(),
+        approval: None,
         accounts: Vec::new(),
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     };

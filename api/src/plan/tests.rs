@@ -54,6 +54,7 @@ fn dataset(index: usize, lineage: usize) -> Dataset {
         seconds: None,
         users: None,
         units: crate::dataset::usual_units(),
+        approval: None,
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     }

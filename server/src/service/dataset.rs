@@ -12,12 +12,13 @@ use sea_orm::sea_query::Query;
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::dataset::{Dataset, SizeClass, usual_units};
 use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::signed::SiteApproval;
 use undertone_privacy::PrivacyUnit;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::from_word;
+use crate::service::code::{from_json, from_word};
 use crate::service::entity::{dataset, membership};
 use crate::service::{budget, organization};
 
@@ -95,6 +96,7 @@ pub(super) async fn shown(connection: &impl ConnectionTrait, rows: Vec<dataset::
             users: row.users.map(count).transpose()?.map(SizeClass),
             seconds: row.seconds.map(count).transpose()?.map(SizeClass),
             units: row.units.as_deref().map_or_else(|| Ok(usual_units()), units)?,
+            approval: row.approval.as_deref().map(from_json::<SiteApproval>).transpose()?.map(|site| site.rule),
             accounts: accounts.get(&key).cloned().unwrap_or_default(),
             created_at: row.created_at,
         });

@@ -136,6 +136,7 @@ impl Local {
             users: told.users,
             seconds: told.seconds,
             units: told.units,
+            approval: None,
             accounts: Vec::new(),
             created_at: OffsetDateTime::UNIX_EPOCH,
         }

@@ -41,6 +41,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             Some(_) => vec![PrivacyUnit::Record, PrivacyUnit::User],
             None => vec![PrivacyUnit::Record],
         },
+        approval: None,
         accounts: Vec::new(),
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     };

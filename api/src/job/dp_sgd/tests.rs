@@ -42,6 +42,7 @@ fn ours() -> Dataset {
         seconds: None,
         users: None,
         units: usual_units(),
+        approval: None,
         accounts: Vec::new(),
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     }

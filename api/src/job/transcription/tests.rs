@@ -40,6 +40,7 @@ pub(crate) fn ward() -> Dataset {
         seconds: Some(SizeClass(5000)),
         users: None,
         units: vec![PrivacyUnit::Words],
+        approval: None,
         accounts: Vec::new(),
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     }

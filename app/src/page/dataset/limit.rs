@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::ConsortiumId;
 use undertone_api::job::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, Spec};
+use undertone_api::signed::ApprovalRule;
 
 use crate::component::form::post;
 use crate::component::gauge::{Gauge, Reading};
@@ -17,6 +18,11 @@ use crate::{standing, words};
 const PROPOSED_EPSILON: f64 = 0.5;
 /// How many such jobs the total that the form proposes would hold if their ε were added up.
 const PROPOSED_JOBS: f64 = 4.0;
+
+/// Why there is no form for a dataset whose site verifies signatures.
+const VERIFIED: &str = "Its site verifies a steward's signature over each job. A limit here is this server's word, so it would let nothing \
+                        pass. The site's operator can let small jobs pass unasked: approval = \"automatic\" in policy.toml, up to \
+                        most_epsilon_automatic.";
 
 /// The section, for those who answer for the dataset.
 pub(super) fn section(
@@ -42,7 +48,8 @@ pub(super) fn section(
     let kinds = Spec::KINDS.iter().map(|kind| {
         view! { <label class="check"><input type="checkbox" name="kinds[]" value=*kind checked=true/>{*kind}</label> }
     });
-    let form = steward.then(|| {
+    let verified = dataset.approval == Some(ApprovalRule::Steward);
+    let form = (steward && !verified).then(|| {
         let epsilon = current.map_or(PROPOSED_EPSILON, |limit| limit.content.epsilon.get());
         let total = current.and_then(|limit| limit.content.total_epsilon);
         let total = total.map_or_else(|| proposed_total(dataset, epsilon), f64::from);
@@ -67,7 +74,7 @@ pub(super) fn section(
         };
         view! { <details class="more"><summary>"Set a limit"</summary>{post("set-approval-limit", hidden(), inner)}</details> }
     });
-    view! { <section class="panel"><h2>"Approval without being asked"</h2>{said}{form}</section> }.into_any()
+    view! { <section class="panel"><h2>"Approval without being asked"</h2>{said}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
 }
 
 /// What passed by a limit, of its total; or that it has none, and how to give it one.
@@ -120,4 +127,30 @@ fn proposed_total(dataset: &Dataset, epsilon: f64) -> f64 {
     let budgets = dataset.accounts.iter().filter(|account| standing::budgeted(account));
     let least = budgets.map(|account| account.epsilon.get()).fold(f64::INFINITY, f64::min);
     (PROPOSED_JOBS * epsilon).min(least).max(epsilon)
+}
+
+#[cfg(test)]
+mod tests {
+    use leptos::prelude::{Owner, RenderHtml as _};
+    use undertone_api::dataset::Dataset;
+    use undertone_api::id::ConsortiumId;
+    use undertone_api::signed::ApprovalRule;
+    use uuid::Uuid;
+
+    use super::section;
+    use crate::fixture::{NOW, datasets};
+
+    fn page(approval: Option<ApprovalRule>) -> String {
+        let dataset = Dataset { approval, ..datasets().swap_remove(0) };
+        Owner::new().with(|| section(ConsortiumId(Uuid::nil()), &dataset, &[], true, NOW).to_html())
+    }
+
+    #[test]
+    fn a_site_that_verifies_signatures_has_no_form_for_limits() {
+        let verified = page(Some(ApprovalRule::Steward));
+        assert!(!verified.contains("Set a limit") && verified.contains("most_epsilon_automatic"), "{verified}");
+        for rule in [None, Some(ApprovalRule::Server), Some(ApprovalRule::Automatic)] {
+            assert!(page(rule).contains("Set a limit"), "{rule:?}");
+        }
+    }
 }

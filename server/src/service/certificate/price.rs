@@ -66,6 +66,7 @@ pub(super) fn known_of(party: &Party) -> Dataset {
         seconds: None,
         users: None,
         units: undertone_api::dataset::usual_units(),
+        approval: None,
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     }

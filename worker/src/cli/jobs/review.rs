@@ -153,6 +153,7 @@ fn seen(party: &ManifestParticipant, visibility: Visibility) -> Dataset {
         seconds: None,
         users: Some(SizeClass(party.units)),
         units: undertone_api::dataset::usual_units(),
+        approval: None,
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     }

@@ -45,6 +45,7 @@ fn datasets() -> Vec<Dataset> {
         seconds: None,
         users: None,
         units: crate::dataset::usual_units(),
+        approval: None,
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     };

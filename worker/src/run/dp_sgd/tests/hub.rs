@@ -174,6 +174,7 @@ impl Hub {
             seconds: None,
             users: None,
             units: undertone_api::dataset::usual_units(),
+            approval: None,
             accounts: Vec::new(),
             created_at: OffsetDateTime::UNIX_EPOCH,
         })

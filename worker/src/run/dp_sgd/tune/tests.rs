@@ -141,6 +141,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         seconds: None,
         users: None,
         units: usual_units(),
+        approval: None,
         accounts: Vec::new(),
         created_at: OffsetDateTime::UNIX_EPOCH,
     };

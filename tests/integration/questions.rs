@@ -10,7 +10,6 @@ use undertone_api::budget::EntryKind;
 use undertone_api::job::active_learning::Report;
 use undertone_api::job::{Job, Report as AnyReport, State};
 use undertone_api::problem::Code;
-use undertone_worker::site::folder::Folder;
 
 use support::scene::queries::{self as scene, BATCH, PRIVATE, ROUNDS};
 

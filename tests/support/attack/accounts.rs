@@ -44,11 +44,7 @@ async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     };
-    let text = serde_json::to_value(&file)?;
-    let certificate: undertone_api::signed::Certificate = match &text["certificate"]["payload"] {
-        serde_json::Value::String(payload) => serde_json::from_str(payload)?,
-        _ => serde_json::from_value(text["certificate"].clone())?,
-    };
+    let certificate: undertone_api::signed::Certificate = serde_json::from_str(&file.payload)?;
     let charged = certificate.parties.iter().find_map(|party| party.charged.as_ref()).ok_or("a private party paid")?;
     if charged.releases.committed == 0 || charged.releases.committed >= u64::from(ROUNDS) {
         return Err(format!("the job was not stopped on its way: {:?}", charged.releases).into());

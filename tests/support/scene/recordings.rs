@@ -47,7 +47,9 @@ const PAUSE: usize = 16_000;
 
 /// What a scenario works with.
 pub struct Scene {
+    /// Server and sites.
     pub stage: Stage,
+    /// The recognizers.
     pub clouds: Clouds,
     /// The recording's file.
     pub recording: PathBuf,

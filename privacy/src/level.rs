@@ -144,7 +144,9 @@ mod tests {
     fn a_group_is_priced_in_both_directions() {
         use crate::pld::Pair;
         let (event, releases, size) = (sampled(0.1, 1.5), 20, 4);
-        let pair = Pair::sampled_gaussian_group(0.1, 1.5, size);
+        // The rate as it is drawn, which is not quite a tenth.
+        let rate = SamplingRate::new(0.1).unwrap().get();
+        let pair = Pair::sampled_gaussian_group(rate, 1.5, size);
         let mut plan = Plan::new();
         plan.add_pair(pair, releases);
         let both = plan.epsilon(delta()).unwrap().unwrap().get();

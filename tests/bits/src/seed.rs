@@ -140,6 +140,7 @@ impl Seed {
             self.selected(),
             Event::Composed { events: vec![self.sampled(), self.threshold(Shown::Counts)] },
             self.sampled().times(1 + self.below(100_000)),
+            Event::Substituted { of: Box::new(self.sampled()) },
         ]
     }
 }

@@ -68,7 +68,7 @@ async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
 /// The limit is raised after a release: what holds together is the sum of two promises, and the site says so.
 fn raise_a_budget(stage: &Stage) -> Staged<Attacked> {
     stage.sites[1].edit_policy("[budget.record]\nepsilon = 60.0", "[budget.record]\nepsilon = 70.0")?;
-    let said = stage.sites[1].command(&["policy"])?;
+    let said = stage.sites[1].command(&["policy", "show"])?;
     let told = said.contains("60") && said.contains("70") && said.contains("130");
     Ok(Attacked {
         attack: "raised_budget",

@@ -28,6 +28,9 @@ async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() ->
     browser.click("form[data-make-passkey] button").await?;
     browser.see(".notice", "It counts once your site's operator has pinned it.").await?;
     browser.see("#approval-keys", "the laptop").await?;
+    // Chromium advises to offer RS256 as well, which sites do not verify.
+    let advice = browser.complaints().await?;
+    assert!(advice.iter().all(|line| line.contains("pub_key_cred_params")), "{advice:?}");
     visitor.sound("approval-keys").await?;
     let site = &stage.sites[1];
     let listed: Vec<OwnApprovalKey> = site.client.get("/me/approval-keys").await?;

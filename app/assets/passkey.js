@@ -2,58 +2,58 @@
 const hex = buffer => Array.from(new Uint8Array(buffer), byte => byte.toString(16).padStart(2, '0')).join('');
 const bytes = text => Uint8Array.from(text.match(/../g) ?? [], pair => parseInt(pair, 16));
 
-// Fills a form's fields with what `act` gives, then sends it. What went wrong stands in the form.
-const fill = (form, act) => form.addEventListener('submit', async event => {
+const approve = async form => {
+    const { payload, challenge, credentials } = JSON.parse(form.dataset.approve);
+    const made = await navigator.credentials.get({ publicKey: {
+        challenge: bytes(challenge),
+        rpId: location.hostname,
+        allowCredentials: credentials.map(id => ({ type: 'public-key', id: bytes(id) })),
+        userVerification: 'required',
+    } });
+    const { clientDataJSON, authenticatorData, signature } = made.response;
+    return { signature: JSON.stringify({ payload, proof: {
+        kind: 'passkey',
+        credential: hex(made.rawId),
+        client_data: new TextDecoder().decode(clientDataJSON),
+        authenticator_data: hex(authenticatorData),
+        signature: hex(signature),
+    } }) };
+};
+
+const make = async form => {
+    const { user, name } = JSON.parse(form.dataset.makePasskey);
+    const made = await navigator.credentials.create({ publicKey: {
+        // The new key is believed when a site's operator compares its fingerprint, not for an attestation.
+        challenge: crypto.getRandomValues(new Uint8Array(32)),
+        rp: { id: location.hostname, name: 'Undertone' },
+        user: { id: bytes(user), name, displayName: name },
+        pubKeyCredParams: [{ type: 'public-key', alg: -7 }, { type: 'public-key', alg: -8 }],
+        authenticatorSelection: { userVerification: 'required' },
+        attestation: 'none',
+    } });
+    return {
+        credential: hex(made.rawId),
+        algorithm: made.response.getPublicKeyAlgorithm(),
+        public_key: hex(made.response.getPublicKey()),
+        origin: location.origin,
+    };
+};
+
+// Fills a form's fields with what the passkey gives, then sends it. What went wrong stands in the form. The document listens, because
+// a live page replaces its forms.
+document.addEventListener('submit', async event => {
+    const form = event.target;
+    const act = form.matches('form[data-approve]') ? approve : form.matches('form[data-make-passkey]') ? make : null;
+    if (!act) return;
     event.preventDefault();
     const problem = form.querySelector('[role=alert]');
     problem.hidden = true;
     try {
         if (!navigator.credentials || !window.PublicKeyCredential) throw new Error('this browser, or this address, has no passkeys');
-        for (const [name, value] of Object.entries(await act())) form.elements[name].value = value;
+        for (const [name, value] of Object.entries(await act(form))) form.elements[name].value = value;
         form.submit();
     } catch (error) {
         problem.textContent = `The passkey did not sign: ${error.message}`;
         problem.hidden = false;
     }
 });
-
-for (const form of document.querySelectorAll('form[data-approve]')) {
-    const { payload, challenge, credentials } = JSON.parse(form.dataset.approve);
-    fill(form, async () => {
-        const made = await navigator.credentials.get({ publicKey: {
-            challenge: bytes(challenge),
-            rpId: location.hostname,
-            allowCredentials: credentials.map(id => ({ type: 'public-key', id: bytes(id) })),
-            userVerification: 'required',
-        } });
-        const { clientDataJSON, authenticatorData, signature } = made.response;
-        return { signature: JSON.stringify({ payload, proof: {
-            kind: 'passkey',
-            credential: hex(made.rawId),
-            client_data: new TextDecoder().decode(clientDataJSON),
-            authenticator_data: hex(authenticatorData),
-            signature: hex(signature),
-        } }) };
-    });
-}
-
-for (const form of document.querySelectorAll('form[data-make-passkey]')) {
-    const { user, name } = JSON.parse(form.dataset.makePasskey);
-    fill(form, async () => {
-        const made = await navigator.credentials.create({ publicKey: {
-            // The new key is believed when a site's operator compares its fingerprint, not for an attestation.
-            challenge: crypto.getRandomValues(new Uint8Array(32)),
-            rp: { id: location.hostname, name: 'Undertone' },
-            user: { id: bytes(user), name, displayName: name },
-            pubKeyCredParams: [{ type: 'public-key', alg: -7 }, { type: 'public-key', alg: -8 }],
-            authenticatorSelection: { userVerification: 'required' },
-            attestation: 'none',
-        } });
-        return {
-            credential: hex(made.rawId),
-            algorithm: made.response.getPublicKeyAlgorithm(),
-            public_key: hex(made.response.getPublicKey()),
-            origin: location.origin,
-        };
-    });
-}

@@ -99,7 +99,7 @@ pub async fn set() -> Staged<Option<Scene>> {
     }
     configure(&folder, &python.to_string_lossy(), &clouds)?;
     site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]")?;
-    site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 12.0")?;
+    site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 16.0")?;
     let limit = "[budget.words]\nepsilon = 16.0\ndelta = 1e-2\n\n[budget.record]";
     site.edit_policy("[budget.record]", limit)?;
 

@@ -54,7 +54,9 @@ pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, work
                 here.committed, there.committed
             ));
         }
-        if there.settled && (flying > 0 || !here.settled && !site.withheld.contains(place)) {
+        // A copy from before the end of a part holds what was given back since; it counts more, and buys nothing.
+        let holds = !here.settled && !site.withheld.contains(place) && !site.restored;
+        if there.settled && (flying > 0 || holds) {
             return Err(format!("the consortium gave back what {name} still holds or has spent"));
         }
     }

@@ -25,11 +25,14 @@ pub struct Attacked {
     pub what: &'static str,
 }
 
+/// Attacks that are being played.
+type Playing = Pin<Box<dyn Future<Output = Staged<Vec<Attacked>>>>>;
+
 /// Attacks that share a consortium.
 pub struct Group {
     /// Name.
     pub name: &'static str,
-    run: fn() -> Pin<Box<dyn Future<Output = Staged<Vec<Attacked>>>>>,
+    run: fn() -> Playing,
 }
 
 impl Group {

@@ -34,6 +34,7 @@ pub(super) fn approve_form(
     };
     if site.keys.is_empty() {
         return view! {
+            {script()}
             <p class="notice bad">"Your site verifies stewards' signatures and has pinned no approval key, so nobody can approve the job yet. Have the site's operator pin yours: "
                 <code>"undertone-worker approval-keys add"</code>"."</p>
         }
@@ -66,7 +67,6 @@ pub(super) fn approve_form(
                 <button type="submit" class="primary">{label.clone()}</button>
                 <p class="notice bad" role="alert" hidden></p>
             </form>
-            <script type="module" src=asset::PASSKEY></script>
         }
     });
     let terminal = view! {
@@ -80,10 +80,17 @@ pub(super) fn approve_form(
     };
     let open = passkey.is_none();
     view! {
+        {script()}
         <div class="actions">{passkey}</div>
         <details class="more" open=open><summary>"Sign at a terminal"</summary>{terminal}</details>
     }
     .into_any()
+}
+
+/// The script that signs with passkeys. It stands on the page before there is a passkey to ask: a live page shows one that is
+/// pinned meanwhile, and scripts that come with a change of a live page do not run.
+fn script() -> impl IntoView {
+    view! { <script type="module" src=asset::PASSKEY></script> }
 }
 
 #[cfg(test)]
@@ -125,6 +132,7 @@ mod tests {
     fn a_site_that_verifies_signatures_is_approved_by_signature_only() {
         let none = page(Some(&site(ApprovalRule::Steward, Vec::new())));
         assert!(none.contains("no approval key") && !none.contains("/ui/approve"), "{none}");
+        assert!(none.contains("passkey.js"), "a passkey may be pinned while the page is looked at: {none}");
         let file = page(Some(&site(ApprovalRule::Steward, vec![key_file()])));
         assert!(file.contains("steward-key sign") && file.contains("name=\"signature\""), "{file}");
         assert!(!file.contains("data-approve"), "no passkey is pinned");

@@ -2,8 +2,9 @@
 const hex = buffer => Array.from(new Uint8Array(buffer), byte => byte.toString(16).padStart(2, '0')).join('');
 const bytes = text => Uint8Array.from(text.match(/../g) ?? [], pair => parseInt(pair, 16));
 
+// Attributes are read by name: a field that is called `dataset` hides `form.dataset`.
 const approve = async form => {
-    const { payload, challenge, credentials } = JSON.parse(form.dataset.approve);
+    const { payload, challenge, credentials } = JSON.parse(form.getAttribute('data-approve'));
     const made = await navigator.credentials.get({ publicKey: {
         challenge: bytes(challenge),
         rpId: location.hostname,
@@ -21,7 +22,7 @@ const approve = async form => {
 };
 
 const make = async form => {
-    const { user, name } = JSON.parse(form.dataset.makePasskey);
+    const { user, name } = JSON.parse(form.getAttribute('data-make-passkey'));
     const made = await navigator.credentials.create({ publicKey: {
         // The new key is believed when a site's operator compares its fingerprint, not for an attestation.
         challenge: crypto.getRandomValues(new Uint8Array(32)),

@@ -20,7 +20,7 @@ use undertone_worker::speech::transcribe::wav;
 
 use support::scene::recordings::{self as scene, CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
 
-const JOB: Duration = Duration::from_mins(8);
+const JOB: Duration = Duration::from_mins(20);
 /// Cosine of two sounds, above which they are one: the noise that is put behind a sound hardly changes it.
 const ALIKE: f64 = 0.6;
 

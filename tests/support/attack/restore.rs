@@ -13,7 +13,7 @@ use super::Attacked;
 use crate::scene::{self, queries, recordings};
 use crate::stage::{Database, Stage, Staged};
 
-const JOB: Duration = Duration::from_mins(8);
+const JOB: Duration = Duration::from_mins(20);
 
 /// The backup knows the reservation of a training job. The first vector leaves, and the backup is put back.
 pub(super) async fn update() -> Staged<Vec<Attacked>> {

@@ -1,21 +1,21 @@
-//! Who is protected, and against which change: the two halves of "neighbouring".
+//! Units of protection and neighbouring relations: the two halves of "neighbouring".
 
 use serde::{Deserialize, Serialize};
 
-/// What one person-sized (or recording-sized) thing is in a dataset. What a release that protects one unit costs another is told
-/// by [`crate::transfer::event_at`].
+/// The protected unit of a dataset. [`crate::transfer::event_at`] determines the cost of a release for another unit
+/// than the protected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyUnit {
     /// One record: an utterance, a row of a log.
     Record,
-    /// Everything that one speaker said.
+    /// All recordings of one speaker.
     Speaker,
-    /// Everything that one user of a query log asked.
+    /// All queries of one user.
     User,
-    /// Words of recordings: any d of them, added and removed together, where d is the `distance` of each event that is charged; a
-    /// word said otherwise is one removed and one added. What is promised of the words is promised for the least d among an
-    /// account's events. Not everything that a recording or a speaker says.
+    /// Words of recordings: any d of them, added and removed together, where d is the `distance` of each charged event.
+    /// A changed word is one removal and one addition. The guarantee of an account holds for the least d among its
+    /// events. It does not cover the whole content of a recording, or of a speaker's recordings.
     Words,
 }
 
@@ -26,14 +26,14 @@ pub enum Adjacency {
     /// One unit added or removed.
     #[default]
     AddRemove,
-    /// One unit's contribution replaced by the neutral one; how many units there are is public.
+    /// One unit's contribution replaced by the neutral one; the number of units is public.
     ZeroOut,
     /// One unit replaced by another: one removal and one addition.
     ReplaceOne,
 }
 
 impl Adjacency {
-    /// Returns the relation under whose name the account of a charge is kept.
+    /// Returns the relation that names the account of a charge.
     ///
     /// Add-remove and zero-out charges share one account. Every mechanism here is a function of the multiset of contributions, in
     /// which an emptied unit is an absent one, so both relations compare the same pairs of output distributions and every event
@@ -47,7 +47,7 @@ impl Adjacency {
         }
     }
 
-    /// Returns whether charges under both relations go to one account.
+    /// Returns true if charges under both relations go to one account.
     #[must_use]
     pub fn shares_account(self, other: Self) -> bool {
         self.account() == other.account()

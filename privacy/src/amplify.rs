@@ -1,17 +1,19 @@
-//! What sampling before a mechanism does to its guarantee: each row kept by itself with the same probability.
+//! Amplification by sampling: the guarantee of a mechanism on a sample that keeps each row independently with the same
+//! probability.
 //!
-//! (ε, δ) on the sample is (ln(1 + β(e^ε − 1)), βδ) on what was sampled from (Li, Qardaji and Su 2012, Theorem 1; Balle,
+//! A guarantee of (ε, δ) on the sample gives (ln(1 + β(e^ε − 1)), βδ) on the sampled data (Li, Qardaji and Su 2012,
+//! Theorem 1; Balle,
 //! Barthe and Gaboardi 2018), adding or removing one row. Both directions round up.
 
 use libm::{expm1, log, log1p};
 
 use crate::special::UNIT;
 
-/// Relative error of what follows, several times over.
+/// Bounds the relative error of the evaluation several times over.
 const SLACK: f64 = 1.0 + 16.0 * UNIT;
 
-/// (ln(1 + β(e^ε − 1)), βδ): what an (`epsilon`, `delta`) guarantee becomes when only a sample of rate `rate` in (0, 1]
-/// goes in. From one rate to a lesser one, `rate` is the ratio of the two. Never above `epsilon` and `delta`.
+/// Returns (ln(1 + β(e^ε − 1)), βδ): the guarantee on the data of an (`epsilon`, `delta`) guarantee on a sample of rate
+/// `rate` in (0, 1]. From one rate to a lesser one, `rate` is the ratio of the two. Never above `epsilon` and `delta`.
 pub fn by_sampling(epsilon: f64, delta: f64, rate: f64) -> (f64, f64) {
     if rate >= 1.0 {
         return (epsilon, delta);
@@ -25,8 +27,8 @@ pub fn by_sampling(epsilon: f64, delta: f64, rate: f64) -> (f64, f64) {
     (sampled.min(epsilon), (rate * delta * SLACK).min(delta))
 }
 
-/// The inverse, (ln(1 + (e^ε − 1)/β), δ/β): the most that a mechanism on the sample may cost for the whole to keep
-/// (`epsilon`, `delta`). Rounded down, because it is an allowance.
+/// Returns the inverse, (ln(1 + (e^ε − 1)/β), δ/β): the greatest cost of a mechanism on the sample that keeps
+/// (`epsilon`, `delta`) on the data. Rounded down, because it is an allowance.
 pub fn before_sampling(epsilon: f64, delta: f64, rate: f64) -> (f64, f64) {
     if rate >= 1.0 {
         return (epsilon, delta);
@@ -42,7 +44,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sampling_helps_and_what_is_allowed_before_it_keeps_the_promise_after_it(
+        fn allowance_before_sampling_keeps_the_guarantee(
             ln_epsilon in -12.0f64..5.0, delta in 1e-12f64..0.1, rate in 1e-6f64..1.0
         ) {
             let epsilon = libm::exp(ln_epsilon);
@@ -54,7 +56,7 @@ mod tests {
         }
 
         #[test]
-        fn sampling_twice_is_sampling_at_the_product(epsilon in 0.01f64..60.0, a in 0.01f64..1.0, b in 0.01f64..1.0) {
+        fn sampling_twice_equals_product_rate(epsilon in 0.01f64..60.0, a in 0.01f64..1.0, b in 0.01f64..1.0) {
             let (first, mass) = by_sampling(epsilon, 1e-6, a);
             let (twice, mass) = by_sampling(first, mass, b);
             let (once, product) = by_sampling(epsilon, 1e-6, a * b);

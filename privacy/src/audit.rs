@@ -1,8 +1,9 @@
-//! Empirical lower bounds on ε: what an attack on a finished model proves about it. Always rounded down.
+//! Empirical lower bounds on ε from an attack on a finished model. Always rounded down.
 //!
-//! An audit never proves privacy. A lower bound above the claim disproves it: the account must be frozen and the release
-//! blocked. Canaries are put in or left out, and a canary that is left out is one whose part is emptied: an audit tests add-remove and
-//! zero-out claims alike. At claims in the hundreds an audit can show nothing; r perfect guesses never show more than about ln(r / ln 20).
+//! An audit never proves privacy. A lower bound above the claim disproves it: the account must be frozen and the
+//! release blocked. Canaries are inserted or left out, and a left-out canary is one with an emptied contribution: an
+//! audit tests add-remove and zero-out claims alike. At claims in the hundreds an audit has no power: r correct guesses
+//! never show more than about ln(r / ln 20).
 
 use libm::{exp, log};
 
@@ -10,26 +11,26 @@ use crate::gaussian::GaussianProfile;
 use crate::special::{binomial_pmf, normal_quantile};
 use crate::unit::{Delta, Epsilon};
 
-/// Why counts are not those of an audit.
+/// Why counts do not describe an audit.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum AuditError {
     /// A part is larger than its whole.
     #[error("{part} must be at most {whole}")]
     Counts {
-        /// What is too large.
+        /// The name of the count that is too large.
         part: &'static str,
-        /// What it is a part of.
+        /// The name of the count that bounds it.
         whole: &'static str,
     },
-    /// Nothing was tried.
+    /// A count that must be positive is 0.
     #[error("{0} must be at least 1")]
     Empty(&'static str),
-    /// The confidence is not one.
+    /// The confidence is outside (0, 1).
     #[error("confidence must be greater than 0 and less than 1, not {0}")]
     Confidence(f64),
 }
 
-fn within(part: u64, whole: u64, names: (&'static str, &'static str)) -> Result<(), AuditError> {
+fn check_part(part: u64, whole: u64, names: (&'static str, &'static str)) -> Result<(), AuditError> {
     if part > whole { Err(AuditError::Counts { part: names.0, whole: names.1 }) } else { Ok(()) }
 }
 
@@ -37,8 +38,8 @@ fn doubt(confidence: f64) -> Result<f64, AuditError> {
     if confidence > 0.0 && confidence < 1.0 { Ok(1.0 - confidence) } else { Err(AuditError::Confidence(confidence)) }
 }
 
-/// An audit in one training run (Steinke, Nasr and Jagielski 2023): canaries put in or left out by independent fair coins,
-/// and guesses which, the number of guesses fixed before looking.
+/// An audit in one training run (Steinke, Nasr and Jagielski 2023): independent fair coins insert canaries or leave
+/// them out, and an attack guesses the coins. The number of guesses is fixed before looking at the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneRun {
     canaries: u64,
@@ -47,22 +48,23 @@ pub struct OneRun {
 }
 
 impl OneRun {
-    /// m canaries, r guesses about them (the rest abstained), v of them right.
+    /// Makes an audit of m canaries with r guesses about them (the rest abstained), of which v are correct.
     ///
     /// # Errors
     /// [`AuditError::Counts`] unless v ≤ r ≤ m.
     pub fn new(canaries: u64, guesses: u64, correct: u64) -> Result<Self, AuditError> {
-        within(guesses, canaries, ("guesses", "canaries"))?;
-        within(correct, guesses, ("correct guesses", "guesses"))?;
+        check_part(guesses, canaries, ("guesses", "canaries"))?;
+        check_part(correct, guesses, ("correct guesses", "guesses"))?;
         Ok(Self { canaries, guesses, correct })
     }
 
-    /// The chance, at most, that an (ε, δ)-DP run lets this many guesses be right; rounded up. (Their Theorem 5.2 and
-    /// Appendix D: β + 2 m δ α.)
+    /// Bounds the probability that an (ε, δ)-DP run allows this many correct guesses; rounded up. (Their Theorem 5.2
+    /// and Appendix D: β + 2 m δ α.)
     pub fn p_value(self, epsilon: Epsilon, delta: Delta) -> f64 {
         let (r, v) = (self.guesses, self.correct);
         // A guess is right with probability at most q = 1/(1 + e^{−ε}).
-        let (q, rest) = (1.0 / (1.0 + exp(-epsilon.get())), 1.0 / (1.0 + exp(epsilon.get())));
+        let q = 1.0 / (1.0 + exp(-epsilon.get()));
+        let rest = 1.0 / (1.0 + exp(epsilon.get()));
         let beta = upper_tail(r, v, q, rest);
         let mut alpha = 0.0f64;
         if delta.get() > 0.0 {
@@ -86,7 +88,7 @@ impl OneRun {
         (p * (1.0 + 1e-11)).min(1.0)
     }
 
-    /// The greatest ε that this audit disproves at this confidence, for a claim at δ; 0 if none.
+    /// Returns the greatest ε that this audit disproves at this confidence, for a claim at δ; 0 if none.
     ///
     /// # Errors
     /// [`AuditError::Confidence`] unless the confidence is between 0 and 1.
@@ -108,16 +110,17 @@ impl OneRun {
     }
 }
 
-/// The confidence of the lower bound that is shown beside a claim.
+/// The confidence of the lower bound that reports show next to a claim.
 pub const SHOWN: f64 = 0.95;
 
 /// The confidence of the lower bound that blocks a release. An honest run is blocked with probability at most one in a
-/// thousand, whatever the data and however many canaries; being an upper bound itself, the claim leaves more room still. A
-/// broken mechanism pays for it with ln(ln 1000 / ln 20) = 0.84 of the bound.
+/// thousand, for any data and any number of canaries; since the claim is itself an upper bound, the true probability
+/// may be smaller still. A broken mechanism gains ln(ln 1000 / ln 20) = 0.84 of the bound by this choice.
 pub const BLOCKING: f64 = 0.999;
 
-/// The greatest ε that several one-run audits of one and the same run disprove together: the best of them, the doubt shared
-/// between all (a union bound; the canaries of each are independent of everything else in the run). 0 when there is none.
+/// Returns the greatest ε that several one-run audits of the same run disprove together: the best of them, with the
+/// error probability divided among all (a union bound; the canaries of each are independent of everything else in the
+/// run). 0 if none.
 ///
 /// # Errors
 /// [`AuditError::Confidence`] unless the confidence is between 0 and 1.
@@ -135,7 +138,7 @@ pub struct Membership {
     nonmembers: u64,
 }
 
-/// What a membership attack shows, simultaneously with the confidence asked for.
+/// The bounds of a membership attack, simultaneously valid at the requested confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MembershipBound {
     /// The true-positive rate is at least this.
@@ -151,10 +154,10 @@ pub struct MembershipBound {
 }
 
 impl Membership {
-    /// The attack said "member" of so many members and so many non-members.
+    /// Makes an attack from its positive answers among so many members and so many non-members.
     ///
     /// # Errors
-    /// [`AuditError`] when a count is more than its whole, or nothing was tried.
+    /// [`AuditError`] when a count exceeds its total, or a total is 0.
     pub fn new(true_positives: u64, members: u64, false_positives: u64, nonmembers: u64) -> Result<Self, AuditError> {
         if members == 0 {
             return Err(AuditError::Empty("members"));
@@ -162,12 +165,12 @@ impl Membership {
         if nonmembers == 0 {
             return Err(AuditError::Empty("nonmembers"));
         }
-        within(true_positives, members, ("true positives", "members"))?;
-        within(false_positives, nonmembers, ("false positives", "nonmembers"))?;
+        check_part(true_positives, members, ("true positives", "members"))?;
+        check_part(false_positives, nonmembers, ("false positives", "nonmembers"))?;
         Ok(Self { true_positives, members, false_positives, nonmembers })
     }
 
-    /// Lower bounds for a claim at δ: Clopper-Pearson for both rates, half of the doubt each.
+    /// Returns lower bounds for a claim at δ: Clopper-Pearson for both rates, each with half of the error probability.
     ///
     /// # Errors
     /// [`AuditError::Confidence`] unless the confidence is between 0 and 1.
@@ -176,7 +179,8 @@ impl Membership {
         let (tpr, _) = clopper_pearson(self.true_positives, self.members, half);
         let (_, fpr) = clopper_pearson(self.false_positives, self.nonmembers, half);
         let ln_ratio = |above: f64, below: f64| if above > 0.0 { log(above / below) } else { 0.0 };
-        let (there, back) = (ln_ratio(tpr - delta.get(), fpr), ln_ratio(1.0 - fpr - delta.get(), 1.0 - tpr));
+        let there = ln_ratio(tpr - delta.get(), fpr);
+        let back = ln_ratio(1.0 - fpr - delta.get(), 1.0 - tpr);
         // Rates strictly inside (0, 1) have quantiles.
         let inside = tpr > 0.0 && fpr < 1.0;
         let mu = if inside { (normal_quantile(tpr) - normal_quantile(fpr)).max(0.0) * DOWN } else { 0.0 };
@@ -194,14 +198,14 @@ impl Membership {
 /// Covers the rounding of a lower bound.
 const DOWN: f64 = 1.0 - 1e-10;
 
-/// One-sided Clopper-Pearson bounds on a rate of which k of n were seen, each wrong with probability at most `doubt`:
-/// (lower, rounded down; upper, rounded up). For n ≥ 1 and k ≤ n.
+/// Returns one-sided Clopper-Pearson bounds on a rate with k successes in n trials, each wrong with probability at most
+/// `doubt`: (lower, rounded down; upper, rounded up). For n ≥ 1 and k ≤ n.
 pub fn clopper_pearson(k: u64, n: u64, doubt: f64) -> (f64, f64) {
     // The upper bound is the lower bound on the other outcome.
     (rate_lower(k, n, doubt), 1.0 - rate_lower(n - k.min(n), n, doubt))
 }
 
-/// The greatest rate p (within 1e-13) for which seeing k or more of n is no likelier than `doubt`.
+/// Returns the greatest rate p (within 1e-13) for which k or more successes in n trials are no likelier than `doubt`.
 fn rate_lower(k: u64, n: u64, doubt: f64) -> f64 {
     if k == 0 {
         return 0.0;
@@ -217,7 +221,7 @@ fn rate_lower(k: u64, n: u64, doubt: f64) -> f64 {
     low
 }
 
-/// Pr[Bin(n, p) ≥ k], given p and 1 − p; relative error about 1e-12.
+/// Returns Pr[Bin(n, p) ≥ k], given p and 1 − p; relative error about 1e-12.
 fn upper_tail(n: u64, k: u64, p: f64, rest: f64) -> f64 {
     let size = n as f64;
     if k == 0 {
@@ -230,9 +234,10 @@ fn upper_tail(n: u64, k: u64, p: f64, rest: f64) -> f64 {
     far_tail(size, k as f64, p, rest)
 }
 
-/// Pr[Bin(n, p) ≥ k] for k above the mean: the first mass and its falling ratios.
+/// Returns Pr[Bin(n, p) ≥ k] for k above the mean: the first mass and its falling ratios.
 fn far_tail(n: f64, k: f64, p: f64, rest: f64) -> f64 {
-    let (mut mass, mut j) = (binomial_pmf(n, k, p, rest), k);
+    let mut mass = binomial_pmf(n, k, p, rest);
+    let mut j = k;
     let mut sum = mass;
     while j < n && mass > 1e-18 * sum {
         mass *= (n - j) / (j + 1.0) * p / rest;
@@ -250,8 +255,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn more_right_guesses_never_show_less(r in 1u64..400, v in 0u64..400, ln_delta in -20.0f64..-3.0) {
-            let (v, delta) = (v % r, Delta::new(exp(ln_delta)).unwrap());
+        fn bound_rises_with_correct_guesses(r in 1u64..400, v in 0u64..400, ln_delta in -20.0f64..-3.0) {
+            let v = v % r;
+            let delta = Delta::new(exp(ln_delta)).unwrap();
             let at = |v| OneRun::new(2 * r, r, v).unwrap().epsilon_lower(delta, 0.95).unwrap();
             prop_assert!(at(v) <= at(v + 1));
             let pure = OneRun::new(2 * r, r, v).unwrap().epsilon_lower(Delta::new(0.0).unwrap(), 0.95).unwrap();
@@ -259,14 +265,14 @@ mod tests {
         }
 
         #[test]
-        fn a_larger_claim_is_never_harder_to_believe(r in 1u64..300, v in 0u64..300, a in 0.0f64..6.0, b in 0.0f64..6.0) {
+        fn p_value_rises_with_claim(r in 1u64..300, v in 0u64..300, a in 0.0f64..6.0, b in 0.0f64..6.0) {
             let audit = OneRun::new(r, r, v % (r + 1)).unwrap();
             let p = |epsilon| audit.p_value(Epsilon::new(epsilon).unwrap(), Delta::new(0.0).unwrap());
             prop_assert!(p(a.min(b)) <= p(a.max(b)) * (1.0 + 1e-9));
         }
 
         #[test]
-        fn a_rate_lies_between_its_bounds(n in 1u64..2000, k in 0u64..2000, doubt in 0.001f64..0.3) {
+        fn rate_lies_between_its_bounds(n in 1u64..2000, k in 0u64..2000, doubt in 0.001f64..0.3) {
             let k = k % (n + 1);
             let (lower, upper) = clopper_pearson(k, n, doubt);
             let rate = k as f64 / n as f64;
@@ -277,14 +283,14 @@ mod tests {
     #[test]
     fn perfect_guessing_saturates() {
         let zero = Delta::new(0.0).unwrap();
-        let shown = OneRun::new(100, 100, 100).unwrap().epsilon_lower(zero, 0.95).unwrap();
+        let bound = OneRun::new(100, 100, 100).unwrap().epsilon_lower(zero, 0.95).unwrap();
         // All of r right has probability q^r, so q = 0.05^{1/r} exactly.
         let q = exp(log(0.05) / 100.0);
-        assert!((shown - log(q / (1.0 - q))).abs() < 1e-8);
+        assert!((bound - log(q / (1.0 - q))).abs() < 1e-8);
     }
 
     #[test]
-    fn guessing_at_random_shows_nothing() {
+    fn random_guessing_gives_zero_bound() {
         let delta = Delta::new(1e-5).unwrap();
         assert_eq!(OneRun::new(1000, 1000, 500).unwrap().epsilon_lower(delta, 0.95), Ok(0.0));
         assert_eq!(OneRun::new(10, 0, 0).unwrap().epsilon_lower(delta, 0.95), Ok(0.0));
@@ -293,9 +299,10 @@ mod tests {
     }
 
     #[test]
-    fn several_audits_share_the_doubt() {
+    fn several_audits_share_error_probability() {
         let delta = Delta::new(0.0).unwrap();
-        let (good, bad) = (OneRun::new(100, 100, 95).unwrap(), OneRun::new(100, 100, 50).unwrap());
+        let good = OneRun::new(100, 100, 95).unwrap();
+        let bad = OneRun::new(100, 100, 50).unwrap();
         let alone = epsilon_lower_of_all(&[good], delta, SHOWN).unwrap();
         let same = |a: f64, b: f64| assert_eq!(a.to_bits(), b.to_bits());
         same(alone, good.epsilon_lower(delta, SHOWN).unwrap());
@@ -306,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_counts_are_refused() {
+    fn impossible_audit_counts_are_refused() {
         assert!(OneRun::new(10, 11, 0).is_err());
         assert!(OneRun::new(10, 5, 6).is_err());
         assert!(Membership::new(2, 1, 0, 1).is_err());

@@ -1,8 +1,7 @@
-//! The least noise, or the most steps, that fit: for single Gaussian releases, and for what an account still admits.
+//! The least noise, or the greatest number of steps, within a guarantee or within the headroom of an account.
 //!
-//! The planner calls this in the browser on every move of a slider, so it is fast (well below a millisecond or so per
-//! answer) and asks the same questions that the ledger will ask: an answer given here for an account's headroom is
-//! admitted by that account.
+//! The planner calls this in the browser on every move of a slider, so an answer takes about a millisecond or less. It
+//! applies the same rule as the ledger: an account admits the answer for its own headroom.
 
 mod search;
 
@@ -14,15 +13,15 @@ use crate::gaussian::{self, GaussianProfile};
 use crate::ledger::Headroom;
 use crate::mechanism::{self, PriceError};
 use crate::unit::{Delta, Epsilon, NoiseMultiplier, Order, SamplingRate};
-use search::Limit;
+use search::OrderLimit;
 
-/// Why there is no such noise or number of steps.
+/// Why no noise or number of steps exists.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CalibrateError {
     /// The classic formula is proven for small ε only.
     #[error("the classic calibration is valid for 0 < epsilon <= 1, not {epsilon}: use the analytic one")]
     ClassicNeedsSmallEpsilon {
-        /// The ε asked for.
+        /// The requested ε.
         epsilon: f64,
     },
     /// No Gaussian noise gives a pure guarantee.
@@ -31,7 +30,7 @@ pub enum CalibrateError {
     /// The sensitivity is not a number to scale noise by.
     #[error("l2_sensitivity must be a finite number of at least 0, not {0}")]
     Sensitivity(f64),
-    /// Nothing is left, or nothing that any noise could fit into.
+    /// Nothing remains of the budget, or too little for any noise.
     #[error("no noise is enough: nothing is left of the budget at any order")]
     NothingLeft,
     /// The event cannot be priced.
@@ -39,7 +38,7 @@ pub enum CalibrateError {
     Price(#[from] PriceError),
 }
 
-/// σ of the classic calibration, Δ √(2 ln(1.25/δ)) / ε, rounded up (Dwork and Roth 2014, Theorem A.1).
+/// Returns σ of the classic calibration, Δ √(2 ln(1.25/δ)) / ε, rounded up (Dwork and Roth 2014, Theorem A.1).
 ///
 /// # Errors
 /// [`CalibrateError::ClassicNeedsSmallEpsilon`] unless 0 < ε ≤ 1: above, the formula gives less noise than the guarantee
@@ -52,7 +51,8 @@ pub fn classic_gaussian(epsilon: Epsilon, delta: Delta, l2_sensitivity: f64) -> 
     Ok(gaussian::classic_sigma(epsilon.get(), delta.get(), l2_sensitivity))
 }
 
-/// The least σ whose Gaussian release of L2 sensitivity Δ is (ε, δ)-DP, rounded up (Balle and Wang 2018). 0 for Δ = 0.
+/// Returns the least σ at which a Gaussian release of L2 sensitivity Δ is (ε, δ)-DP, rounded up (Balle and Wang 2018).
+/// 0 for Δ = 0.
 ///
 /// # Errors
 /// [`CalibrateError::NoDelta`] for δ = 0, [`CalibrateError::Sensitivity`] unless Δ is finite and not negative.
@@ -75,7 +75,7 @@ fn check(delta: Delta, l2_sensitivity: f64) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-/// The most releases of `event` that fit into what is left; `u64::MAX` when it costs nothing.
+/// Returns the greatest number of releases of `event` that fit into the headroom; `u64::MAX` when it costs nothing.
 ///
 /// # Errors
 /// [`CalibrateError::Price`] when the event cannot be priced.
@@ -83,8 +83,8 @@ pub fn steps_for(headroom: &Headroom, event: &Event, adjacency: Adjacency) -> Re
     Ok(headroom.releases(&mechanism::curve(event, adjacency, headroom.grid())?))
 }
 
-/// The least noise multiplier z with which `steps` releases of Poisson(q) samples fit into what is left; rounded up, and
-/// at most a billionth above the least. `steps` = 0 asks for one.
+/// Returns the least noise multiplier z with which `steps` releases of Poisson(q) samples fit into the headroom;
+/// rounded up, and at most a billionth above the least. `steps` = 0 means one.
 ///
 /// # Errors
 /// [`CalibrateError::NothingLeft`] when no noise is enough, [`CalibrateError::Price`] when such releases have no price
@@ -98,7 +98,7 @@ pub fn noise_for(
     let steps = steps.max(1);
     let event = |z: NoiseMultiplier| Event::PoissonSampledGaussian { sampling_rate, noise_multiplier: z };
     let single = |order: Order| OrderGrid::new(vec![order]).map_err(PriceError::from);
-    // One order tells, before the search, whether such releases have a price under this adjacency.
+    // A single order suffices to check, before the search, that such releases have a price under this adjacency.
     let one = NoiseMultiplier::new(1.0).map_err(|_| CalibrateError::NothingLeft)?;
     mechanism::noise_curve(&event(one), adjacency, &single(headroom.grid().orders()[0])?)?;
     let changes = if adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
@@ -106,14 +106,14 @@ pub fn noise_for(
 
     let (orders, left): (Vec<Order>, Vec<Fixed>) =
         headroom.left().filter_map(|(order, left)| Some((order, left.filter(|left| *left > Fixed::ZERO)?))).unzip();
-    let limits: Vec<Limit> = orders
+    let limits: Vec<OrderLimit> = orders
         .iter()
         .zip(&left)
-        .map(|(order, left)| Limit { order: order.get(), loss: left.to_f64_down() / steps as f64 })
+        .map(|(order, left)| OrderLimit { order: order.get(), loss: left.to_f64_down() / steps as f64 })
         .collect();
-    let found = search::least_noise(&limits, |z, order| mechanism::poisson_sampled_gaussian(q, z / changes, order));
-    let (z, index) = found.ok_or(CalibrateError::NothingLeft)?;
-    // What the search promised in f64 the ledger will ask in fixed point: widen until it agrees.
+    let solution = search::least_noise(&limits, |z, order| mechanism::poisson_sampled_gaussian(q, z / changes, order));
+    let (z, index) = solution.ok_or(CalibrateError::NothingLeft)?;
+    // The search works in f64, the ledger in fixed point: widen the answer until the ledger admits it.
     let mut widening = search::TOLERANCE;
     loop {
         let z = NoiseMultiplier::new(z * (1.0 + widening)).map_err(|_| CalibrateError::NothingLeft)?;
@@ -134,7 +134,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn sampled(q: f64, z: f64) -> Event {
-        let (sampling_rate, noise_multiplier) = (SamplingRate::new(q).unwrap(), NoiseMultiplier::new(z).unwrap());
+        let sampling_rate = SamplingRate::new(q).unwrap();
+        let noise_multiplier = NoiseMultiplier::new(z).unwrap();
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier }
     }
 
@@ -142,7 +143,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn the_least_noise_is_admitted_and_a_little_less_is_not(
+        fn least_noise_is_admitted_and_less_is_refused(
             ln_epsilon in -0.5f64..6.5, ln_q in -9.0f64..0.0, steps in 1u64..100_000
         ) {
             let epsilon = Epsilon::new(libm::exp(ln_epsilon)).unwrap();
@@ -157,11 +158,13 @@ mod tests {
         }
 
         #[test]
-        fn noise_for_a_guarantee_meets_it_on_the_reporting_grid_and_a_little_less_does_not(
+        fn noise_for_guarantee_is_least_on_reporting_grid(
             ln_epsilon in -1.0f64..5.0, ln_q in -7.0f64..0.0, steps in 1u64..20_000
         ) {
-            let (epsilon, delta) = (Epsilon::new(libm::exp(ln_epsilon)).unwrap(), Delta::new(1e-5).unwrap());
-            let (q, grid) = (libm::exp(ln_q), OrderGrid::reporting());
+            let epsilon = Epsilon::new(libm::exp(ln_epsilon)).unwrap();
+            let delta = Delta::new(1e-5).unwrap();
+            let q = libm::exp(ln_q);
+            let grid = OrderGrid::reporting();
             let room = Headroom::of_guarantee(epsilon, delta, &grid);
             let z = noise_for(&room, SamplingRate::new(q).unwrap(), steps, Adjacency::AddRemove).unwrap();
             let at = |z: f64| {
@@ -172,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn the_most_steps_are_admitted_and_one_more_is_not(ln_epsilon in -0.5f64..6.5, ln_q in -6.0f64..0.0, z in 0.3f64..20.0) {
+        fn most_steps_are_admitted_and_one_more_is_refused(ln_epsilon in -0.5f64..6.5, ln_q in -6.0f64..0.0, z in 0.3f64..20.0) {
             let epsilon = Epsilon::new(libm::exp(ln_epsilon)).unwrap();
             let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
             let mut account = Account::new(Some(budget));
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_a_unit_needs_twice_the_noise() {
+    fn replacement_needs_twice_the_noise() {
         let room =
             Headroom::of_guarantee(Epsilon::new(2.0).unwrap(), Delta::new(1e-5).unwrap(), &OrderGrid::reporting());
         let z = |adjacency| noise_for(&room, SamplingRate::ONE, 3, adjacency).unwrap().get();
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_account_has_no_noise_to_offer() {
+    fn spent_account_has_no_sufficient_noise() {
         let room = Account::new(None).headroom();
         let answer = noise_for(&room, SamplingRate::ONE, 1, Adjacency::AddRemove);
         assert_eq!(answer, Err(CalibrateError::NothingLeft));
@@ -201,8 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_calibration_is_refused_where_it_is_not_proven() {
-        let (delta, one) = (Delta::new(1e-5).unwrap(), Epsilon::new(1.0).unwrap());
+    fn classic_calibration_outside_its_proof_is_refused() {
+        let delta = Delta::new(1e-5).unwrap();
+        let one = Epsilon::new(1.0).unwrap();
         assert!(classic_gaussian(one, delta, 1.0).is_ok());
         for epsilon in [0.0, 1.0f64.next_up(), 100.0] {
             let refused = classic_gaussian(Epsilon::new(epsilon).unwrap(), delta, 1.0);

@@ -1,4 +1,4 @@
-//! Between curves and (ε, δ): what a Rényi curve promises in the words people read. Always rounded up.
+//! Conversion of Rényi curves to (ε, δ). Always rounded up.
 //!
 //! Canonne, Kamath and Steinke 2020, Proposition 12 (also Asoodeh et al. 2020):
 //! ε(δ) = min_α [ρ(α) + ln(1 − 1/α) − (ln δ + ln α)/(α−1)]. The side mass of a curve is taken from δ first.
@@ -9,14 +9,14 @@ use crate::curve::Curve;
 use crate::special::UNIT;
 use crate::unit::{Delta, Epsilon, Order};
 
-/// The least ε that the curve promises at δ; `None` when it promises no finite one (infinite loss, or a side mass that
-/// leaves nothing of δ).
+/// Returns the least ε of the curve at δ; `None` when no finite one exists (infinite loss, or a side mass that exhausts
+/// δ).
 pub fn epsilon(curve: &Curve, delta: Delta) -> Option<Epsilon> {
     let side = curve.side_delta().to_f64_up();
     if side > delta.get() {
         return None;
     }
-    // A loss of zero at some order is a loss of nothing, at any δ.
+    // A loss of zero at some order means that nothing is lost, at any δ.
     if curve.losses().any(|(_, loss)| loss.units() == 0) {
         return Epsilon::new(0.0).ok();
     }
@@ -35,28 +35,31 @@ pub fn epsilon(curve: &Curve, delta: Delta) -> Option<Epsilon> {
     Epsilon::new(least).ok()
 }
 
-/// ε(δ) from a loss at one order, rounded up; infinite losses give infinity.
+/// Returns ε(δ) from a loss at one order, rounded up; infinite losses give infinity.
 pub(crate) fn epsilon_at(order: Order, loss: f64, ln_delta: f64) -> f64 {
     let (overhead, magnitude) = overhead(order, ln_delta);
     round_up(loss + overhead, loss + magnitude)
 }
 
-/// What the conversion at an order adds to the loss: ln(1 − 1/α) − (ln δ + ln α)/(α−1), with the sum of its magnitudes.
-/// Infinite at δ = 0.
+/// Returns the summand that the conversion at an order adds to the loss: ln(1 − 1/α) − (ln δ + ln α)/(α−1), with the
+/// sum of its magnitudes. Infinite at δ = 0.
 pub(crate) fn overhead(order: Order, ln_delta: f64) -> (f64, f64) {
     let alpha = order.get();
-    let (first, second, third) = (log1p(-1.0 / alpha), ln_delta / (alpha - 1.0), log(alpha) / (alpha - 1.0));
+    let first = log1p(-1.0 / alpha);
+    let second = ln_delta / (alpha - 1.0);
+    let third = log(alpha) / (alpha - 1.0);
     (first - second - third, first.abs() + second.abs() + third)
 }
 
-/// A non-negative number not below the exact value of a sum whose terms' magnitudes add up to `magnitude`.
+/// Returns a non-negative number not below the exact value of a sum whose terms' magnitudes add up to `magnitude`.
 fn round_up(value: f64, magnitude: f64) -> f64 {
     (value + 6.0 * UNIT * magnitude).max(0.0)
 }
 
-/// The least δ that the curve promises at ε, rounded up; `None` when it promises nothing (δ would be 1).
+/// Returns the least δ of the curve at ε, rounded up; `None` when there is no guarantee (δ would be 1).
 pub fn delta(curve: &Curve, epsilon: Epsilon) -> Option<Delta> {
-    let (side, ln_main) = (curve.side_delta().to_f64_up(), ln_delta(curve, epsilon));
+    let side = curve.side_delta().to_f64_up();
+    let ln_main = ln_delta(curve, epsilon);
     let sum = if ln_main == f64::NEG_INFINITY {
         side
     } else {
@@ -67,14 +70,15 @@ pub fn delta(curve: &Curve, epsilon: Epsilon) -> Option<Delta> {
     Delta::new(sum).ok()
 }
 
-/// ln of the δ at ε, without the side mass, rounded up: min_α [(α−1)(ρ(α) − ε + ln(1 − 1/α)) − ln α], at most 0; −∞ when
-/// some loss is zero.
+/// Returns ln of the δ at ε, without the side mass, rounded up: min_α [(α−1)(ρ(α) − ε + ln(1 − 1/α)) − ln α], at most
+/// 0; −∞ when some loss is zero.
 pub fn ln_delta(curve: &Curve, epsilon: Epsilon) -> f64 {
     let epsilon = epsilon.get();
     curve
         .losses()
         .map(|(order, loss)| {
-            let (alpha, loss) = (order.get(), loss.to_f64_up());
+            let alpha = order.get();
+            let loss = loss.to_f64_up();
             if loss == 0.0 {
                 return f64::NEG_INFINITY;
             }

@@ -1,14 +1,14 @@
 //! Curves: the Rényi loss of a release at every order of a grid, and the probability mass on which it does not hold.
 //!
-//! A curve is exact fixed point, so composition is associative and order never matters: this is the only place that knows
-//! how losses add. It must not know any mechanism; `mechanism.rs` fills curves, `convert.rs` reads them.
+//! A curve is exact fixed point, so composition is associative and independent of order. This module alone defines how
+//! losses add. It must not depend on any mechanism; `mechanism.rs` fills curves, `convert.rs` reads them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::fixed::Fixed;
 use crate::unit::Order;
 
-/// Why curves cannot be made or put together.
+/// Why curves cannot be made or added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CurveError {
     /// A grid needs at least one order, each greater than the one before.
@@ -19,7 +19,7 @@ pub enum CurveError {
     WrongLength {
         /// Orders in the grid.
         orders: usize,
-        /// Losses given.
+        /// Number of losses.
         losses: usize,
     },
     /// Curves on different grids do not add: price the events again on one grid.
@@ -27,13 +27,13 @@ pub enum CurveError {
     GridMismatch,
 }
 
-/// The orders on which curves are kept: strictly increasing, each above 1.
+/// The orders of curves: strictly increasing, each above 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Order>", into = "Vec<Order>")]
 pub struct OrderGrid(Vec<Order>);
 
 impl OrderGrid {
-    /// A grid of these orders.
+    /// Makes a grid of these orders.
     ///
     /// # Errors
     /// [`CurveError::NotAGrid`] unless the orders are strictly increasing and at least one.
@@ -44,36 +44,37 @@ impl OrderGrid {
         Ok(Self(orders))
     }
 
-    /// The ledger's eight orders for ordinary budgets (ε up to about 10). Frozen: stored accounts depend on it.
+    /// Returns the ledger's eight orders for ordinary budgets (ε up to about 10). Frozen: stored accounts depend on it.
     pub fn standard() -> Self {
-        Self::of(&[2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0])
+        Self::from_constants(&[2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0])
     }
 
-    /// The ledger's eight orders for research budgets of ε in the hundreds. Frozen: stored accounts depend on it.
+    /// Returns the ledger's eight orders for research budgets of ε in the hundreds. Frozen: stored accounts depend on
+    /// it.
     pub fn research() -> Self {
-        Self::of(&[1.007_812_5, 1.031_25, 1.125, 1.25, 1.5, 2.0, 3.0, 4.0])
+        Self::from_constants(&[1.007_812_5, 1.031_25, 1.125, 1.25, 1.5, 2.0, 3.0, 4.0])
     }
 
-    /// The fine grid of reports and of planning a closed history: from 1 + 2⁻¹⁰ to 1024.
+    /// Returns the fine grid of reports and of planning a closed history: from 1 + 2⁻¹⁰ to 1024.
     pub fn reporting() -> Self {
         let mut orders: Vec<f64> = (3..=10).rev().map(|j| 1.0 + 1.0 / f64::from(1u32 << j)).collect();
         orders.extend([1.25, 1.375, 1.5, 1.625, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75]);
         orders.extend([4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 28.0, 32.0]);
         orders.extend([40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 1024.0]);
-        Self::of(&orders)
+        Self::from_constants(&orders)
     }
 
-    /// Constant orders, known to be in range.
-    fn of(orders: &[f64]) -> Self {
+    /// Makes a grid of constant orders that are in range.
+    fn from_constants(orders: &[f64]) -> Self {
         Self(orders.iter().filter_map(|&order| Order::new(order).ok()).collect())
     }
 
-    /// The orders, increasing.
+    /// Returns the orders, increasing.
     pub fn orders(&self) -> &[Order] {
         &self.0
     }
 
-    /// How many orders.
+    /// Returns the number of orders.
     #[expect(clippy::len_without_is_empty, reason = "a grid is never empty")]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -96,7 +97,7 @@ impl From<OrderGrid> for Vec<Order> {
 /// Rényi loss in nats at each order of a grid, plus the accrued side mass δ (approximate RDP: with probability at most δ
 /// the loss is unbounded). Infinite losses are allowed and marked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[serde(try_from = "StoredCurve", into = "StoredCurve")]
 pub struct Curve {
     grid: OrderGrid,
     losses: Vec<Fixed>,
@@ -104,26 +105,26 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Evaluators promise a relative error below 2⁻⁴⁰; this factor covers it.
+    /// Evaluators keep a relative error below 2⁻⁴⁰; this factor covers it.
     const COVER: f64 = 1.0 + 1.0 / 1_099_511_627_776.0;
 
-    /// The loss of releasing nothing.
+    /// Returns the loss of releasing nothing.
     pub fn zero(grid: &OrderGrid) -> Self {
         Self { losses: vec![Fixed::ZERO; grid.len()], grid: grid.clone(), side_delta: Fixed::ZERO }
     }
 
-    /// The loss of releasing everything.
+    /// Returns the loss of releasing everything.
     pub fn infinite(grid: &OrderGrid) -> Self {
         Self { losses: vec![Fixed::INFINITE; grid.len()], grid: grid.clone(), side_delta: Fixed::ZERO }
     }
 
-    /// A curve from an evaluator in f64, in nats. Covers the evaluator's error (factor 1 + 2⁻⁴⁰) and rounds up.
+    /// Makes a curve from an evaluator in f64, in nats. Covers the evaluator's error (factor 1 + 2⁻⁴⁰) and rounds up.
     pub fn evaluated(grid: &OrderGrid, mut loss: impl FnMut(Order) -> f64) -> Self {
         let losses = grid.orders().iter().map(|&order| Fixed::ceil(loss(order) * Self::COVER)).collect();
         Self { grid: grid.clone(), losses, side_delta: Fixed::ZERO }
     }
 
-    /// A curve from losses in nats that are already upper bounds; rounded up to the next unit.
+    /// Makes a curve from losses in nats that are already upper bounds; rounds up to the next unit.
     ///
     /// # Errors
     /// [`CurveError::WrongLength`] unless there is one loss for every order.
@@ -131,7 +132,7 @@ impl Curve {
         Self::from_fixed(grid, losses.iter().map(|&loss| Fixed::ceil(loss)).collect(), Fixed::ZERO)
     }
 
-    /// A curve from its exact parts.
+    /// Makes a curve from its exact parts.
     ///
     /// # Errors
     /// [`CurveError::WrongLength`] unless there is one loss for every order.
@@ -142,14 +143,14 @@ impl Curve {
         Ok(Self { grid: grid.clone(), losses, side_delta })
     }
 
-    /// This curve with a side mass besides what it has; rounded up.
+    /// Adds a side mass to the curve's own, rounded up.
     #[must_use]
     pub fn with_side_delta(mut self, delta: f64) -> Self {
         self.side_delta = self.side_delta.plus(Fixed::ceil(delta));
         self
     }
 
-    /// Both releases: losses and side masses add (adaptive composition of Rényi DP).
+    /// Adds two releases: losses and side masses add (adaptive composition of Rényi DP).
     ///
     /// # Errors
     /// [`CurveError::GridMismatch`] when the curves are on different grids.
@@ -164,7 +165,7 @@ impl Curve {
         })
     }
 
-    /// The same release `count` times; 0 times costs nothing, even if once would cost infinity.
+    /// Repeats the release `count` times; 0 times costs nothing, even if once would cost infinity.
     #[must_use]
     pub fn times(&self, count: u64) -> Self {
         Self {
@@ -174,8 +175,7 @@ impl Curve {
         }
     }
 
-    /// What is left of this curve without `part`, or nothing when some loss of `part` is larger, infinite, or the grids
-    /// differ.
+    /// Subtracts `part` from this curve; `None` when some loss of `part` is larger, infinite, or the grids differ.
     #[must_use]
     pub fn without(&self, part: &Self) -> Option<Self> {
         if self.grid != part.grid {
@@ -185,53 +185,53 @@ impl Curve {
         Some(Self { grid: self.grid.clone(), losses, side_delta: self.side_delta.minus(part.side_delta)? })
     }
 
-    /// The orders.
+    /// Returns the orders.
     pub fn grid(&self) -> &OrderGrid {
         &self.grid
     }
 
-    /// Every order with the loss there, in nats.
+    /// Iterates over the orders with the loss at each, in nats.
     pub fn losses(&self) -> impl ExactSizeIterator<Item = (Order, Fixed)> + '_ {
         self.grid.orders().iter().copied().zip(self.losses.iter().copied())
     }
 
-    /// The probability mass on which nothing is promised.
+    /// Returns the probability mass without a guarantee.
     pub fn side_delta(&self) -> Fixed {
         self.side_delta
     }
 
-    /// Does this cost nothing at all?
+    /// Returns true if the curve costs nothing at all.
     pub fn is_zero(&self) -> bool {
         self.side_delta == Fixed::ZERO && self.losses.iter().all(|loss| *loss == Fixed::ZERO)
     }
 
-    /// Are all losses and the side mass finite?
+    /// Returns true if all losses and the side mass are finite.
     pub fn is_finite(&self) -> bool {
         !self.side_delta.is_infinite() && self.losses.iter().all(|loss| !loss.is_infinite())
     }
 
-    /// Is there no order at which the loss is finite?
+    /// Returns true if the loss is infinite at every order.
     pub fn is_infinite(&self) -> bool {
         self.losses.iter().all(|loss| loss.is_infinite())
     }
 }
 
-/// What a curve looks like in a row: units of 2⁻⁶⁴ as decimal strings.
+/// The form of a curve in a database row: units of 2⁻⁶⁴ as decimal strings.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredCurve {
     orders: OrderGrid,
     losses: Vec<Fixed>,
     side_delta: Fixed,
 }
 
-impl TryFrom<Stored> for Curve {
+impl TryFrom<StoredCurve> for Curve {
     type Error = CurveError;
-    fn try_from(stored: Stored) -> Result<Self, CurveError> {
+    fn try_from(stored: StoredCurve) -> Result<Self, CurveError> {
         Self::from_fixed(&stored.orders, stored.losses, stored.side_delta)
     }
 }
 
-impl From<Curve> for Stored {
+impl From<Curve> for StoredCurve {
     fn from(curve: Curve) -> Self {
         Self { orders: curve.grid, losses: curve.losses, side_delta: curve.side_delta }
     }
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frozen_grids_have_all_their_orders() {
+    fn frozen_grids_have_all_orders() {
         assert_eq!(OrderGrid::standard().len(), 8);
         assert_eq!(OrderGrid::research().len(), 8);
         assert_eq!(OrderGrid::reporting().len(), 49);
@@ -253,13 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn curves_on_different_grids_do_not_add() {
-        let (a, b) = (Curve::zero(&OrderGrid::standard()), Curve::zero(&OrderGrid::research()));
+    fn curves_on_different_grids_are_refused() {
+        let a = Curve::zero(&OrderGrid::standard());
+        let b = Curve::zero(&OrderGrid::research());
         assert_eq!(a.add(&b), Err(CurveError::GridMismatch));
     }
 
     #[test]
-    fn a_stored_curve_comes_back_bit_for_bit() {
+    fn stored_curve_round_trips_exactly() {
         let curve = Curve::evaluated(&OrderGrid::research(), |order| order.get() / 3.0).with_side_delta(1e-7);
         let text = serde_json::to_string(&curve.times(7)).unwrap();
         assert_eq!(serde_json::from_str::<Curve>(&text).unwrap(), curve.times(7));
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_curve_with_a_loss_missing_is_refused() {
+    fn stored_curve_without_a_loss_is_refused() {
         let text = r#"{"orders":[2.0,3.0],"losses":["1"],"side_delta":"0"}"#;
         assert!(serde_json::from_str::<Curve>(text).is_err());
         let text = r#"{"orders":[3.0,2.0],"losses":["1","1"],"side_delta":"0"}"#;

@@ -1,8 +1,8 @@
-//! What was, or would be, released. Rows of the ledger hold events; epsilon is derived from them.
+//! Releases, past or planned. Rows of the ledger hold events; epsilon is derived from them.
 //!
-//! Variants are append-only: a stored event must stay readable for the life of the dataset it was charged to.
-//! To add one: a variant here, its price in `mechanism.rs`, a strategy in `event/any.rs` (which the property tests of prices
-//! and of the ledger draw from).
+//! Variants are append-only: a stored event must stay readable for the life of the dataset that it was charged to. To
+//! add one: a variant here, its price in `mechanism.rs`, a strategy in `event/any.rs` (the property tests of prices and
+//! of the ledger draw from it).
 
 #[cfg(test)]
 pub(crate) mod any;
@@ -59,9 +59,9 @@ pub enum Event {
     },
     /// The same release, `count` times.
     Repeated {
-        /// How many times; 0 costs nothing.
+        /// Number of repetitions; 0 costs nothing.
         count: u64,
-        /// What is repeated.
+        /// The repeated release.
         of: Box<Event>,
     },
     /// One discrete Gaussian release of everything: contributions rounded toward zero onto a grid and summed as integers,
@@ -72,8 +72,9 @@ pub enum Event {
         /// σ/γ. Charged alike for every grid; recorded because the grid must be fine.
         steps: NoiseSteps,
     },
-    /// The same of a secret Poisson sample, on any grid. At fractional orders it costs more than [`Event::PoissonSampledGaussian`],
-    /// which is charged where the grid is so fine that it makes no difference ([`crate::mechanism::ln_grid_excess`]).
+    /// One discrete Gaussian release of a secret Poisson sample, on any grid. At fractional orders it costs more than
+    /// [`Event::PoissonSampledGaussian`], which is charged where the grid is so fine that the difference vanishes
+    /// ([`crate::mechanism::ln_grid_excess`]).
     PoissonSampledDiscreteGaussian {
         /// q, exactly as drawn.
         sampling_rate: SamplingRate,
@@ -84,8 +85,8 @@ pub enum Event {
     },
     /// A sum, made under secure aggregation, to which every contributor added discrete Gaussian noise of its own.
     DistributedDiscreteGaussian(DistributedNoise),
-    /// Values that occur at least k times among rows of which each was kept with probability β. One release: whatever is
-    /// computed from the survivors alone is free, a second sample is a second release.
+    /// Values that occur at least k times among rows that were each kept with probability β. One release: any function
+    /// of the survivors alone is free, a second sample is a second release.
     SampledThreshold {
         /// β, exactly as drawn.
         sampling_rate: SamplingRate,
@@ -93,7 +94,7 @@ pub enum Event {
         threshold: NonZeroU32,
         /// The ε at which δ is charged.
         epsilon: Epsilon,
-        /// What is shown of the survivors, and by which bound δ is charged.
+        /// The shown values of the survivors, and the bound by which δ is charged.
         shown: Shown,
         /// The most different rows that one unit may have.
         rows_per_unit: NonZeroU32,
@@ -106,20 +107,21 @@ pub enum Event {
         shift: u32,
         /// d, the most words in which one unit may change the histogram, added and removed together.
         distance: NonZeroU32,
-        /// Over whom the words are spread, and how many of them are assumed to collude. The guarantee is against these.
+        /// The providers that the words are spread over, and the number of them that are assumed to collude. The guarantee
+        /// holds against these.
         partition: Partition,
     },
     /// The release `of` as an account of a finer unit is charged for it: one contribution is replaced by another that has the same
-    /// place in the sample. A record changes in this way what its speaker contributes to a release that protects speakers.
+    /// place in the sample. A record changes its speaker's contribution to a release that protects speakers in this way.
     Substituted {
         /// The release, which protects the coarser unit.
         of: Box<Event>,
     },
     /// The best of a secret random number of runs of one release.
     Selected {
-        /// One run, with the score by which the best is chosen.
+        /// One run, with the score that selects the best.
         of: Box<Event>,
-        /// How many runs.
+        /// The distribution of the number of runs.
         runs: Runs,
     },
 }
@@ -131,18 +133,18 @@ pub struct DistributedNoise {
     pub clip: GridSteps,
     /// s/γ: the standard deviation of each contributor's noise.
     pub noise: GridSteps,
-    /// How many contributors' noise is surely in the sum: honest ones, after the worst allowed dropout, and without the unit's
-    /// own where its noise goes with it.
+    /// The number of contributors whose noise is surely in the sum: honest ones, after the worst allowed dropout, and
+    /// without the unit's own contributor where its noise is removed with it.
     pub contributors: NonZeroU32,
     /// d, the coordinates of the sum.
     pub dimension: NonZeroU32,
-    /// β: rounding is repeated until the norm is within the bound that holds with probability at least 1 − β; 0 for no bound
-    /// but the certain one.
+    /// β: rounding is repeated until the norm is within the bound that holds with probability at least 1 − β; 0 for the
+    /// certain bound alone.
     pub rounding_bias: Delta,
 }
 
 impl Event {
-    /// What it is, in a word or two, for messages.
+    /// Returns a short name for messages.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Gaussian { .. } => "a Gaussian",
@@ -163,8 +165,8 @@ impl Event {
         }
     }
 
-    /// What is repeated, substituted, or of which the best is selected, at the heart of this event; itself where it is none. A composition
-    /// has no single heart and is its own.
+    /// Returns the release inside repetitions, substitutions and selections; the event itself if it is none of these. A
+    /// composition has no single inner release and returns itself.
     pub fn innermost(&self) -> &Self {
         match self {
             Self::Repeated { of, .. } | Self::Substituted { of } | Self::Selected { of, .. } => of.innermost(),
@@ -172,7 +174,7 @@ impl Event {
         }
     }
 
-    /// This event, `count` times.
+    /// Repeats this event `count` times.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         Self::Repeated { count, of: Box::new(self) }

@@ -1,11 +1,11 @@
 //! Exact arithmetic for balances: unsigned fixed point in units of 2⁻⁶⁴ (of a nat, or of a probability).
 //!
-//! A cost is rounded up once, when it enters; from then on there is only integer arithmetic, so no sum can under-count and
-//! none depends on its order. 2⁶⁴ nat fit, to a part in 2⁶⁴; a release costs at least one unit.
+//! A cost is rounded up once, when it enters. From then on there is only integer arithmetic, so no sum can under-count
+//! and none depends on its order. 2⁶⁴ nat fit, to a part in 2⁶⁴; a release costs at least one unit.
 //!
-//! Sums are exact, associative and the same on every machine. Every way in names its direction: costs enter by
-//! [`Fixed::ceil`], budgets by [`Fixed::floor`]. What does not fit is infinite, and an infinite cost is refused; nothing
-//! wraps and nothing saturates to a finite number.
+//! Sums are exact, associative and the same on every machine. Every conversion names its direction: costs enter by
+//! [`Fixed::ceil`], budgets by [`Fixed::floor`]. A value that does not fit is infinite, and an infinite cost is
+//! refused; nothing wraps and nothing saturates to a finite number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,15 +29,15 @@ const BITS: i32 = 64;
 const ONE: f64 = 18_446_744_073_709_551_616.0;
 
 impl Fixed {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// More than any budget.
     pub const INFINITE: Self = Self(u128::MAX);
     /// The largest finite value.
     const LARGEST: Self = Self(u128::MAX - 1);
 
-    /// The least fixed-point number that is not below `value`. NaN, infinity and what does not fit are infinite;
-    /// negative values are 0.
+    /// Returns the least fixed-point number that is not below `value`. NaN, infinity and values that do not fit are
+    /// infinite; negative values are 0.
     pub fn ceil(value: f64) -> Self {
         if value.is_nan() {
             return Self::INFINITE;
@@ -49,7 +49,7 @@ impl Fixed {
         }
     }
 
-    /// The greatest finite fixed-point number that is not above `value`; NaN and negative values are 0.
+    /// Returns the greatest finite fixed-point number that is not above `value`; NaN and negative values are 0.
     pub fn floor(value: f64) -> Self {
         if value.is_nan() || value <= 0.0 {
             return Self::ZERO;
@@ -57,40 +57,40 @@ impl Fixed {
         split(value).map_or(Self::LARGEST, |(units, _)| Self(units))
     }
 
-    /// From a count of units.
+    /// Makes a number of so many units.
     pub const fn from_units(units: u128) -> Self {
         Self(units)
     }
 
-    /// The count of units; `u128::MAX` stands for infinity.
+    /// Returns the number of units; `u128::MAX` stands for infinity.
     pub const fn units(self) -> u128 {
         self.0
     }
 
-    /// Is this more than any budget?
+    /// Returns true if this exceeds every budget.
     pub const fn is_infinite(self) -> bool {
         self.0 == u128::MAX
     }
 
-    /// The sum; infinite when it does not fit.
+    /// Returns the sum; infinite when it does not fit.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The product with a count; infinite when it does not fit. Nothing times anything is nothing.
+    /// Returns the product with a count; infinite when it does not fit. Zero times anything is zero.
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         if count > 0 && self.is_infinite() { self } else { Self(self.0.saturating_mul(count as u128)) }
     }
 
-    /// The difference, or nothing when `other` is larger or either is infinite.
+    /// Returns the difference; `None` when `other` is larger or either is infinite.
     #[must_use]
     pub const fn minus(self, other: Self) -> Option<Self> {
         if self.is_infinite() || other.is_infinite() || self.0 < other.0 { None } else { Some(Self(self.0 - other.0)) }
     }
 
-    /// How many times `cost` fits into this. A cost of nothing fits without end: `None`.
+    /// Returns how many times `cost` fits into this; `None` for a cost of zero, which fits any number of times.
     pub const fn quotient(self, cost: Self) -> Option<u128> {
         if cost.0 == 0 {
             None
@@ -101,7 +101,7 @@ impl Fixed {
         }
     }
 
-    /// The least f64 that is not below this number.
+    /// Returns the least f64 that is not below this number.
     pub fn to_f64_up(self) -> f64 {
         if self.is_infinite() {
             return f64::INFINITY;
@@ -112,7 +112,7 @@ impl Fixed {
         up / ONE
     }
 
-    /// The greatest f64 that is not above this number.
+    /// Returns the greatest f64 that is not above this number.
     pub fn to_f64_down(self) -> f64 {
         if self.is_infinite() {
             return f64::INFINITY;
@@ -123,7 +123,8 @@ impl Fixed {
     }
 }
 
-/// Whole units in a positive finite number, and whether nothing was cut off; nothing when it is not positive or does not fit.
+/// Returns the whole units in a positive finite number, and whether the conversion was exact; `None` when the number is
+/// not positive or does not fit.
 fn split(value: f64) -> Option<(u128, bool)> {
     if value == 0.0 {
         return Some((0, true));
@@ -187,7 +188,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn costs_round_up_and_budgets_down() {
+    fn costs_round_up_and_budgets_round_down() {
         assert_eq!(Fixed::ceil(1.0).units(), 1 << 64);
         assert_eq!(Fixed::floor(1.0).units(), 1 << 64);
         assert_eq!(Fixed::ceil(1e-30).units(), 1);
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_finite_cost_is_infinite_and_what_is_not_a_budget_is_nothing() {
+    fn invalid_cost_is_infinite_and_invalid_budget_is_zero() {
         for value in [f64::NAN, f64::INFINITY, 1e20, f64::MAX] {
             assert!(Fixed::ceil(value).is_infinite(), "{value}");
             assert!(!Fixed::floor(value).is_infinite(), "{value}");
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn overflow_is_infinite_and_stays_so() {
+    fn overflow_is_infinite_and_stays_infinite() {
         let half = Fixed::from_units(1 << 127);
         assert!(half.plus(half).is_infinite());
         assert!(half.times(2).is_infinite());
@@ -217,14 +218,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_number_lies_between_its_roundings(value in 0.0f64..1e15) {
-            let (floor, ceil) = (Fixed::floor(value), Fixed::ceil(value));
+        fn number_lies_between_its_roundings(value in 0.0f64..1e15) {
+            let floor = Fixed::floor(value);
+            let ceil = Fixed::ceil(value);
             prop_assert!(ceil.units() - floor.units() <= 1);
             prop_assert!(floor.to_f64_down() <= value && value <= ceil.to_f64_up());
         }
 
         #[test]
-        fn text_keeps_every_bit(units in 0u128..u128::MAX) {
+        fn text_form_keeps_every_bit(units in 0u128..u128::MAX) {
             let fixed = Fixed::from_units(units);
             prop_assert_eq!(String::from(fixed).parse(), Ok(fixed));
             prop_assert!(fixed.to_f64_down() <= fixed.to_f64_up());

@@ -10,7 +10,7 @@ use libm::{erf, erfc, exp, log};
 use crate::special::{erfcx, erfcx_fall};
 use crate::unit::{Delta, Epsilon};
 
-/// Why a Gaussian mechanism is not one.
+/// Why parameters do not describe a Gaussian mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{name} must be a finite number of at least 0, not {value}")]
 pub struct GaussianError {
@@ -18,17 +18,17 @@ pub struct GaussianError {
     value: f64,
 }
 
-/// The privacy profile of a Gaussian release, by μ = Δ/σ ≥ 0; infinite when nothing hides a difference.
+/// The privacy profile of a Gaussian release, by μ = Δ/σ ≥ 0; infinite without noise.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct GaussianProfile {
     mu: f64,
 }
 
-/// Evaluating ln δ costs at most this much accuracy, besides the rounding of a²/2.
+/// Bounds the error of evaluating ln δ, apart from the rounding of a²/2.
 const SLACK: f64 = 1e-12;
 
 impl GaussianProfile {
-    /// The profile of noise σ on a release of L2 sensitivity Δ. Δ = 0 loses nothing, σ = 0 hides nothing.
+    /// Makes the profile of noise σ on a release of L2 sensitivity Δ. Δ = 0 loses nothing, σ = 0 hides nothing.
     ///
     /// # Errors
     /// [`GaussianError`] unless both are finite and not negative.
@@ -41,48 +41,48 @@ impl GaussianProfile {
         Ok(Self { mu: if l2_sensitivity == 0.0 { 0.0 } else { l2_sensitivity / sigma } })
     }
 
-    /// The profile of a given μ ≥ 0.
+    /// Makes the profile of a given μ ≥ 0.
     pub(crate) const fn of_mu(mu: f64) -> Self {
         Self { mu }
     }
 
-    /// μ.
+    /// Returns μ.
     pub const fn mu(self) -> f64 {
         self.mu
     }
 
-    /// `count` such releases: √count · μ.
+    /// Composes `count` such releases: √count · μ.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
-        // 0 · ∞ would be NaN; nothing released is nothing lost.
+        // 0 · ∞ would be NaN; without a release nothing is lost.
         Self { mu: if count == 0 { 0.0 } else { self.mu * (count as f64).sqrt() } }
     }
 
-    /// Both releases: √(μ₁² + μ₂²).
+    /// Composes both releases: √(μ₁² + μ₂²).
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { mu: libm::hypot(self.mu, other.mu) }
     }
 
-    /// The same for a group of `size` units: size · μ.
+    /// Returns the profile for a group of `size` units: size · μ.
     #[must_use]
     pub fn for_group(self, size: u64) -> Self {
         Self { mu: if size == 0 { 0.0 } else { self.mu * size as f64 } }
     }
 
-    /// δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), nearest, relative error about 1e-12.
+    /// Returns δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), nearest, relative error about 1e-12.
     pub fn delta(self, epsilon: Epsilon) -> f64 {
         let (prefix, bracket) = self.parts(epsilon.get());
         if prefix == 0.0 { bracket } else { exp(prefix) * bracket }
     }
 
-    /// ln δ(ε), without underflow; −∞ for μ = 0.
+    /// Returns ln δ(ε), without underflow; −∞ for μ = 0.
     pub fn ln_delta(self, epsilon: Epsilon) -> f64 {
         let (prefix, bracket) = self.parts(epsilon.get());
         prefix + log(bracket)
     }
 
-    /// δ(ε) as e^prefix · bracket.
+    /// Returns δ(ε) as e^prefix · bracket.
     fn parts(self, epsilon: f64) -> (f64, f64) {
         let mu = self.mu;
         if mu == 0.0 {
@@ -106,9 +106,10 @@ impl GaussianProfile {
         }
     }
 
-    /// The least ε at δ, rounded up; `None` when there is none (δ = 0 or σ = 0).
+    /// Returns the least ε at δ, rounded up; `None` when there is none (δ = 0 or σ = 0).
     pub fn epsilon(self, delta: Delta) -> Option<Epsilon> {
-        let (mu, delta) = (self.mu, delta.get());
+        let mu = self.mu;
+        let delta = delta.get();
         if mu == 0.0 || delta >= erf(0.5 * mu * FRAC_1_SQRT_2) * (1.0 + 1e-15) {
             return Epsilon::new(0.0).ok();
         }
@@ -116,7 +117,8 @@ impl GaussianProfile {
             return None;
         }
         let ln_delta = log(delta);
-        let (mut low, mut high) = (0.0, 0.5 * mu * mu + mu * ((-2.0 * ln_delta).sqrt() + 1.0));
+        let mut low = 0.0;
+        let mut high = 0.5 * mu * mu + mu * ((-2.0 * ln_delta).sqrt() + 1.0);
         for _ in 0..200 {
             let middle = 0.5 * (low + high);
             if middle <= low || middle >= high {
@@ -127,19 +129,20 @@ impl GaussianProfile {
         Epsilon::new(high).ok()
     }
 
-    /// Is ln δ(ε) surely at most this?
+    /// Returns true if ln δ(ε) is certainly at most this.
     fn meets(self, epsilon: f64, ln_delta: f64) -> bool {
         let (prefix, bracket) = self.parts(epsilon);
         prefix + log(bracket) + SLACK + 8.0 * f64::EPSILON * prefix.abs() <= ln_delta
     }
 
-    /// The largest μ that is (ε, δ)-DP, rounded down; 0 for δ = 0.
+    /// Returns the largest μ that is (ε, δ)-DP, rounded down; 0 for δ = 0.
     pub fn largest(epsilon: Epsilon, delta: Delta) -> Self {
         if delta.get() == 0.0 {
             return Self { mu: 0.0 };
         }
         let ln_delta = log(delta.get());
-        let (mut low, mut high) = (0.0, (2.0 * epsilon.get()).sqrt() + 2.0 * (-2.0 * ln_delta).sqrt() + 8.0);
+        let mut low = 0.0;
+        let mut high = (2.0 * epsilon.get()).sqrt() + 2.0 * (-2.0 * ln_delta).sqrt() + 8.0;
         for _ in 0..300 {
             let middle = 0.5 * (low + high);
             if middle <= low || middle >= high {
@@ -151,8 +154,8 @@ impl GaussianProfile {
     }
 }
 
-/// σ of the classic calibration, Δ √(2 ln(1.25/δ)) / ε (Dwork and Roth 2014, Theorem A.1), rounded up. Proven for
-/// 0 < ε ≤ 1 only; the caller has checked that.
+/// Returns σ of the classic calibration, Δ √(2 ln(1.25/δ)) / ε (Dwork and Roth 2014, Theorem A.1), rounded up. Proven
+/// for 0 < ε ≤ 1 only; the caller has checked that.
 pub(crate) fn classic_sigma(epsilon: f64, delta: f64, l2_sensitivity: f64) -> f64 {
     let root = SQRT_2 * (log(1.25) - log(delta)).sqrt();
     l2_sensitivity * root / epsilon * (1.0 + 8.0 * f64::EPSILON)
@@ -166,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_edges_are_those_of_the_definition() {
+    fn gaussian_edges_match_definition() {
         let delta = Delta::new(1e-6).unwrap();
         assert_eq!(GaussianProfile::new(0.0, 0.0).unwrap().epsilon(delta).unwrap().get(), 0.0);
         assert_eq!(GaussianProfile::new(1.0, 0.0).unwrap().epsilon(delta), None);
@@ -192,16 +195,18 @@ mod tests {
         }
 
         #[test]
-        fn the_two_forms_meet(epsilon in 1e-6f64..3.0) {
-            let (below, above) = (GaussianProfile { mu: 0.35 * (1.0 - 1e-12) }, GaussianProfile { mu: 0.35 });
+        fn delta_forms_agree_at_their_switch(epsilon in 1e-6f64..3.0) {
+            let below = GaussianProfile { mu: 0.35 * (1.0 - 1e-12) };
+            let above = GaussianProfile { mu: 0.35 };
             let epsilon = Epsilon::new(epsilon).unwrap();
-            let (a, b) = (below.ln_delta(epsilon), above.ln_delta(epsilon));
+            let a = below.ln_delta(epsilon);
+            let b = above.ln_delta(epsilon);
             prop_assert!((a - b).abs() < 1e-9, "{} {}", a, b);
         }
     }
 
     #[test]
-    fn a_tiny_difference_keeps_its_digits() {
+    fn delta_of_tiny_mu_keeps_digits() {
         // A μ so small that the bracket is all cancellation: δ(ε) at ε = μ²/2 is about μ φ(0).
         let mu = 1e-9;
         let profile = GaussianProfile { mu };

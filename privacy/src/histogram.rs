@@ -3,7 +3,7 @@
 //! For each word X = η₀ + discrete Laplace of rate s, η = max(X, 0) dummies are added, so counts only grow (Ahmed et al.
 //! 2020; Bater et al. 2018). With α = e^{−s}: Pr[X = x] = tanh(s/2) α^{|x−η₀|}, and t = Pr[X ≤ 0] = α^{η₀}/(1+α).
 //!
-//! **The guarantee** for histograms that differ by d words in all (d copies added or removed, of whatever words): where no
+//! **The guarantee** for histograms that differ by d words in all (d copies added or removed, of any words): where no
 //! X_i < j_i among the j_i copies of word i, the loss is at most ε₀ = s d. The mass of the rest is at most
 //! Σ t e^{s(j_i − 1)}, convex in the j_i, so greatest for d copies of one word or for d different words:
 //! δ₀ = t max(e^{s(d−1)}, d). The published calibration has the first alone and is wrong for d ≥ 2 different words by up to
@@ -12,11 +12,12 @@
 //!
 //! An emptied word (zero-out) is a copy removed, and so is one of these differences; the distance d counts it like any other.
 //!
-//! **Partition.** Segments go to N providers at random; m that collude see a sample of rate m/N. One-way differences keep
-//! (ln(1 + (m/N)(e^{ε₀} − 1)), (m/N) δ₀) for one segment or for independent ones; differences both ways are two steps, which
-//! multiplies δ by e^ε. Who is trusted not to collude is part of the record, because the guarantee is against so many.
+//! **Partition.** Segments go to N providers at random; m that collude see a sample of rate m/N. One-way differences
+//! keep (ln(1 + (m/N)(e^{ε₀} − 1)), (m/N) δ₀) for one segment or for independent ones; differences both ways are two
+//! steps, which multiplies δ by e^ε. The trust assumption is part of the record, because the guarantee holds against m
+//! colluding providers.
 //!
-//! Nothing here draws noise; the rate is whatever a sampler draws exactly, and what is charged is that rate.
+//! Nothing here draws noise. The rate is the exact rate of the sampler, and the charge is for that rate.
 
 #[cfg(test)]
 mod tests;
@@ -30,30 +31,30 @@ use crate::amplify;
 use crate::special::UNIT;
 use crate::unit::{Delta, Epsilon};
 
-/// Why there is no such noise.
+/// Why no such noise exists.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum HistogramError {
-    /// At rate 0 the noise has no end.
+    /// At rate 0 the noise is unbounded.
     #[error("the loss per word must be greater than 0: raise epsilon or lower the distance")]
     Rate,
-    /// More collude than there are.
+    /// More providers collude than exist.
     #[error("{colluding} of {providers} providers cannot collude: count at most all of them")]
     Partition {
-        /// How many there are.
+        /// Number of providers.
         providers: u32,
-        /// How many were said to collude.
+        /// Number of providers that are assumed to collude.
         colluding: u32,
     },
-    /// Without δ there is no shift that is enough.
+    /// Without δ no shift is sufficient.
     #[error("delta must be greater than 0: truncation always has a mass of its own")]
     NoDelta,
-    /// The shift is beyond all numbers.
+    /// The shift exceeds the range of numbers.
     #[error("no number of dummies below 2^32 is enough: raise epsilon or delta, or lower the distance")]
     Shift,
 }
 
-/// Over how many providers segments are spread, independently and uniformly, and how many of them are assumed to put their
-/// parts together: at least one (each sees its own), at most all (then partition hides nothing).
+/// The number of providers that segments are spread over, independently and uniformly, and the number of them that are
+/// assumed to combine their parts: at least one (each sees its own), at most all (then partition hides nothing).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "StoredPartition", into = "StoredPartition")]
 pub struct Partition {
@@ -65,10 +66,10 @@ impl Partition {
     /// One provider that sees everything.
     pub const NONE: Self = Self { providers: NonZeroU32::MIN, colluding: NonZeroU32::MIN };
 
-    /// `providers`, of which `colluding` put their parts together.
+    /// Makes a partition over `providers`, of which `colluding` combine their parts.
     ///
     /// # Errors
-    /// [`HistogramError::Partition`] when more collude than there are.
+    /// [`HistogramError::Partition`] when more collude than exist.
     pub fn new(providers: NonZeroU32, colluding: NonZeroU32) -> Result<Self, HistogramError> {
         if colluding > providers {
             return Err(HistogramError::Partition { providers: providers.get(), colluding: colluding.get() });
@@ -76,17 +77,17 @@ impl Partition {
         Ok(Self { providers, colluding })
     }
 
-    /// How many providers.
+    /// Returns the number of providers.
     pub const fn providers(self) -> NonZeroU32 {
         self.providers
     }
 
-    /// How many are assumed to collude.
+    /// Returns the number of providers that are assumed to collude.
     pub const fn colluding(self) -> NonZeroU32 {
         self.colluding
     }
 
-    /// m/N, the share of the segments that they see.
+    /// Returns m/N, the share of the segments that colluding providers see.
     pub fn share(self) -> f64 {
         f64::from(self.colluding.get()) / f64::from(self.providers.get())
     }
@@ -111,7 +112,7 @@ impl From<Partition> for StoredPartition {
     }
 }
 
-/// How two histograms at distance d may differ.
+/// The ways in which two histograms at distance d may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Differences {
@@ -130,7 +131,7 @@ pub struct TruncatedLaplace {
 }
 
 impl TruncatedLaplace {
-    /// Noise of this rate and shift.
+    /// Makes noise of this rate and shift.
     ///
     /// # Errors
     /// [`HistogramError::Rate`] at rate 0.
@@ -138,11 +139,11 @@ impl TruncatedLaplace {
         if rate.get() > 0.0 { Ok(Self { rate: rate.get(), shift }) } else { Err(HistogramError::Rate) }
     }
 
-    /// The noise with the least shift that keeps (ε, δ) at distance d against the colluding providers of a partition. The
-    /// rate is a multiple of 2⁻³² nat, so that a sampler can draw it exactly.
+    /// Returns the noise with the least shift that keeps (ε, δ) at distance d against the colluding providers of a
+    /// partition. The rate is a multiple of 2⁻³² nat, so that a sampler can draw it exactly.
     ///
     /// # Errors
-    /// [`HistogramError`] when δ is 0, or ε so small that the rate would be 0 or the shift beyond all numbers.
+    /// [`HistogramError`] when δ is 0, or ε so small that the rate would be 0 or the shift out of range.
     pub fn calibrated(
         epsilon: Epsilon,
         delta: Delta,
@@ -165,10 +166,10 @@ impl TruncatedLaplace {
         )
     }
 
-    /// The noise of this rate with the least shift whose δ₀ at distance d is at most `delta`.
+    /// Returns the noise of this rate with the least shift whose δ₀ at distance d is at most `delta`.
     ///
     /// # Errors
-    /// [`HistogramError`] when the rate or δ is 0, or no shift below 2³² is enough.
+    /// [`HistogramError`] when the rate or δ is 0, or no shift below 2³² is sufficient.
     pub fn least_shift(rate: Epsilon, distance: NonZeroU32, delta: Delta) -> Result<Self, HistogramError> {
         if delta.get() <= 0.0 {
             return Err(HistogramError::NoDelta);
@@ -186,17 +187,17 @@ impl TruncatedLaplace {
         Ok(Self { shift, ..unshifted })
     }
 
-    /// s, in nats per word.
+    /// Returns s, in nats per word.
     pub const fn rate(self) -> f64 {
         self.rate
     }
 
-    /// η₀.
+    /// Returns η₀.
     pub const fn shift(self) -> u32 {
         self.shift
     }
 
-    /// Pr[η = x] dummies of one word.
+    /// Returns Pr[η = x] dummies of one word.
     pub fn probability(self, dummies: u64) -> f64 {
         if dummies == 0 {
             return exp(self.ln_zero());
@@ -205,14 +206,16 @@ impl TruncatedLaplace {
         tanh(0.5 * self.rate) * exp(-self.rate * away)
     }
 
-    /// E\[η\], dummies of one word: η₀ + α^{η₀+1}/(1−α²).
+    /// Returns E\[η\], dummies of one word: η₀ + α^{η₀+1}/(1−α²).
     pub fn mean(self) -> f64 {
         f64::from(self.shift) + self.excess()
     }
 
-    /// Var\[η\] = 2α/(1−α)² − α^{η₀+1}/(1−α)² − 2η₀c − c², with c = α^{η₀+1}/(1−α²).
+    /// Returns Var\[η\] = 2α/(1−α)² − α^{η₀+1}/(1−α)² − 2η₀c − c², with c = α^{η₀+1}/(1−α²).
     pub fn variance(self) -> f64 {
-        let (s, shift, excess) = (self.rate, f64::from(self.shift), self.excess());
+        let s = self.rate;
+        let shift = f64::from(self.shift);
+        let excess = self.excess();
         let square = expm1(-s) * expm1(-s);
         (2.0 * exp(-s) - exp(-s * (shift + 1.0))) / square - 2.0 * shift * excess - excess * excess
     }
@@ -221,22 +224,25 @@ impl TruncatedLaplace {
         exp(-self.rate * (f64::from(self.shift) + 1.0)) / -expm1(-2.0 * self.rate)
     }
 
-    /// ε₀ = s d, rounded up.
+    /// Returns ε₀ = s d, rounded up.
     pub fn epsilon(self, distance: NonZeroU32) -> f64 {
         let d = f64::from(distance.get());
         if distance.get() == 1 { self.rate } else { (self.rate * d).next_up() }
     }
 
-    /// δ₀ = t max(e^{s(d−1)}, d), rounded up, at most 1; for differences both ways too, where nothing is partitioned.
+    /// Returns δ₀ = t max(e^{s(d−1)}, d), rounded up, at most 1; without a partition it also holds for differences both
+    /// ways.
     pub fn delta(self, distance: NonZeroU32) -> f64 {
-        let (zero, words) = (self.ln_zero(), self.ln_words(distance));
+        let zero = self.ln_zero();
+        let words = self.ln_words(distance);
         let slack = 8.0 * UNIT * (words - zero + f64::from(self.shift) * self.rate + 2.0);
         exp(zero + words + slack).clamp(f64::MIN_POSITIVE, 1.0)
     }
 
-    /// (ε, δ) against the colluding providers of a partition, rounded up; δ at most 1.
+    /// Returns (ε, δ) against the colluding providers of a partition, rounded up; δ at most 1.
     pub fn guarantee(self, distance: NonZeroU32, partition: Partition, differences: Differences) -> (f64, f64) {
-        let (base, mass) = (self.epsilon(distance), self.delta(distance));
+        let base = self.epsilon(distance);
+        let mass = self.delta(distance);
         if partition.colluding == partition.providers {
             return (base, mass);
         }
@@ -250,29 +256,30 @@ impl TruncatedLaplace {
         }
     }
 
-    /// ln t.
+    /// Returns ln t.
     fn ln_zero(self) -> f64 {
         -self.rate * f64::from(self.shift) - log1p(exp(-self.rate))
     }
 
-    /// ln max(e^{s(d−1)}, d).
+    /// Returns ln max(e^{s(d−1)}, d).
     fn ln_words(self, distance: NonZeroU32) -> f64 {
         let d = f64::from(distance.get());
         (self.rate * (d - 1.0)).max(log(d))
     }
 }
 
-/// The lower bound on how far a transcript's topics move that was published for choosing d, with `noise` dummies for each
-/// word: min over documents and words of v(|D| − |w| ω) / (|D| (|D| + v ω)), ω words in D. It is of no use for that: the
-/// numerators of a document sum to 0, so it is at most 0, and 0 only when all counts are equal. Here so that nobody needs to
-/// try. Infinite without a word.
+/// Returns the lower bound on the movement of a transcript's topics that was published for choosing d, with `noise`
+/// dummies for each word: min over documents and words of v(|D| − |w| ω) / (|D| (|D| + v ω)), ω words in D. It is of no
+/// use for that purpose: the numerators of a document sum to 0, so it is at most 0, and 0 only when all counts are
+/// equal. It is implemented as evidence of this. Infinite without a word.
 pub fn printed_topic_bound(documents: &[Vec<u64>], noise: f64) -> f64 {
     topic_terms(documents, noise).fold(f64::INFINITY, f64::min)
 }
 
 fn topic_terms(documents: &[Vec<u64>], noise: f64) -> impl Iterator<Item = f64> + '_ {
     documents.iter().flat_map(move |counts| {
-        let (size, words) = (counts.iter().sum::<u64>() as f64, counts.len() as f64);
+        let size = counts.iter().sum::<u64>() as f64;
+        let words = counts.len() as f64;
         counts.iter().map(move |&count| noise * (size - count as f64 * words) / (size * (size + noise * words)))
     })
 }

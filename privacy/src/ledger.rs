@@ -1,4 +1,4 @@
-//! The rules of the ledger, pure: what a budget admits, and what reserve, commit and settle do to a balance.
+//! The rules of the ledger, pure: admission under a budget, and the effect of reserve, commit and settle on a balance.
 //!
 //! A budget (ε, δ) becomes a filter: at each order α of a small frozen grid, the most Rényi loss B(α) that still gives
 //! (ε, δ / number of orders). A release is admitted when *some* order has spent + reserved + new within B(α), charged with
@@ -6,7 +6,7 @@
 //! disjunction lemma: the first order alive at the end partitions the transcripts). Everything is exact fixed point, so
 //! server, worker and browser decide alike.
 //!
-//! # What is proved, and where it is used
+//! # Proofs, and their use
 //!
 //! The analyst chooses the next job, its noise, its length and when to stop, from all that was released before (fully
 //! adaptive composition). Theorems for parameters fixed in advance do not apply.
@@ -26,25 +26,25 @@
 //! * **Sums of (ε, δ).** [`BasicFilter`] (Rogers, Roth, Ullman and Vadhan 2016), and **Gaussian DP**, [`GdpFilter`] (Smith and
 //!   Thakurta 2022; Koskela, Tobaben and Honkela 2023).
 //! * **A limit that is raised** after a release begins a second promise; together they are the sum: [`Promises`].
-//! * **Not used**: loss distributions for admission (there is no filter for them), and an odometer, a running claim of "ε so
-//!   far" that holds at every moment (it costs more: Rogers et al. 2016). What a gauge shows ([`Summary`]) is how much of the
-//!   budget's filter is used, not such a claim; the claim that always holds is the budget itself.
+//! * **Not used**: loss distributions for admission (there is no filter for them), and an odometer, a running claim of
+//!   "ε so far" that holds at every moment (it costs more: Rogers et al. 2016). A gauge ([`Summary`]) shows the used
+//!   part of the budget's filter, not such a claim; the claim that always holds is the budget itself.
 //! * **Concurrency.** The unit of commit is one release, and interleaved jobs are one sequence of releases. Reserving charges
 //!   the worst case first, so what is spent at the end is at most what was admitted.
-//! * **Several datasets.** Each account guards its own; what one person in several of them loses is [`across`].
+//! * **Several datasets.** Each account guards its own; [`across`] computes the loss of one person in several of them.
 //!
-//! The tests of `ledger/adaptive.rs` play the analyst and enumerate every transcript.
+//! The tests of `ledger/adaptive.rs` simulate the analyst and enumerate every transcript.
 //!
 //! # Exactness
 //!
 //! A balance is a function of integer counts: how many releases of which cost are open and committed. A cost is a whole
 //! number of 2⁻⁶⁴ nat (`u128`, [`crate::Fixed`]), rounded up once when the event is priced and never again; sums and
 //! multiples of it are exact, so they do not depend on the order of anything, are the same on every machine, and never
-//! under-count. What does not fit is infinite, and refused. Budgets round down. ε is derived for display, rounded up, and
+//! under-count. A value that does not fit is infinite, and refused. Budgets round down. ε is derived for display, rounded up, and
 //! decides nothing.
 //!
-//! Nothing here reads a clock or a table. `Balance` is what a row of an account holds; [`Reservation`] is what a row of a
-//! reservation holds; [`Account`] is both together and can be rebuilt from them.
+//! Nothing here reads a clock or a table. `Balance` is the content of an account's row, [`Reservation`] that of a
+//! reservation's row; [`Account`] combines both and can be rebuilt from them.
 
 mod account;
 #[cfg(test)]
@@ -67,28 +67,28 @@ pub use balance::Balance;
 pub use budget::{Budget, BudgetError, GridKind};
 pub use consortium::{Overlap, across, combined};
 pub use draft::Draft;
-pub use filter::{BasicFilter, Decimal, DecimalError, GdpFilter};
+pub use filter::{BasicFilter, DecimalError, ExactDecimal, GdpFilter};
 pub use gauge::Summary;
 pub use headroom::Headroom;
 pub use promise::{Promise, Promises};
-pub use refusal::{Refusal, Shortfall};
+pub use refusal::{BudgetShortfall, Refusal};
 pub use reservation::{Reservation, ReservationId};
 
 use crate::curve::CurveError;
 
-/// What one release charges an account: its curve on the account's grid, from [`crate::mechanism::curve`].
+/// The charge of one release to an account: its curve on the account's grid, from [`crate::mechanism::curve`].
 pub type Cost = crate::curve::Curve;
 
-/// Why the ledger did not do what it was told. Nothing has changed when one of these is returned.
+/// Why the ledger rejected an operation. An operation that returns one of these has changed nothing.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LedgerError {
     /// The budget does not admit it.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The cost was computed on other orders than the account keeps.
+    /// The cost was computed on other orders than the account's.
     #[error("the cost is on other orders than the account keeps: price the event on the account's grid")]
     Grid(#[from] CurveError),
-    /// A second reservation with an id that is taken.
+    /// The id of a new reservation is taken.
     #[error("reservation {0} exists already: reserve under a fresh id")]
     Duplicate(ReservationId),
     /// No reservation has this id.
@@ -99,7 +99,7 @@ pub enum LedgerError {
     Exhausted {
         /// The reservation.
         id: ReservationId,
-        /// How many releases it was for.
+        /// The number of its releases.
         releases: u64,
     },
     /// The reservation has been settled.

@@ -1,7 +1,7 @@
-//! What releases promise at another level than the one they protect: everything that one speaker said, where records are
-//! protected; one record, where speakers are.
+//! Guarantees at another level than the protected one: for all recordings of one speaker, where records are protected;
+//! for one record, where speakers are.
 //!
-//! For reports. What the ledgers charge other units for a release is told by [`crate::transfer`].
+//! For reports. [`crate::transfer`] determines the charges of other units for a release.
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
@@ -11,16 +11,16 @@ use crate::unit::{Delta, Epsilon};
 /// Largest group for which the mixture of 3.8 is computed exactly; beyond, its largest shift stands for all.
 const EXACT: u64 = 512;
 
-/// Losses of which no accountant needs to be asked: e to this many nats hides nothing, and no grid holds it.
+/// Losses beyond this need no accountant: e to this many nats hides nothing, and no grid holds it.
 const HOPELESS: f64 = 2_000.0;
 
 /// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LevelError {
-    /// The losses are so large that no figure would mean anything.
+    /// The losses are so large that a figure would be meaningless.
     #[error("the losses add up to more than {HOPELESS} nats")]
     Hopeless,
-    /// For this mechanism nothing is known but what it promises its own unit.
+    /// No bound for a group is known for this mechanism.
     #[error("nothing is known of a group under {0}")]
     NoFormula(&'static str),
     /// The losses fit into no grid.
@@ -28,9 +28,9 @@ pub enum LevelError {
     Pld(#[from] PldError),
 }
 
-/// ε at δ of `releases` of `event` for `size` units of which all belong to one person, each of them in a batch or not by a
-/// coin of its own; rounded up, `None` when there is no finite one. Of one Gaussian release a group of g moves the sum by at
-/// most g times the sensitivity (4.7); sampled, by as many as were drawn (Ganesh 2024; 3.8).
+/// Returns ε at δ of `releases` of `event` for `size` units that all belong to one person, each of them sampled
+/// independently; rounded up, `None` when there is no finite one. In one Gaussian release a group of g moves the sum by
+/// at most g times the sensitivity (4.7); under sampling, by as many units as were drawn (Ganesh 2024; 3.8).
 ///
 /// # Errors
 /// [`LevelError`] when there is no figure.
@@ -38,7 +38,8 @@ pub fn of_group(event: &Event, releases: u64, size: u64, delta: Delta) -> Result
     if size == 0 {
         return Ok(Epsilon::new(0.0).ok());
     }
-    let (mut plan, mut least) = (Plan::new(), 0.0);
+    let mut plan = Plan::new();
+    let mut least = 0.0;
     add_group(&mut plan, &mut least, event, releases, size)?;
     if least > HOPELESS {
         return Err(LevelError::Hopeless);
@@ -46,7 +47,7 @@ pub fn of_group(event: &Event, releases: u64, size: u64, delta: Delta) -> Result
     Ok(plan.epsilon(delta)?)
 }
 
-/// Adds a group's loss, and to `least` what the mean loss is at least.
+/// Adds a group's loss to the plan, and a lower bound on the mean loss to `least`.
 fn add_group(plan: &mut Plan, least: &mut f64, event: &Event, count: u64, size: u64) -> Result<(), LevelError> {
     if count == 0 {
         return Ok(());
@@ -59,7 +60,8 @@ fn add_group(plan: &mut Plan, least: &mut f64, event: &Event, count: u64, size: 
             plan.add_gaussian(z, count);
         }
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
-            let (q, z) = (sampling_rate.get(), noise_multiplier.get());
+            let q = sampling_rate.get();
+            let z = noise_multiplier.get();
             if q >= 1.0 {
                 return add_group(plan, least, &Event::Gaussian { noise_multiplier: *noise_multiplier }, count, size);
             }
@@ -67,8 +69,8 @@ fn add_group(plan: &mut Plan, least: &mut f64, event: &Event, count: u64, size: 
             *least += count as f64 * (q * g) * (q * g) / (2.0 * z * z);
             let pair = match u32::try_from(size) {
                 Ok(size) if u64::from(size) <= EXACT => Pair::sampled_gaussian_group(q, z, size),
-                // Whoever sees the whole group whenever one of it was drawn sees more: the smaller shifts follow from
-                // the largest by scaling and adding noise, and mixtures by joint convexity.
+                // An observer who sees the whole group whenever one of its units was drawn sees more: the smaller
+                // shifts follow from the largest by scaling and adding noise, and mixtures by joint convexity.
                 _ => Pair::sampled_gaussian(-libm::expm1(g * libm::log1p(-q)), z / g),
             };
             plan.add_pair(pair, count);
@@ -92,10 +94,11 @@ fn add_group(plan: &mut Plan, least: &mut f64, event: &Event, count: u64, size: 
     Ok(())
 }
 
-/// ε at δ of `releases` of `event`, which protects everything that one person brings, for one record of theirs; rounded up,
-/// `None` when there is no finite one. Without the record the person's part is another one, clipped like the first: to
-/// whoever counts additions and removals, that is one person replaced. So the figure may well be above the person's own,
-/// which is about nothing of theirs being there; and no record loses more than the two together.
+/// Returns ε at δ of `releases` of `event`, which protects all data of one person, for one record of that person;
+/// rounded up, `None` when there is no finite one. Without the record the person's contribution is another one, clipped
+/// like the first: in terms of additions and removals, that is one person replaced. The figure may therefore be above
+/// the person's own, which is about the absence of all data of the person; and no record loses more than the two
+/// together.
 ///
 /// # Errors
 /// [`LevelError`] when there is no figure.
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_one_is_the_unit_itself() {
+    fn group_of_one_equals_the_unit() {
         let event = sampled(0.1, 2.0);
         let mut plan = Plan::new();
         plan.add(&event, Adjacency::AddRemove, 40);
@@ -141,10 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_priced_in_both_directions() {
+    fn group_is_priced_in_both_directions() {
         use crate::pld::Pair;
-        let (event, releases, size) = (sampled(0.1, 1.5), 20, 4);
-        // The rate as it is drawn, which is not quite a tenth.
+        let event = sampled(0.1, 1.5);
+        let releases = 20;
+        let size = 4;
+        // The rate as it is drawn, which differs slightly from a tenth.
         let rate = SamplingRate::new(0.1).unwrap().get();
         let pair = Pair::sampled_gaussian_group(rate, 1.5, size);
         let mut plan = Plan::new();
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sampling_a_group_is_a_louder_unit() {
+    fn unsampled_group_scales_the_sensitivity() {
         let event = Event::Gaussian { noise_multiplier: NoiseMultiplier::new(8.0).unwrap() };
         let exact = GaussianProfile::of_mu(3.0 * 4.0_f64.sqrt() / 8.0).epsilon(delta()).unwrap().get();
         assert!((group(&event, 4, 3) / exact - 1.0).abs() < 1e-6);
@@ -163,11 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_group_loses_more_and_the_short_cut_never_says_less() {
+    fn larger_group_loses_more_and_shortcut_bounds_it() {
         let event = sampled(0.02, 4.0);
-        let (few, some) = (group(&event, 10, 2), group(&event, 10, 8));
+        let few = group(&event, 10, 2);
+        let some = group(&event, 10, 8);
         assert!(few < some, "{few} {some}");
-        // The bound for large groups, held against the exact mixture where both are known.
+        // The bound for large groups, against the exact mixture where both are known.
         let (q, z, g) = (0.02_f64, 4.0, 8.0);
         let mut plan = Plan::new();
         plan.add_pair(crate::pld::Pair::sampled_gaussian(1.0 - (1.0 - q).powf(g), z / g), 10);
@@ -176,14 +182,15 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_clinic_s_records_of_one_person_have_no_figure() {
+    fn huge_group_has_no_figure() {
         assert_eq!(of_group(&sampled(0.15, 1.0), 100, 400, delta()), Err(LevelError::Hopeless));
         assert_eq!(of_group(&Event::NonPrivate, 1, 3, delta()), Ok(None));
     }
 
     #[test]
-    fn a_record_of_a_protected_speaker_loses_no_more_than_the_speaker_twice() {
-        let (event, releases) = (sampled(0.1, 2.0), 40);
+    fn record_of_protected_speaker_loses_at_most_twice() {
+        let event = sampled(0.1, 2.0);
+        let releases = 40;
         let part = of_part(&event, releases, delta()).unwrap().unwrap().get();
         let mut plan = Plan::new();
         plan.add(&event, Adjacency::AddRemove, releases);

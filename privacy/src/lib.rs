@@ -1,6 +1,6 @@
-//! Everything a privacy officer must audit, in one room with no doors.
+//! The mathematics of privacy loss: the code that a privacy officer must audit, in one crate without side effects.
 //!
-//! Pure mathematics: what a release costs, how costs add, and whether a budget admits one more. No IO, no clock, no
+//! Pure functions: the cost of a release, the sum of costs, and whether a budget admits one more. No IO, no clock, no
 //! randomness, no tensors: the same code, compiled for server, worker and browser, gives the same bits everywhere.
 //! The formulas cite their papers; rounding is toward safety: costs up, budgets down.
 

@@ -1,7 +1,7 @@
-//! What one application of each event costs: the only place that knows mechanism formulas.
+//! The cost of one application of each event. This module alone contains mechanism formulas.
 //!
-//! Composition is structural and belongs to [`Curve`]: `Repeated` and `Composed` are taken apart here and put together
-//! there. An event that has no formula is an error, never zero; a release without noise is infinite.
+//! Composition is structural and belongs to [`Curve`]: `Repeated` and `Composed` are decomposed here and added there.
+//! An event that has no formula is an error, never zero; a release without noise is infinite.
 //!
 //! To add a mechanism: a variant of [`Event`], its loss here (or in `mechanism/rare.rs`, which the browser's planner leaves
 //! out) with the source of the formula, a strategy in `event/any.rs`. A change to a formula's digits changes
@@ -34,7 +34,7 @@ use crate::unit::Order;
 /// The version of the formulas in this module and of the rule by which accounts are charged, recorded beside every stored cost
 /// so that it can be verified again later.
 ///
-/// | version | what changed |
+/// | version | change |
 /// |---|---|
 /// | `rdp-1` | each release was charged to the account of the unit that it protects, and to no other |
 /// | `rdp-2` | each release is charged to every limited unit of its lineage; prices of `rdp-1` are the same |
@@ -43,12 +43,12 @@ pub const EVALUATOR_VERSION: &str = "rdp-2";
 /// Versions whose costs these formulas compute to the bit.
 const VERIFIABLE: [&str; 2] = ["rdp-1", EVALUATOR_VERSION];
 
-/// Returns whether costs that `version` computed can be verified by these formulas.
+/// Returns true if these formulas can verify the costs that `version` computed.
 pub fn can_verify(version: &str) -> bool {
     VERIFIABLE.contains(&version)
 }
 
-/// Returns whether `version` charged each release to every limited unit, and not to its own unit alone.
+/// Returns true if `version` charged each release to every limited unit, and not to its own unit alone.
 pub fn charged_every_unit(version: &str) -> bool {
     version != VERIFIABLE[0]
 }
@@ -56,20 +56,21 @@ pub fn charged_every_unit(version: &str) -> bool {
 /// Why an event has no price.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PriceError {
-    /// The event's parameters promise nothing, or nobody has a formula for it.
+    /// The event's parameters give no guarantee, or no formula for it is known.
     #[error("{event} has no price: {why}")]
     NoPrice {
         /// The event's name.
         event: &'static str,
-        /// Why, and what to do about it.
+        /// The reason, and the remedy.
         why: String,
     },
-    /// A curve could not be put together.
+    /// A curve could not be added or made.
     #[error("the cost could not be put together")]
     Curve(#[from] CurveError),
 }
 
-/// The Rényi curve of an event on a grid: an upper bound at every order, for both directions of the neighbouring relation.
+/// Returns the Rényi curve of an event on a grid: an upper bound at every order, for both directions of the
+/// neighbouring relation.
 ///
 /// Events state their guarantee, or their noise, for one unit added or removed. Replacing a unit by the neutral one is the
 /// same for contributions that are sums; replacing it by another doubles the sensitivity, applies the guarantee twice, or, where
@@ -81,8 +82,8 @@ pub fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Cu
     structure(event, adjacency, grid, rare::curve)
 }
 
-/// The same for releases of additive noise, which is what training plans consist of; a planner that calls only this one
-/// carries none of the other formulas with it.
+/// Returns the same for releases of additive noise, which training plans consist of. A planner that calls only this
+/// function does not link the other formulas.
 ///
 /// # Errors
 /// As [`curve`], and [`PriceError::NoPrice`] for sampling with a threshold, dummy words, sampled or distributed discrete noise,
@@ -93,10 +94,10 @@ pub fn noise_curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Res
     })
 }
 
-/// What prices the events that `structure` does not know.
+/// The pricing function of the events that `structure` does not cover.
 type Others = fn(&Event, Adjacency, &OrderGrid) -> Result<Curve, PriceError>;
 
-/// How many removals and additions make one change.
+/// Returns the number of removals and additions in one change.
 const fn changes(adjacency: Adjacency) -> f64 {
     match adjacency {
         Adjacency::AddRemove | Adjacency::ZeroOut => 1.0,
@@ -111,14 +112,15 @@ fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Othe
             Ok(Curve::evaluated(grid, |order| gaussian(noise_multiplier.get() / changes, order.get())))
         }
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
-            let (q, z) = (sampling_rate.get(), noise_multiplier.get());
+            let q = sampling_rate.get();
+            let z = noise_multiplier.get();
             match adjacency {
                 Adjacency::AddRemove | Adjacency::ZeroOut => {
-                    let mut sampled = sampled::Sampled::new(q, z);
+                    let mut sampled = sampled::SampledGaussian::new(q, z);
                     Ok(Curve::evaluated(grid, |order: Order| sampled.loss(order.get())))
                 }
                 Adjacency::ReplaceOne => {
-                    let mut sampled = sampled::Sampled::new(q, z);
+                    let mut sampled = sampled::SampledGaussian::new(q, z);
                     Ok(Curve::evaluated(grid, |order: Order| {
                         substituted::sampled_gaussian(q, z, order.get(), |order| sampled.loss(order))
                     }))
@@ -147,17 +149,17 @@ fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Othe
     }
 }
 
-/// An (ε, δ) guarantee as a curve: it is post-processing of "with probability δ everything, else binary randomized response"
-/// (Kairouz, Oh and Viswanath 2015), so the curve of ε and a side mass of δ.
+/// Returns an (ε, δ) guarantee as a curve: it is post-processing of "with probability δ everything, else binary
+/// randomized response" (Kairouz, Oh and Viswanath 2015), so the curve of ε and a side mass of δ.
 fn approximate(epsilon: f64, delta: f64, grid: &OrderGrid) -> Curve {
     Curve::evaluated(grid, |order| pure(epsilon, order.get())).with_side_delta(delta)
 }
 
-/// ρ(α) = α / (2 z²) of the Gaussian mechanism, and of the discrete Gaussian with integer sensitivity (Mironov 2017;
-/// Canonne, Kamath and Steinke 2020). z = 0 is infinite.
+/// Returns ρ(α) = α / (2 z²) of the Gaussian mechanism, and of the discrete Gaussian with integer sensitivity (Mironov
+/// 2017; Canonne, Kamath and Steinke 2020). z = 0 is infinite.
 pub fn gaussian(z: f64, order: f64) -> f64 {
     if z <= 0.0 { f64::INFINITY } else { (order / z / z / 2.0).max(LEAST_LOSS) }
 }
 
-/// A release is never free: what underflows costs this, which is charged as one unit.
+/// The least loss of a release: a loss that underflows is raised to this, which is charged as one unit.
 const LEAST_LOSS: f64 = f64::MIN_POSITIVE;

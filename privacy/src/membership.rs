@@ -1,14 +1,14 @@
-//! How well an attack tells members from others: the area under its curve, and how sure that number is.
+//! The power of a membership attack: the area under its ROC curve, with a confidence interval.
 //!
-//! What an attack shows about ε is [`crate::audit`]; here is only how well it sees. The scores must be about canaries, or
-//! about data whose owner opened them: this room cannot know, its callers must.
+//! [`crate::audit`] derives bounds on ε from an attack; this module only measures its power. The scores must be about
+//! canaries, or about data whose owner opened them. This module cannot check that; its callers must.
 
 use libm::sqrt;
 
 use crate::audit::clopper_pearson;
 use crate::special::normal_quantile;
 
-/// The chance that a member scores higher than another, ties by half: ½ is blind, 1 sees all.
+/// The probability that a member scores higher than another, ties counted half: ½ is chance, 1 is perfect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Auc {
     value: f64,
@@ -17,7 +17,8 @@ pub struct Auc {
 }
 
 impl Auc {
-    /// From the scores of both sides, higher for "member"; `None` when one side is empty or a score is no number.
+    /// Computes the area from the scores of both sides, higher for "member"; `None` when one side is empty or a score
+    /// is NaN.
     ///
     /// The variance is that of `DeLong`, `DeLong` and Clarke-Pearson (1988), by midranks (Sun and Xu 2014).
     pub fn of(members: &[f64], others: &[f64]) -> Option<Self> {
@@ -25,9 +26,11 @@ impl Auc {
             return None;
         }
         let all: Vec<f64> = members.iter().chain(others).copied().collect();
-        let (together, within) = (midranks(&all), [midranks(members), midranks(others)]);
-        let (m, n) = (members.len() as f64, others.len() as f64);
-        // The share of the other side that each one beats, or is beaten by.
+        let together = midranks(&all);
+        let within = [midranks(members), midranks(others)];
+        let m = members.len() as f64;
+        let n = others.len() as f64;
+        // The share of the other side that each score exceeds, or is exceeded by.
         let beats: Vec<f64> =
             together[..members.len()].iter().zip(&within[0]).map(|(all, own)| (all - own) / n).collect();
         let beaten: Vec<f64> =
@@ -37,14 +40,15 @@ impl Auc {
         Some(Self { value, variance, fewest: members.len().min(others.len()) as u64 })
     }
 
-    /// The area.
+    /// Returns the area.
     pub const fn value(self) -> f64 {
         self.value
     }
 
-    /// Where the area lies with this confidence: normal, within [0, 1]. Where the scores do not vary in a way that a
-    /// variance could be told from (all apart, or all alike), as wide as Clopper and Pearson's on the smaller side: an attack
-    /// that was right about each of n has not been wrong n times, and no more. A confidence that is none gives [0, 1].
+    /// Returns the interval of the area at this confidence: normal, within [0, 1]. Where the scores do not determine a
+    /// variance (all separated, or all equal), the interval is as wide as Clopper and Pearson's on the smaller side: an
+    /// attack that was right about each of n has not been wrong n times, and no more. An invalid confidence gives [0,
+    /// 1].
     pub fn interval(self, confidence: f64) -> (f64, f64) {
         if !(confidence > 0.0 && confidence < 1.0) {
             return (0.0, 1.0);
@@ -59,7 +63,7 @@ impl Auc {
     }
 }
 
-/// How many of each side an attack calls members at a threshold.
+/// Numbers of positive answers on each side at a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AtRate {
     /// Members that score above it.
@@ -68,16 +72,17 @@ pub struct AtRate {
     pub false_positives: u64,
 }
 
-/// The counts at the lowest threshold at which at most the part `aimed` of `others` score above: how the literature states a
-/// true-positive rate at a low false-positive rate (Carlini et al. 2022). With fewer than 1/`aimed` others no false alarm at
-/// all is allowed. The threshold is chosen on the others themselves, so this describes and certifies nothing.
+/// Returns the counts at the lowest threshold at which at most the share `aimed` of `others` score above: the form in
+/// which the literature states a true-positive rate at a low false-positive rate (Carlini et al. 2022). With fewer than
+/// 1/`aimed` others no false alarm at all is allowed. The threshold is chosen on the others themselves, so the result
+/// is descriptive and certifies nothing.
 pub fn at_rate(members: &[f64], others: &[f64], aimed: f64) -> AtRate {
     let threshold = threshold(others, aimed);
     let above = |scores: &[f64]| scores.iter().filter(|score| **score > threshold).count() as u64;
     AtRate { true_positives: above(members), false_positives: above(others) }
 }
 
-/// The score that the part `aimed` of `others` exceed, at most; +∞ of nobody.
+/// Returns the score that at most the share `aimed` of `others` exceed; +∞ without others.
 pub fn threshold(others: &[f64], aimed: f64) -> f64 {
     let mut sorted = others.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
@@ -86,8 +91,8 @@ pub fn threshold(others: &[f64], aimed: f64) -> f64 {
     sorted.get(allowed).copied().unwrap_or(f64::INFINITY)
 }
 
-/// A rate k of n with the bounds between which it lies with this confidence (Clopper and Pearson 1934); all there is to say
-/// of n = 0 is [0, 1].
+/// Returns a rate k of n with its bounds at this confidence (Clopper and Pearson 1934); for n = 0 the bounds are [0,
+/// 1].
 pub fn rate_interval(k: u64, n: u64, confidence: f64) -> (f64, f64) {
     if n == 0 || k > n || !(confidence > 0.0 && confidence < 1.0) {
         return (0.0, 1.0);
@@ -95,7 +100,7 @@ pub fn rate_interval(k: u64, n: u64, confidence: f64) -> (f64, f64) {
     clopper_pearson(k, n, 0.5 * (1.0 - confidence))
 }
 
-/// Ranks from 1; equal scores share the mean of their ranks.
+/// Returns ranks from 1; equal scores share the mean of their ranks.
 fn midranks(scores: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*a].total_cmp(&scores[*b]));
@@ -110,7 +115,7 @@ fn midranks(scores: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Variance about a known mean, of a sample.
+/// Returns the variance of a sample about a known mean.
 fn spread(values: &[f64], mean: f64) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -124,8 +129,8 @@ mod tests {
     use super::{AtRate, Auc, at_rate, rate_interval, threshold};
     use proptest::prelude::*;
 
-    /// Every pair, counted.
-    fn counted(members: &[f64], others: &[f64]) -> f64 {
+    /// Computes the area by counting every pair.
+    fn count_pairs(members: &[f64], others: &[f64]) -> f64 {
         let won = |a: f64, b: f64| {
             if a > b {
                 1.0
@@ -141,14 +146,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_area_is_the_share_of_pairs_that_are_ordered(
+        fn area_equals_share_of_ordered_pairs(
             members in proptest::collection::vec(0u8..20, 1..40),
             others in proptest::collection::vec(0u8..20, 1..40),
         ) {
             let scores = |of: &[u8]| of.iter().map(|score| f64::from(*score)).collect::<Vec<f64>>();
-            let (members, others) = (scores(&members), scores(&others));
+            let members = scores(&members);
+            let others = scores(&others);
             let auc = Auc::of(&members, &others).unwrap();
-            prop_assert!((auc.value() - counted(&members, &others)).abs() < 1e-12);
+            prop_assert!((auc.value() - count_pairs(&members, &others)).abs() < 1e-12);
             let (low, high) = auc.interval(0.95);
             prop_assert!(0.0 <= low && low <= auc.value() + 1e-12 && auc.value() <= high + 1e-12 && high <= 1.0);
             let back = Auc::of(&others, &members).unwrap();
@@ -157,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn known_scores_have_the_known_area_and_deviation() {
+    fn area_and_deviation_match_known_scores() {
         // By hand: of the six pairs five are ordered. V10 = 1, 2/3... of members 3, 1.5; V01 of others 1, 2, 0.5.
         let auc = Auc::of(&[3.0, 1.5], &[1.0, 2.0, 0.5]).unwrap();
         assert!((auc.value() - 5.0 / 6.0).abs() < 1e-15);
@@ -169,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn all_apart_is_as_sure_as_its_numbers_are_many() {
+    fn separated_scores_have_binomial_interval() {
         let few = Auc::of(&[2.0, 3.0], &[0.0, 1.0]).unwrap();
         let many = Auc::of(&[1.0; 500], &(0..500).map(|i| -f64::from(i)).collect::<Vec<_>>()).unwrap();
         assert!((few.value() - 1.0).abs() < 1e-15 && (many.value() - 1.0).abs() < 1e-15);
@@ -179,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_and_no_number_have_no_area() {
+    fn area_of_empty_or_nan_scores_is_none() {
         assert_eq!(Auc::of(&[], &[1.0]), None);
         assert_eq!(Auc::of(&[1.0], &[]), None);
         assert_eq!(Auc::of(&[f64::NAN], &[1.0]), None);
     }
 
     #[test]
-    fn a_rate_of_false_alarms_allows_so_many_and_no_more() {
+    fn threshold_keeps_false_alarm_rate() {
         let others: Vec<f64> = (0..1000).map(f64::from).collect();
         let members = [998.5, 999.5, 10.0];
         assert_eq!(at_rate(&members, &others, 0.001), AtRate { true_positives: 2, false_positives: 1 });
@@ -197,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_s_bounds_are_those_of_clopper_and_pearson() {
+    fn rate_interval_matches_clopper_pearson() {
         let (low, high) = rate_interval(0, 10, 0.95);
         assert!(low.abs() < 1e-15 && (high - (1.0 - 0.025_f64.powf(0.1))).abs() < 1e-9, "{low} {high}");
         let (low, high) = rate_interval(5, 10, 0.95);

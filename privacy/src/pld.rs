@@ -4,8 +4,9 @@
 //! admission of the next, adaptively chosen job. Every answer is an upper bound: connect-the-dots dominates each step at
 //! both directions of the neighbouring relation, and round-off is counted as mass.
 //!
-//! Noise is priced as continuous. Training draws it on a grid of at least 2²⁰ steps to a standard deviation: Rényi bounds are proved
-//! for that (`mechanism/discrete.rs`), tight numbers are checked numerically, δ of one step to a part of about 2⁻⁴⁰.
+//! Noise is priced as continuous. Training draws it on a grid of at least 2²⁰ steps to a standard deviation: Rényi
+//! bounds are proved for that (`mechanism/discrete.rs`), tight numbers are checked numerically, δ of one step to a part
+//! of about 2⁻⁴⁰.
 //!
 //! `pair.rs` holds the single steps, `grid.rs` puts them on a grid, `moments.rs` tilts them, `window.rs` composes them with
 //! the transforms of `fft.rs`, `refine.rs` halves the grid until the answer stands. To add a mechanism: its dominating pair
@@ -29,7 +30,7 @@ use crate::gaussian::GaussianProfile;
 use crate::group;
 use crate::mechanism;
 use crate::unit::{Delta, Epsilon};
-use refine::Question;
+use refine::PlanQuestion;
 
 /// Why a plan has no tight number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,30 +38,30 @@ pub enum PldError {
     /// The distribution does not fit into any sensible grid.
     #[error("the plan's losses are spread too widely for a grid: report the Rényi bound")]
     TooWide,
-    /// Nobody has a dominating pair for some part of the plan.
+    /// No dominating pair is known for some part of the plan.
     #[error("{0} has no privacy-loss distribution: report the Rényi bound")]
     NoPair(&'static str),
 }
 
-/// A closed plan: mechanisms with how often each is applied.
+/// A closed plan: mechanisms with their numbers of applications.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pairs: Vec<(Pair, u64)>,
     /// All plain Gaussians together: they compose exactly.
     gaussian: f64,
-    /// Does something lose everything for certain?
+    /// Whether some part loses everything for certain.
     leaks: bool,
-    /// Is there a part without a dominating pair?
+    /// A part without a dominating pair.
     unpaired: Option<&'static str>,
 }
 
 impl Plan {
-    /// A plan of nothing.
+    /// Makes an empty plan.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The plan that an event describes.
+    /// Makes the plan that an event describes.
     pub fn of(event: &Event, adjacency: Adjacency) -> Self {
         let mut plan = Self::new();
         plan.add(event, adjacency, 1);
@@ -76,7 +77,8 @@ impl Plan {
             _ if count == 0 => {}
             Event::Gaussian { noise_multiplier } => self.add_gaussian(noise_multiplier.get() / changes, count),
             Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
-                let (q, z) = (sampling_rate.get(), noise_multiplier.get());
+                let q = sampling_rate.get();
+                let z = noise_multiplier.get();
                 if q >= 1.0 {
                     self.add_gaussian(z / changes, count);
                 } else if replaces {
@@ -101,7 +103,7 @@ impl Plan {
             Event::SampledThreshold { .. } | Event::TruncatedLaplace { .. } => {
                 self.add_approximate(event, adjacency, count);
             }
-            // Their Rényi curves are no hockey sticks of any pair that is known.
+            // Their Rényi curves are not hockey sticks of any known pair.
             Event::DiscreteGaussian { .. }
             | Event::PoissonSampledDiscreteGaussian { .. }
             | Event::DistributedDiscreteGaussian(_)
@@ -135,7 +137,7 @@ impl Plan {
         }
     }
 
-    /// The least ε at δ, rounded up; `None` when there is no finite one.
+    /// Returns the least ε at δ, rounded up; `None` when there is no finite one.
     ///
     /// # Errors
     /// [`PldError::TooWide`] when the losses do not fit into any sensible grid.
@@ -152,11 +154,11 @@ impl Plan {
         if delta.get() <= 0.0 {
             return Ok(self.pure_epsilon());
         }
-        let answer = refine::worst(&self.all_pairs(), Question::Epsilon(delta.get()))?;
+        let answer = refine::worst(&self.all_pairs(), PlanQuestion::Epsilon(delta.get()))?;
         Ok(answer.and_then(|epsilon| Epsilon::new(epsilon).ok()))
     }
 
-    /// The least δ at ε, rounded up; 1 promises nothing.
+    /// Returns the least δ at ε, rounded up; 1 means no guarantee.
     ///
     /// # Errors
     /// [`PldError::TooWide`] when the losses do not fit into any sensible grid.
@@ -175,7 +177,7 @@ impl Plan {
             let worst = pair.directions.iter().map(|loss| loss.profile(epsilon.get()) + loss.infinite());
             return Ok((worst.fold(0.0, f64::max) * (1.0 + 1e-11)).min(1.0));
         }
-        let answer = refine::worst(&self.all_pairs(), Question::Delta(epsilon.get()))?;
+        let answer = refine::worst(&self.all_pairs(), PlanQuestion::Delta(epsilon.get()))?;
         Ok(answer.unwrap_or(1.0))
     }
 
@@ -183,7 +185,7 @@ impl Plan {
         GaussianProfile::of_mu(self.gaussian)
     }
 
-    /// ε at δ = 0: finite only when every loss has an end.
+    /// Returns ε at δ = 0: finite only when every loss is bounded.
     fn pure_epsilon(&self) -> Option<Epsilon> {
         if self.gaussian > 0.0 {
             return None;
@@ -199,7 +201,7 @@ impl Plan {
         Epsilon::new(worst).ok()
     }
 
-    /// The pairs, with all plain Gaussians together as one more.
+    /// Returns the pairs, with all plain Gaussians together as one more.
     fn all_pairs(&self) -> Vec<(Pair, u64)> {
         let gaussian = (self.gaussian > 0.0).then(|| (Pair::sampled_gaussian(1.0, 1.0 / self.gaussian), 1));
         self.pairs.iter().cloned().chain(gaussian).collect()

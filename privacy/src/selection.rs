@@ -1,12 +1,12 @@
-//! The price of trying several times and keeping the best: private selection, as of hyper-parameters.
+//! The price of private selection: several runs, of which only the best is shown, as in a search for hyper-parameters.
 //!
 //! A base release (training *and* the noisy score, everything that influences the choice) is run K times, K secret, and
-//! only the best is shown. Papernot and Steinke 2022: a curve for the base gives one for the selection, whatever it is that
-//! is best. The runs are not charged one by one, and none of their outputs may leave; K and the running time must not
+//! only the best is shown. Papernot and Steinke 2022: a curve for the base gives one for the selection, for any
+//! criterion. The runs are not charged one by one, and none of their outputs may leave; K and the running time must not
 //! leak. Where there may be no run at all (Poisson), a public default is shown.
 //!
-//! K does not leak by the time it takes when as many runs are made whatever K is, and then K must have a bound; that bound
-//! has a price too ([`Runs::CappedNegativeBinomial`]).
+//! The running time does not reveal K when the number of runs is independent of K, and then K must have a bound; that
+//! bound has a price too ([`Runs::CappedNegativeBinomial`]).
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use crate::curve::Curve;
 use crate::fixed::Fixed;
 use crate::unit::{Delta, Epsilon, MeanRuns, RunShape, StoppingRate};
 
-/// How the number of runs K is drawn.
+/// The distribution of the number of runs K.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "distribution", rename_all = "snake_case")]
 pub enum Runs {
@@ -37,13 +37,13 @@ pub enum Runs {
         /// m.
         mean: MeanRuns,
     },
-    /// The truncated negative binomial, given that it is at most `most`: drawn again until it is.
+    /// The truncated negative binomial, conditioned on at most `most` runs: drawn again until it is.
     CappedNegativeBinomial {
         /// η.
         shape: RunShape,
         /// γ.
         stopping: StoppingRate,
-        /// Most runs.
+        /// Largest number of runs.
         most: NonZeroU16,
     },
 }
@@ -57,19 +57,23 @@ pub enum SelectionError {
 }
 
 impl Runs {
-    /// What a bound on the number of runs adds at every order: ln(E\[K\] / E\[K; K ≤ m\]), rounded up; 0 without a bound.
+    /// Returns the increase of the loss at every order by a bound on the number of runs: ln(E\[K\] / E\[K; K ≤ m\]),
+    /// rounded up; 0 without a bound.
     pub fn cap(self) -> f64 {
         match self {
-            Self::CappedNegativeBinomial { shape, stopping, most } => -log(Below::of(shape, stopping, most).share),
+            Self::CappedNegativeBinomial { shape, stopping, most } => {
+                -log(TruncatedSums::from_terms(shape, stopping, most).share)
+            }
             Self::TruncatedNegativeBinomial { .. } | Self::Poisson { .. } => 0.0,
         }
     }
 
-    /// E\[K\].
+    /// Returns E\[K\].
     pub fn mean(self) -> f64 {
         match self {
             Self::TruncatedNegativeBinomial { shape, stopping } => {
-                let (gamma, ln_gamma) = (stopping.get(), log(stopping.get()));
+                let gamma = stopping.get();
+                let ln_gamma = log(stopping.get());
                 // η(1−γ)/(γ(1−γ^η)); x/expm1(x) is 1 at 0, which gives (1−γ)/(γ ln(1/γ)) there.
                 let x = shape.get() * ln_gamma;
                 let ratio = if x == 0.0 { 1.0 } else { x / expm1(x) };
@@ -77,19 +81,20 @@ impl Runs {
             }
             Self::Poisson { mean } => mean.get(),
             Self::CappedNegativeBinomial { shape, stopping, most } => {
-                let Below { weighted, plain, .. } = Below::of(shape, stopping, most);
+                let TruncatedSums { weighted, plain, .. } = TruncatedSums::from_terms(shape, stopping, most);
                 weighted / plain
             }
         }
     }
 
-    /// Pr\[K = k\].
+    /// Returns Pr\[K = k\].
     pub fn probability(self, k: u32) -> f64 {
         let runs = f64::from(k);
         match self {
             Self::TruncatedNegativeBinomial { .. } | Self::CappedNegativeBinomial { .. } if k == 0 => 0.0,
             Self::TruncatedNegativeBinomial { shape, stopping } => {
-                let (eta, ln_gamma) = (shape.get(), log(stopping.get()));
+                let eta = shape.get();
+                let ln_gamma = log(stopping.get());
                 let x = -eta * ln_gamma;
                 // η/(γ^{−η} − 1), and 1/ln(1/γ) at η = 0.
                 let ratio = if x == 0.0 { 1.0 } else { x / expm1(x) };
@@ -101,7 +106,7 @@ impl Runs {
             Self::CappedNegativeBinomial { most, .. } if k > u32::from(most.get()) => 0.0,
             Self::CappedNegativeBinomial { shape, stopping, most } => {
                 let whole = Self::TruncatedNegativeBinomial { shape, stopping };
-                let Below { plain, .. } = Below::of(shape, stopping, most);
+                let TruncatedSums { plain, .. } = TruncatedSums::from_terms(shape, stopping, most);
                 whole.probability(k) / (whole.probability(1) * plain)
             }
         }
@@ -109,20 +114,21 @@ impl Runs {
 }
 
 /// Sums over the runs up to a bound, in units of Pr\[K = 1\].
-struct Below {
+struct TruncatedSums {
     /// Σ k Pr\[K = k\].
     weighted: f64,
     /// Σ Pr\[K = k\].
     plain: f64,
-    /// How much of E\[K\] is at or below the bound, rounded down.
+    /// The share of E\[K\] at or below the bound, rounded down.
     share: f64,
 }
 
-impl Below {
-    /// aₖ = k Pr\[K = k\] / Pr\[K = 1\] has a₁ = 1, aₖ₊₁ = aₖ (1−γ)(k+η)/k, and the sum of all of them is γ^{−(1+η)} (the
-    /// binomial series). All terms are positive, so nothing cancels.
-    fn of(shape: RunShape, stopping: StoppingRate, most: NonZeroU16) -> Self {
-        let (eta, gamma) = (shape.get(), stopping.get());
+impl TruncatedSums {
+    /// Sums the terms aₖ = k Pr\[K = k\] / Pr\[K = 1\]: a₁ = 1, aₖ₊₁ = aₖ (1−γ)(k+η)/k, and the sum of all of them is
+    /// γ^{−(1+η)} (the binomial series). All terms are positive, so nothing cancels.
+    fn from_terms(shape: RunShape, stopping: StoppingRate, most: NonZeroU16) -> Self {
+        let eta = shape.get();
+        let gamma = stopping.get();
         let (mut term, mut weighted, mut plain) = (1.0, 0.0, 0.0);
         for k in 1..=most.get() {
             let k = f64::from(k);
@@ -136,7 +142,7 @@ impl Below {
     }
 }
 
-/// The curve of the selection, on the base's grid.
+/// Returns the curve of the selection, on the base's grid.
 ///
 /// Truncated negative binomial (Theorem 2): ρ'(λ) = ρ(λ) + min over λ̂ of \[(1+η)(1−1/λ̂)ρ(λ̂) + (1+η) ln(1/γ)/λ̂\] +
 /// ln E\[K\]/(λ−1). Poisson (Theorem 6): ρ'(λ) = ρ(λ) + m δ̂ + ln(m)/(λ−1), δ̂ the base's δ at ε̂ = ln(1 + 1/(λ−1)). Either
@@ -146,8 +152,9 @@ impl Below {
 /// Capped at m: the proof of Theorem 2 bounds ρ'(λ) − ρ(λ) by ln(f'(q)^λ f'(p)^{1−λ})/(λ−1), f the generating function of K
 /// and q, p probabilities of one test under the two neighbours (Lemma 7), which is ln f'(q)/(λ−1) + ln(f'(q)/f'(p)). With
 /// fₘ' the part of f' up to the power m−1, the capped one is fₘ'/Pr\[K ≤ m\]. The first term is at most
-/// ln E\[K | K ≤ m\]/(λ−1). In the second, fₘ'(q) ≤ f'(q), and fₘ'(p)/f'(p) falls in p (what is left out has the higher powers),
-/// so it is at least its value at 1, s = E\[K; K ≤ m\]/E\[K\]. So the cap adds ln(1/s), and the mean is the capped one's.
+/// ln E\[K | K ≤ m\]/(λ−1). In the second, fₘ'(q) ≤ f'(q), and fₘ'(p)/f'(p) falls in p (the omitted part has the higher
+/// powers), so it is at least its value at 1, s = E\[K; K ≤ m\]/E\[K\]. So the cap adds ln(1/s), and the mean is the
+/// capped one's.
 ///
 /// # Errors
 /// [`SelectionError::SideDelta`] when the base has a side mass.
@@ -158,7 +165,8 @@ pub fn curve(base: &Curve, runs: Runs) -> Result<Curve, SelectionError> {
     let ln_mean = log(runs.mean());
     let raw: Vec<f64> = match runs {
         Runs::TruncatedNegativeBinomial { shape, stopping } | Runs::CappedNegativeBinomial { shape, stopping, .. } => {
-            let (weight, ln_stop) = (1.0 + shape.get(), -log(stopping.get()));
+            let weight = 1.0 + shape.get();
+            let ln_stop = -log(stopping.get());
             let cap = runs.cap();
             let choice = base
                 .losses()
@@ -195,15 +203,15 @@ pub fn curve(base: &Curve, runs: Runs) -> Result<Curve, SelectionError> {
     Ok(Curve::evaluated(base.grid(), |_| losses.next().unwrap_or(f64::INFINITY)))
 }
 
-/// ε of the best of a truncated negative binomial number of ε-DP runs: (2 + η) ε, rounded up (the limit of
+/// Returns ε of the best of a truncated negative binomial number of ε-DP runs: (2 + η) ε, rounded up (the limit of
 /// Theorem 2 in both orders; at η = 1, three times ε, it is Liu and Talwar 2019).
 pub fn pure(epsilon: f64, shape: RunShape) -> f64 {
     // A sum of at least 1 keeps its digits; two roundings, one ulp each.
     ((2.0 + shape.get()) * epsilon).next_up().next_up()
 }
 
-/// ε of running an ε-DP release until its score passes a known threshold, or a coin stops it: 2ε (Liu and Talwar 2019,
-/// Algorithm 1).
+/// Returns ε of running an ε-DP release until its score passes a known threshold, or a coin stops it: 2ε (Liu and
+/// Talwar 2019, Algorithm 1).
 pub fn until_threshold(epsilon: f64) -> f64 {
     2.0 * epsilon
 }

@@ -1,13 +1,13 @@
-//! What a release that protects one unit costs another unit of the same data.
+//! The cost of a release for another unit than the protected one.
 //!
-//! A lineage may have limits at several units. Each limit bounds all that every job releases about its unit, so a release is
-//! charged to every limited unit, or the job is refused (`privacy.md`, 14.1).
+//! A lineage may have limits at several units. Each limit bounds the releases of all jobs about its unit, so a release
+//! is charged to every limited unit, or the job is refused (`privacy.md`, 14.1).
 //!
 //! * **Finer unit, coarser release.** A record belongs to one speaker, and a speaker to one user. A changed record leaves its
 //!   speaker in place and changes the speaker's contribution from u to u', clipped alike and sampled by the same coin. The record
 //!   therefore loses what replacing the speaker's contribution loses: [`Event::Substituted`], a removal and an addition.
-//! * **Coarser unit, finer release.** A speaker with g records loses up to what a group of g loses. No sampler here enforces a
-//!   public g, so there is no price, and the job is refused.
+//! * **Coarser unit, finer release.** A speaker with g records loses up to the loss of a group of g. No sampler here
+//!   enforces a public g, so there is no price, and the job is refused.
 //! * **Words.** Counts of words and contributions of records are no parts of each other: there is no price either way.
 
 use crate::adjacency::PrivacyUnit;
@@ -28,7 +28,7 @@ pub enum TransferError {
         /// The unit that has a limit.
         limited: PrivacyUnit,
     },
-    /// Nothing is known of one unit from the other.
+    /// No bound for one unit follows from the other.
     #[error(
         "a release that protects {} of recordings and one that protects a {} have no common price",
         plural(*.protected),
@@ -42,10 +42,11 @@ pub enum TransferError {
     },
 }
 
-/// The event that an account of `limited` is charged for a release of `event`, which protects `protected`.
+/// Returns the event that an account of `limited` is charged for a release of `event`, which protects `protected`.
 ///
 /// # Errors
-/// [`TransferError`] when no bound is known: a job that makes such releases must be refused while `limited` has a limit.
+/// [`TransferError`] when no bound is known: the ledger must refuse a job with such releases while `limited` has a
+/// limit.
 pub fn event_at(event: &Event, protected: PrivacyUnit, limited: PrivacyUnit) -> Result<Event, TransferError> {
     let (from, to) = match (rank(protected), rank(limited)) {
         _ if protected == limited => return Ok(event.clone()),
@@ -59,7 +60,7 @@ pub fn event_at(event: &Event, protected: PrivacyUnit, limited: PrivacyUnit) -> 
     }
 }
 
-/// The place of a unit in the chain record < speaker < user; `None` for what is no part of it.
+/// Returns the rank of a unit in the chain record < speaker < user; `None` for a unit outside the chain.
 const fn rank(unit: PrivacyUnit) -> Option<u8> {
     match unit {
         PrivacyUnit::Record => Some(0),

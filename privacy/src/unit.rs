@@ -1,8 +1,8 @@
-//! The numbers of differential privacy, parsed at the door: a value that exists is in range.
+//! The quantities of differential privacy, validated at construction: every value is in range.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a number is not what its name says.
+/// Why a number is outside the range of its type.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum UnitError {
     /// The value is not inside the range of its type.
@@ -12,7 +12,7 @@ pub enum UnitError {
         name: &'static str,
         /// The admissible range, in words.
         range: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
     },
 }
@@ -37,7 +37,7 @@ macro_rules! number {
                 }
             }
 
-            /// The number itself.
+            /// Returns the number.
             pub const fn get(self) -> f64 {
                 self.0
             }
@@ -59,11 +59,11 @@ macro_rules! number {
 }
 
 number! {
-    /// ε, in nats: the most that any one unit's presence can change the log-probability of what others see. Finite, ≥ 0.
+    /// ε, in nats: the greatest change of the log-probability of any output by the presence of one unit. Finite, ≥ 0.
     Epsilon, "epsilon", "a finite number of at least 0", |v| v.is_finite() && v >= 0.0
 }
 number! {
-    /// δ: the probability mass on which the promise of ε may fail. In [0, 1).
+    /// δ: the probability mass on which the guarantee of ε may fail. In [0, 1).
     Delta, "delta", "at least 0 and less than 1", |v| (0.0..1.0).contains(&v)
 }
 number! {
@@ -88,8 +88,8 @@ number! {
     MeanRuns, "mean number of runs", "a finite number of at least 1", |v| v.is_finite() && v >= 1.0
 }
 number! {
-    /// σ/γ: the standard deviation of discrete noise in steps of the grid it is drawn on. Finite, ≥ 8: below that the noise
-    /// is so coarse that it is nearly constant.
+    /// σ/γ: the standard deviation of discrete noise in steps of its grid. Finite, ≥ 8: below that the noise is so
+    /// coarse that it is nearly constant.
     NoiseSteps, "noise in steps of the grid", "a finite number of at least 8", |v| v.is_finite() && v >= 8.0
 }
 number! {
@@ -97,8 +97,8 @@ number! {
     GridSteps, "length in steps of the grid", "a finite number greater than 0", |v| v.is_finite() && v > 0.0
 }
 
-/// q = k / 2³², the probability with which each unit enters a Poisson batch. In (0, 1]; exactly the number the sampler
-/// compares its random words with, so that what is charged is what was drawn.
+/// q = k / 2³², the probability with which each unit enters a Poisson batch. In (0, 1]; exactly the number that the
+/// sampler compares its random words with, so that the charge is for the actual rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct SamplingRate(u64);
@@ -109,7 +109,7 @@ impl SamplingRate {
     /// Every unit in every batch.
     pub const ONE: Self = Self(Self::DENOMINATOR);
 
-    /// The least dyadic rate that is not below `value`.
+    /// Returns the least dyadic rate that is not below `value`.
     ///
     /// # Errors
     /// [`UnitError::OutOfRange`] unless 0 < `value` ≤ 1.
@@ -121,7 +121,7 @@ impl SamplingRate {
         }
     }
 
-    /// The greatest dyadic rate that is not above `value`.
+    /// Returns the greatest dyadic rate that is not above `value`.
     ///
     /// # Errors
     /// [`UnitError::OutOfRange`] unless 2⁻³² ≤ `value` ≤ 1.
@@ -134,12 +134,12 @@ impl SamplingRate {
         }
     }
 
-    /// k of k / 2³², in `1..=2³²`.
+    /// Returns k of k / 2³², in `1..=2³²`.
     pub const fn numerator(self) -> u64 {
         self.0
     }
 
-    /// The rate as a number; exact, because it is dyadic.
+    /// Returns the rate as a number; exact, because it is dyadic.
     pub fn get(self) -> f64 {
         self.0 as f64 / Self::DENOMINATOR as f64
     }

@@ -1,6 +1,6 @@
-//! The published vectors, every case of every file; a kind that no rule here knows is a failure.
+//! The published vectors, every case of every file; an unknown kind of case is a failure.
 //!
-//! The folder is named by `UNDERTONE_VECTORS` (default `tests/vectors`, from the root of the workspace).
+//! `UNDERTONE_VECTORS` names the folder (default `tests/vectors`, from the root of the workspace).
 
 #[path = "vectors/audit.rs"]
 mod audit;

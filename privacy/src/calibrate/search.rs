@@ -1,20 +1,20 @@
-//! The search for the least noise over several orders, with as few evaluations as it can: each may be a quadrature.
+//! The search for the least noise over several orders, with few evaluations: each may be a quadrature.
 
-/// One order, and the most that one release may lose there.
+/// One order, and the greatest loss of one release there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct OrderLimit {
     pub(super) order: f64,
     pub(super) loss: f64,
 }
 
-/// How near the least noise the search comes, relative.
+/// Relative distance of the result from the least noise.
 pub(super) const TOLERANCE: f64 = 2e-10;
 
-/// The least z at which some order keeps its limit, and which; nothing without orders. `loss(z, order)` falls with z, is
-/// at most that of the plain Gaussian, and (order − 1) · loss is convex in the order.
-pub(super) fn least_noise(limits: &[Limit], loss: impl Fn(f64, f64) -> f64) -> Option<(f64, usize)> {
+/// Returns the least z at which some order keeps its limit, and the index of that order; `None` without orders.
+/// `loss(z, order)` falls with z, is at most that of the plain Gaussian, and (order − 1) · loss is convex in the order.
+pub(super) fn least_noise(limits: &[OrderLimit], loss: impl Fn(f64, f64) -> f64) -> Option<(f64, usize)> {
     // Without sampling the answer is closed: z² = α / (2 limit). Sampling only lowers it.
-    let closed = |limit: &Limit| (limit.order / limit.loss / 2.0).sqrt();
+    let closed = |limit: &OrderLimit| (limit.order / limit.loss / 2.0).sqrt();
     // Replacing a unit doubles the sensitivity, which is four times the closed loss: start where that fits as well.
     let (mut winner, start) = limits.iter().map(closed).enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let start = 2.0 * start;
@@ -25,7 +25,7 @@ pub(super) fn least_noise(limits: &[Limit], loss: impl Fn(f64, f64) -> f64) -> O
         winner = first;
     }
     let mut best = least(start, |z| ratio(z, winner));
-    // The most promising order changes with z: follow it down.
+    // The order with the least ratio changes with z: follow it down.
     loop {
         let next = promising(best);
         if next == winner || ratio(best, next) > 1.0 {
@@ -34,10 +34,10 @@ pub(super) fn least_noise(limits: &[Limit], loss: impl Fn(f64, f64) -> f64) -> O
         best = least(best, |z| ratio(z, next));
         winner = next;
     }
-    // An order that does not fit at some z does not fit below it: each is looked at once.
-    let mut done = vec![false; limits.len()];
+    // An order that does not fit at some z does not fit below it, so each order is examined once.
+    let mut examined = vec![false; limits.len()];
     loop {
-        done[winner] = true;
+        examined[winner] = true;
         let z = best * (1.0 - TOLERANCE);
         let height = |index: usize| (limits[index].order - 1.0) * loss(z, limits[index].order);
         // Chords through the winner and its neighbours lie below a convex function everywhere else.
@@ -55,11 +55,11 @@ pub(super) fn least_noise(limits: &[Limit], loss: impl Fn(f64, f64) -> f64) -> O
                 let outside = limit.order < low || limit.order > high;
                 outside && here.1 + slope * (limit.order - here.0) > (limit.order - 1.0) * limit.loss * (1.0 + 1e-9)
             };
-            if done[index] || chords.iter().any(above) {
+            if examined[index] || chords.iter().any(above) {
                 continue;
             }
             let ratio = ratio(z, index);
-            done[index] = ratio > 1.0;
+            examined[index] = ratio > 1.0;
             if ratio <= better.map_or(1.0, |(least, _)| least) {
                 better = Some((ratio, index));
             }
@@ -73,7 +73,7 @@ pub(super) fn least_noise(limits: &[Limit], loss: impl Fn(f64, f64) -> f64) -> O
     }
 }
 
-/// The index of the least value of a sequence that falls and then rises (of some low value, if it does not).
+/// Returns the index of the least value of a sequence that falls and then rises (of some low value, if it does not).
 fn lowest(length: usize, value: impl Fn(usize) -> f64) -> usize {
     let (mut low, mut high) = (0, length - 1);
     while low < high {
@@ -83,13 +83,15 @@ fn lowest(length: usize, value: impl Fn(usize) -> f64) -> usize {
     low
 }
 
-/// The least z (within the tolerance) at which `ratio`, which falls with z, is at most 1; given a z at which it is.
+/// Returns the least z (within the tolerance) at which `ratio`, which falls with z, is at most 1, given a z at which it
+/// is.
 ///
 /// A secant in logarithms, where the ratio is nearly straight, inside a bracket. Each guess is moved a quarter of the
 /// tolerance past the end that moved last, so that both ends close in; a bracket that does not halve is halved.
 fn least(fitting: f64, ratio: impl Fn(f64) -> f64) -> f64 {
     let ln_ratio = |z: f64| libm::log(ratio(z));
-    let (mut high, mut at_high) = (fitting, ln_ratio(fitting));
+    let mut high = fitting;
+    let mut at_high = ln_ratio(fitting);
     let (mut low, mut at_low) = (high, at_high);
     while at_low <= 0.0 && low > LEAST_NOISE {
         (high, at_high) = (low, at_low);

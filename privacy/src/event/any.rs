@@ -1,4 +1,4 @@
-//! Events at random, of every kind: what the property tests of prices and of the ledger draw from.
+//! Random events of every kind, for the property tests of prices and of the ledger.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -54,8 +54,8 @@ fn distributed() -> impl Strategy<Value = Event> {
 }
 
 fn threshold() -> impl Strategy<Value = Event> {
-    let shown = prop_oneof![Just(Shown::Counts), Just(Shown::CountsTight), Just(Shown::Set)];
-    (-8.0f64..-0.2, count(60), 1.0f64..6.0, shown, count(3)).prop_map(
+    let manner = prop_oneof![Just(Shown::Counts), Just(Shown::CountsTight), Just(Shown::Set)];
+    (-8.0f64..-0.2, count(60), 1.0f64..6.0, manner, count(3)).prop_map(
         |(exponent, threshold, factor, shown, rows_per_unit)| {
             let sampling_rate = SamplingRate::new(libm::exp(exponent)).expect("at most 1");
             let least = least_epsilon(Shown::Counts, sampling_rate.get());
@@ -90,7 +90,7 @@ fn runs() -> impl Strategy<Value = Runs> {
     ]
 }
 
-/// One release of every kind that holds no other.
+/// Draws one release of every kind that contains no other release.
 pub(crate) fn release() -> impl Strategy<Value = Event> {
     prop_oneof![
         noise().prop_map(|noise_multiplier| Event::Gaussian { noise_multiplier }),
@@ -112,7 +112,7 @@ pub(crate) fn release() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Every variant, nested.
+/// Draws every variant, nested.
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     release().prop_recursive(3, 12, 4, |inner| {
         prop_oneof![
@@ -124,8 +124,8 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     })
 }
 
-/// The same release with more of what hides: `None` for what has nothing to turn up. Exhaustive on purpose: a new variant
-/// must say here what protects it, and be generated above.
+/// Returns the same release with stronger protection; `None` for an event without a parameter to strengthen. The match
+/// is exhaustive on purpose: a new variant must state its parameter of protection here, and be generated above.
 pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
     let more = |z: NoiseMultiplier| NoiseMultiplier::new(z.get() * factor).expect("finite");
     let less = |epsilon: Epsilon| Epsilon::new(epsilon.get() / factor).expect("finite");
@@ -151,7 +151,8 @@ pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
             Event::DiscreteGaussian { noise_multiplier: more(*noise_multiplier), steps: *steps }
         }
         Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, steps } => {
-            let (sampling_rate, noise_multiplier) = (*sampling_rate, more(*noise_multiplier));
+            let sampling_rate = *sampling_rate;
+            let noise_multiplier = more(*noise_multiplier);
             Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, steps: *steps }
         }
         Event::DistributedDiscreteGaussian(noise) => {
@@ -163,7 +164,10 @@ pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
             Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit }
         }
         Event::TruncatedLaplace { rate, shift, distance, partition } => {
-            let (rate, shift, distance, partition) = (*rate, scaled(*shift), *distance, *partition);
+            let rate = *rate;
+            let shift = scaled(*shift);
+            let distance = *distance;
+            let partition = *partition;
             Event::TruncatedLaplace { rate, shift, distance, partition }
         }
         Event::Substituted { of } => Event::Substituted { of: Box::new(quieter(of, factor)?) },

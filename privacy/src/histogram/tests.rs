@@ -1,4 +1,4 @@
-//! The mechanism itself on two and three words, by enumeration of all its outputs.
+//! The mechanism on two and three words, by enumeration of all its outputs.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -18,21 +18,22 @@ fn noise(rate: f64, shift: u32) -> TruncatedLaplace {
     TruncatedLaplace::new(Epsilon::new(rate).unwrap(), shift).unwrap()
 }
 
-/// Counts beyond this have no mass that matters here.
+/// Counts beyond this have a negligible mass.
 const REACH: usize = 44;
 
-/// How likely each shown count of one word is when it occurs `copies` times.
-fn shown(noise: TruncatedLaplace, copies: usize) -> Vec<f64> {
+/// Returns the probability of each shown count of one word that occurs `copies` times.
+fn count_distribution(noise: TruncatedLaplace, copies: usize) -> Vec<f64> {
     (0..REACH).map(|count| count.checked_sub(copies).map_or(0.0, |dummies| noise.probability(dummies as u64))).collect()
 }
 
-/// The joint distribution of independent words.
-fn joint(words: &[Vec<f64>]) -> Vec<f64> {
+/// Returns the joint distribution of independent words.
+fn joint_distribution(words: &[Vec<f64>]) -> Vec<f64> {
     words.iter().fold(vec![1.0], |all, word| all.iter().flat_map(|mass| word.iter().map(move |p| mass * p)).collect())
 }
 
-/// The histogram that one provider sees: each copy lands there with probability `share`, all independently.
-fn seen(noise: TruncatedLaplace, copies: &[usize], share: f64) -> Vec<f64> {
+/// Returns the distribution of one provider's histogram when each copy reaches it with probability `share`, all
+/// independently.
+fn provider_distribution(noise: TruncatedLaplace, copies: &[usize], share: f64) -> Vec<f64> {
     let words: Vec<Vec<f64>> = copies
         .iter()
         .map(|&copies| {
@@ -40,17 +41,19 @@ fn seen(noise: TruncatedLaplace, copies: &[usize], share: f64) -> Vec<f64> {
             for landed in 0u32..1 << copies {
                 let here = landed.count_ones() as usize;
                 let mass = share.powi(here as i32) * (1.0 - share).powi((copies - here) as i32);
-                mixture.iter_mut().zip(shown(noise, here)).for_each(|(sum, p)| *sum += mass * p);
+                mixture.iter_mut().zip(count_distribution(noise, here)).for_each(|(sum, p)| *sum += mass * p);
             }
             mixture
         })
         .collect();
-    joint(&words)
+    joint_distribution(&words)
 }
 
-/// The histogram of one provider when all the copies are in one segment.
-fn together(noise: TruncatedLaplace, copies: &[usize], share: f64) -> Vec<f64> {
-    let at = |copies: &[usize]| joint(&copies.iter().map(|&copies| shown(noise, copies)).collect::<Vec<_>>());
+/// Returns the distribution of one provider's histogram when all copies are in one segment.
+fn segment_distribution(noise: TruncatedLaplace, copies: &[usize], share: f64) -> Vec<f64> {
+    let at = |copies: &[usize]| {
+        joint_distribution(&copies.iter().map(|&copies| count_distribution(noise, copies)).collect::<Vec<_>>())
+    };
     let none = vec![0; copies.len()];
     at(copies).iter().zip(at(&none)).map(|(here, elsewhere)| share * here + (1.0 - share) * elsewhere).collect()
 }
@@ -60,8 +63,8 @@ fn divergence(p: &[f64], q: &[f64], epsilon: f64) -> f64 {
     stick(p, q).max(stick(q, p))
 }
 
-/// Every pair of histograms over at most three words that is at this distance: copies of each word on one side or the other,
-/// words that are alike left out.
+/// Returns every pair of histograms over at most three words at this distance: copies of each word on one side or the
+/// other, without the words that are equal on both.
 fn pairs(distance: usize) -> BTreeSet<(Vec<usize>, Vec<usize>)> {
     let mut pairs = BTreeSet::new();
     for a in 0..=distance {
@@ -83,17 +86,21 @@ fn pairs(distance: usize) -> BTreeSet<(Vec<usize>, Vec<usize>)> {
 }
 
 #[test]
-fn no_two_histograms_at_the_distance_are_told_apart_more_than_is_charged() {
+fn histograms_at_distance_lose_at_most_the_charge() {
     let mut greatest = 0.0f64;
     for (rate, shift) in [(0.5, 9), (0.9, 5), (0.3, 12), (1.5, 2)] {
         let noise = noise(rate, shift);
         for distance in [1, 2, 3] {
-            let (epsilon, delta) = (noise.epsilon(count(distance)), noise.delta(count(distance)));
+            let epsilon = noise.epsilon(count(distance));
+            let delta = noise.delta(count(distance));
             for (here, there) in pairs(distance as usize) {
-                let at =
-                    |copies: &[usize]| joint(&copies.iter().map(|&copies| shown(noise, copies)).collect::<Vec<_>>());
+                let at = |copies: &[usize]| {
+                    joint_distribution(
+                        &copies.iter().map(|&copies| count_distribution(noise, copies)).collect::<Vec<_>>(),
+                    )
+                };
                 let lost = divergence(&at(&here), &at(&there), epsilon);
-                // What is beyond the reach is not enumerated.
+                // Values beyond the reach are not enumerated.
                 assert!(lost <= delta + 1e-6, "{rate} {shift} {here:?} {there:?}: {lost} {delta}");
                 greatest = greatest.max(lost / delta);
             }
@@ -103,7 +110,7 @@ fn no_two_histograms_at_the_distance_are_told_apart_more_than_is_charged() {
 }
 
 #[test]
-fn no_provider_learns_more_than_is_charged_for_the_partition() {
+fn provider_learns_at_most_the_partition_charge() {
     for (rate, shift) in [(0.5, 9), (0.9, 5), (1.5, 2)] {
         let noise = noise(rate, shift);
         for (providers, colluding) in [(2, 1), (3, 1), (3, 2), (8, 1)] {
@@ -114,9 +121,17 @@ fn no_provider_learns_more_than_is_charged_for_the_partition() {
                     let differences = if one_way { Differences::OneWay } else { Differences::Mixed };
                     let (epsilon, delta) = noise.guarantee(count(distance), partition, differences);
                     let share = partition.share();
-                    let apart = divergence(&seen(noise, &here, share), &seen(noise, &there, share), epsilon);
+                    let apart = divergence(
+                        &provider_distribution(noise, &here, share),
+                        &provider_distribution(noise, &there, share),
+                        epsilon,
+                    );
                     assert!(apart <= delta + 1e-6, "{here:?} {there:?} {partition:?}: {apart} {delta}");
-                    let grouped = divergence(&together(noise, &here, share), &together(noise, &there, share), epsilon);
+                    let grouped = divergence(
+                        &segment_distribution(noise, &here, share),
+                        &segment_distribution(noise, &there, share),
+                        epsilon,
+                    );
                     assert!(!one_way || grouped <= delta + 1e-6, "{here:?} {there:?} {partition:?}: {grouped} {delta}");
                 }
             }
@@ -125,7 +140,7 @@ fn no_provider_learns_more_than_is_charged_for_the_partition() {
 }
 
 #[test]
-fn the_published_shift_does_not_keep_its_promise_for_different_words() {
+fn published_shift_fails_for_different_words() {
     // ε = 0.6, d = 3: d e^{−s(d−1)} is 2.01. Its shift makes t e^{s(d−1)} the δ.
     let (s, d, delta) = (0.2f64, 3.0f64, 1e-2f64);
     let published = (d - d * ((s.exp() + 1.0) * delta).ln() / (s * d)).ceil();
@@ -138,10 +153,11 @@ fn the_published_shift_does_not_keep_its_promise_for_different_words() {
 
 proptest! {
     #[test]
-    fn the_least_shift_keeps_the_promise_and_one_less_does_not(
+    fn least_shift_keeps_delta_and_one_less_does_not(
         epsilon in 0.05f64..8.0, exponent in -25.0f64..-3.0, distance in 1u32..40, providers in 1u32..9, colluding in 1u32..9
     ) {
-        let (at, delta) = (Epsilon::new(epsilon).unwrap(), Delta::new(libm::exp(exponent)).unwrap());
+        let at = Epsilon::new(epsilon).unwrap();
+        let delta = Delta::new(libm::exp(exponent)).unwrap();
         let partition = Partition::new(count(providers), count(colluding.min(providers))).unwrap();
         for differences in [Differences::OneWay, Differences::Mixed] {
             let noise = TruncatedLaplace::calibrated(at, delta, count(distance), partition, differences).unwrap();
@@ -156,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn the_moments_are_those_of_the_probabilities(rate in 0.2f64..3.0, shift in 0u32..30) {
+    fn dummy_moments_match_probabilities(rate in 0.2f64..3.0, shift in 0u32..30) {
         let noise = noise(rate, shift);
         let sum = |of: &dyn Fn(f64) -> f64| -> f64 { (0u32..400).map(|x| of(f64::from(x)) * noise.probability(x.into())).sum() };
         prop_assert!((sum(&|_| 1.0) - 1.0).abs() < 1e-12);
@@ -180,8 +196,9 @@ proptest! {
 }
 
 #[test]
-fn what_makes_no_noise_or_no_sense_is_refused() {
-    let (zero, half) = (Epsilon::new(0.0).unwrap(), Epsilon::new(0.5).unwrap());
+fn impossible_noise_parameters_are_refused() {
+    let zero = Epsilon::new(0.0).unwrap();
+    let half = Epsilon::new(0.5).unwrap();
     assert_eq!(TruncatedLaplace::new(zero, 3), Err(HistogramError::Rate));
     let nothing = Delta::new(0.0).unwrap();
     assert_eq!(TruncatedLaplace::least_shift(half, count(1), nothing), Err(HistogramError::NoDelta));
@@ -195,7 +212,7 @@ fn what_makes_no_noise_or_no_sense_is_refused() {
 }
 
 #[test]
-fn the_printed_topic_bound_is_never_above_zero() {
+fn printed_topic_bound_is_never_positive() {
     for documents in [vec![vec![10, 5, 3, 2]], vec![vec![4, 4, 4]], vec![vec![1, 9, 2], vec![7, 7]]] {
         assert!(printed_topic_bound(&documents, 7.0) <= 0.0);
     }

@@ -1,5 +1,5 @@
-//! The three bounds. A value has n copies with the row and n − 1 without it; all else is alike and independent. X ~
-//! Bin(n, β) copies are kept, f(j; n) = Pr[X = j], T_n(j) = Pr[X ≥ j], γ = 1 − (1−β)e^{−ε}.
+//! The three bounds. A value has n copies with the row and n − 1 without it; all other values are equal and
+//! independent. X ~ Bin(n, β) copies are kept, f(j; n) = Pr[X = j], T_n(j) = Pr[X ≥ j], γ = 1 − (1−β)e^{−ε}.
 //!
 //! **The ratio.** f(j; n) / f(j; n−1) = n(1−β)/(n−j) exceeds e^ε exactly when j > γn. Where the row is there the loss
 //! exceeds ε only on {j ≥ k, j > γn}; the published bound is the greatest mass of that set over n.
@@ -20,8 +20,8 @@ use libm::{ceil, exp, expm1, log, log1p};
 
 use crate::special::{UNIT, ln_binomial_pmf};
 
-/// How rows are kept, and the ε that is asked about.
-pub(super) struct Rows {
+/// The sampling rate of rows, and the ε of the bounds.
+pub(super) struct SampledRows {
     rate: f64,
     epsilon: f64,
     gamma: f64,
@@ -29,23 +29,23 @@ pub(super) struct Rows {
     rest: f64,
 }
 
-/// The search of the published bound gives up improving after so many thresholds, and takes the bound on what is left.
+/// Number of thresholds after which the search of the published bound stops and takes the bound on the rest.
 const MOST_THRESHOLDS: u32 = 100_000;
 
 /// Above this many copies differences of products with n lose their digits; weights are then replaced by their bound.
 const MOST_COPIES: f64 = 1_073_741_824.0;
 
-impl Rows {
+impl SampledRows {
     pub(super) fn new(rate: f64, epsilon: f64) -> Self {
         let ln_rest = log1p(-rate) - epsilon;
         Self { rate, epsilon, gamma: -expm1(ln_rest), rest: exp(ln_rest) }
     }
 
-    /// ln d(k, β, ε) = ln max_n Pr[X ≥ k, X > γn], rounded up.
+    /// Returns ln d(k, β, ε) = ln max_n Pr[X ≥ k, X > γn], rounded up.
     ///
-    /// For a fixed threshold the tail grows with n, so of all n with threshold j only the largest, ⌈j/γ⌉ − 1, matters. All
-    /// n' beyond it have at most e^{−n'K}, K = KL(γ‖β) (Chernoff); once that is below what was found, nothing greater
-    /// comes. γ is taken a little too small, which only adds outcomes.
+    /// For a fixed threshold the tail grows with n, so of all n with threshold j only the largest, ⌈j/γ⌉ − 1, matters.
+    /// All n' beyond it have at most e^{−n'K}, K = KL(γ‖β) (Chernoff). Once that is below the best value so far, no
+    /// greater value follows. γ is rounded down a little, which only adds outcomes.
     pub(super) fn ln_published(&self, k: f64) -> f64 {
         let gamma = self.gamma * (1.0 - 8.0 * UNIT);
         let slope = self.chernoff();
@@ -62,23 +62,24 @@ impl Rows {
         best.max(-(ceil(j / gamma) - 1.0) * slope)
     }
 
-    /// Is k the largest number of copies with threshold k, ⌈k/γ⌉ − 1 = k?
+    /// Returns true if k is the largest number of copies with threshold k, ⌈k/γ⌉ − 1 = k.
     pub(super) fn is_worst_of_its_threshold(&self, k: f64) -> bool {
         self.gamma * (1.0 - 8.0 * UNIT) * (k + 1.0) >= k
     }
 
-    /// Is g_k greatest at n = k, (k−1)/γ ≤ k?
+    /// Returns true if g_k is greatest at n = k, (k−1)/γ ≤ k.
     pub(super) fn is_worst_removed(&self, k: f64) -> bool {
         self.gamma * (1.0 - 8.0 * UNIT) * k >= k - 1.0
     }
 
-    /// K = γ ln(γ/β) − (1−γ)ε, rounded down: Pr[X > γn] ≤ e^{−nK}.
+    /// Returns K = γ ln(γ/β) − (1−γ)ε, rounded down: Pr[X > γn] ≤ e^{−nK}.
     pub(super) fn chernoff(&self) -> f64 {
-        let (gain, loss) = (self.gamma * log(self.gamma / self.rate), self.rest * self.epsilon);
+        let gain = self.gamma * log(self.gamma / self.rate);
+        let loss = self.rest * self.epsilon;
         (gain - loss - 16.0 * UNIT * (gain.abs() + loss + self.gamma)).max(0.0)
     }
 
-    /// ln of the exact δ where the row is there, rounded up.
+    /// Returns ln of the exact δ where the row is present, rounded up.
     pub(super) fn ln_removed(&self, k: f64) -> f64 {
         // The neighbours of the best n are as good where rounding could have missed it.
         let best = ceil((k - 1.0) / self.gamma);
@@ -88,16 +89,18 @@ impl Rows {
             .fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The same for one number of copies. Rounding errors are added to every weight before negative ones are left out.
+    /// Returns the same for one number of copies. Rounding errors are added to every weight before negative ones are
+    /// left out.
     pub(super) fn ln_removed_of(&self, n: f64, k: f64) -> f64 {
         let whole = n * self.rest;
         // j − γn in the form that cancels less.
-        let (direct, error) = (self.gamma < 0.5, 8.0 * UNIT * if self.gamma < 0.5 { self.gamma * n } else { whole });
+        let direct = self.gamma < 0.5;
+        let error = 8.0 * UNIT * if self.gamma < 0.5 { self.gamma * n } else { whole };
         let above = |j: f64| if direct { j - self.gamma * n } else { whole - (n - j) };
         self.ln_upper(n, k, |j| ((above(j) + error) / whole).clamp(0.0, 1.0))
     }
 
-    /// ln of the exact δ of the set of survivors where the row is missing, rounded up; −∞ when nothing is lost.
+    /// Returns ln of the exact δ of the set of survivors where the row is absent, rounded up; −∞ when nothing is lost.
     pub(super) fn ln_added(&self, k: f64) -> f64 {
         let ln_rest = log1p(-self.rate);
         let kappa = -expm1(self.epsilon + ln_rest) + 8.0 * UNIT * (self.epsilon - ln_rest);
@@ -109,31 +112,33 @@ impl Rows {
         [best - 1.0, best, best + 1.0].into_iter().map(of).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The same for one number of copies.
+    /// Returns the same for one number of copies.
     fn ln_added_of(&self, n: f64, k: f64, kappa: f64) -> f64 {
-        let kept = 1.0 - self.rate;
+        let complement = 1.0 - self.rate;
         if n > MOST_COPIES {
-            return self.ln_lower(n, k - 1.0, |_| kappa / kept);
+            return self.ln_lower(n, k - 1.0, |_| kappa / complement);
         }
         let error = 8.0 * UNIT * n * kappa;
-        self.ln_lower(n, k - 1.0, |j| ((n * kappa - j + error) / (n * kept)).max(0.0))
+        self.ln_lower(n, k - 1.0, |j| ((n * kappa - j + error) / (n * complement)).max(0.0))
     }
 
-    /// ln Σ_{i≥from} f(i; n) w(i) for weights in [0, 1], rounded up: the first term, then ratios, which fall.
+    /// Returns ln Σ_{i≥from} f(i; n) w(i) for weights in [0, 1], rounded up: the first term, then ratios, which fall.
     pub(super) fn ln_upper(&self, n: f64, from: f64, weight: impl Fn(f64) -> f64) -> f64 {
         if from > n {
             return f64::NEG_INFINITY;
         }
         let odds = self.rate / (1.0 - self.rate);
         let ratio = |i: f64| (n - i) / (i + 1.0) * odds;
-        let (mut term, mut sum, mut i) = (1.0, weight(from), from);
+        let mut term = 1.0;
+        let mut sum = weight(from);
+        let mut i = from;
         while i < n {
             term *= ratio(i);
             i += 1.0;
             sum += term * weight(i);
             let next = ratio(i);
             if next < 1.0 && term * next <= NEGLIGIBLE * sum * (1.0 - next) {
-                // All that is left out.
+                // Bounds all remaining terms.
                 sum += term * next / (1.0 - next);
                 break;
             }
@@ -141,10 +146,12 @@ impl Rows {
         self.ln_sum(n, from, sum, i - from)
     }
 
-    /// ln Σ_{i≤from} f(i; n) w(i) for weights ≥ 0 that grow toward 0, rounded up.
+    /// Returns ln Σ_{i≤from} f(i; n) w(i) for weights ≥ 0 that grow toward 0, rounded up.
     fn ln_lower(&self, n: f64, from: f64, weight: impl Fn(f64) -> f64) -> f64 {
         let odds = (1.0 - self.rate) / self.rate;
-        let (mut term, mut sum, mut i) = (1.0, weight(from), from);
+        let mut term = 1.0;
+        let mut sum = weight(from);
+        let mut i = from;
         let most = weight(0.0);
         while i > 0.0 {
             let ratio = i / (n - i + 1.0) * odds;
@@ -159,12 +166,12 @@ impl Rows {
         self.ln_sum(n, from, sum, from - i)
     }
 
-    /// ln of the first term times the sum of the others relative to it, rounded up; `terms` were added.
+    /// Returns ln of the first term times the sum of the others relative to it, rounded up; `terms` were added.
     fn ln_sum(&self, n: f64, first: f64, sum: f64, terms: f64) -> f64 {
         let (ln_first, error) = ln_binomial_pmf(n, first, self.rate, 1.0 - self.rate);
         ln_first + log(sum) + error + 4.0 * UNIT * (terms + 8.0)
     }
 }
 
-/// What is left out of a sum, relative to it, at most; it is added as a whole.
+/// Greatest remainder of a sum, relative to it; it is added as a whole.
 const NEGLIGIBLE: f64 = 1e-17;

@@ -1,17 +1,17 @@
-//! Searches: the least threshold for a promise, the greatest rate for a threshold, and the table of both.
+//! Searches: the least threshold for a guarantee, the greatest rate for a threshold, and the table of both.
 
 use serde::Serialize;
 
 use super::{KanonError, Shown, delta, least_epsilon};
 use crate::unit::{Delta, Epsilon, SamplingRate};
 
-/// No threshold beyond this is ever proposed.
+/// The greatest threshold of the search.
 const GREATEST_THRESHOLD: u64 = 1 << 32;
 
-/// The least k with which (ε, δ) is kept at this rate. δ falls with k, so doubling and bisection find it.
+/// Returns the least k that keeps (ε, δ) at this rate. δ falls with k, so doubling and bisection find it.
 ///
 /// # Errors
-/// As [`delta`], and [`KanonError::Unreachable`] when no threshold below 2³² is enough (at δ = 0, none is).
+/// As [`delta`], and [`KanonError::Unreachable`] when no threshold below 2³² is sufficient (at δ = 0, none is).
 pub fn least_threshold(shown: Shown, epsilon: Epsilon, target: Delta, rate: f64) -> Result<u64, KanonError> {
     let keeps = |k: u64| keeps(shown, k, rate, epsilon, target);
     let mut high = 1;
@@ -30,11 +30,11 @@ pub fn least_threshold(shown: Shown, epsilon: Epsilon, target: Delta, rate: f64)
     Ok(high)
 }
 
-/// The greatest rate, of the multiples of 1/`parts` (rounded down to what a sampler can draw), with which (ε, δ) is kept at
-/// threshold `k`.
+/// Returns the greatest rate, of the multiples of 1/`parts` (rounded down to a rate that a sampler can draw), that
+/// keeps (ε, δ) at threshold `k`.
 ///
-/// The published δ is not monotone in the rate, so every multiple is tried from the top; once one keeps the promise, so
-/// does every smaller rate (Li, Qardaji and Su 2012, Theorem 1), whatever its own bound says.
+/// The published δ is not monotone in the rate, so every multiple is tried from the top. Once one keeps the guarantee,
+/// so does every smaller rate (Li, Qardaji and Su 2012, Theorem 1), whatever its own bound is.
 ///
 /// # Errors
 /// [`KanonError::Threshold`] without a threshold, [`KanonError::Unreachable`] when not even 1/`parts` keeps it.
@@ -56,7 +56,7 @@ pub fn largest_rate(
     Err(unreachable("sampling rate", epsilon, target))
 }
 
-/// One row of the table of what is feasible.
+/// One row of the table of feasible parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Feasible {
     /// β.
@@ -67,10 +67,10 @@ pub struct Feasible {
     pub threshold_tight: u64,
 }
 
-/// The least thresholds for (ε, δ) at each of these rates; rates too large for ε are left out.
+/// Returns the least thresholds for (ε, δ) at each of these rates; rates too large for ε are left out.
 ///
 /// # Errors
-/// [`KanonError::Rate`] for a rate outside (0, 1), [`KanonError::Unreachable`] when no threshold is enough.
+/// [`KanonError::Rate`] for a rate outside (0, 1), [`KanonError::Unreachable`] when no threshold is sufficient.
 pub fn feasible(epsilon: Epsilon, target: Delta, rates: &[f64]) -> Result<Vec<Feasible>, KanonError> {
     let fits = |rate: &&f64| !(**rate > 0.0 && **rate < 1.0 && epsilon.get() < least_epsilon(Shown::Counts, **rate));
     let row = |&rate: &f64| {

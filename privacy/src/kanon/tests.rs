@@ -1,4 +1,4 @@
-//! The k-anonymizer itself, on inputs so small that every sample can be enumerated; and the bounds against each other.
+//! The k-anonymizer on inputs that are small enough to enumerate every sample; and the bounds against each other.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::bound::Rows;
+use super::bound::SampledRows;
 use super::{KanonError, Shown, delta, feasible, largest_rate, least_epsilon, least_threshold, ln_delta};
 use crate::unit::{Delta, Epsilon};
 
-/// What is shown: values with their counts.
+/// The shown values with their counts.
 type Output = BTreeMap<u8, u64>;
 
-/// How likely each output is.
+/// Outputs with their probabilities.
 type Outputs = BTreeMap<Output, f64>;
 
 fn counts(rows: impl IntoIterator<Item = u8>) -> Output {
@@ -23,29 +23,29 @@ fn counts(rows: impl IntoIterator<Item = u8>) -> Output {
     })
 }
 
-/// Every subset of `n`, with its probability when each is kept with probability `rate`.
+/// Iterates over the subsets of `n`, with the probability of each when every element is kept with probability `rate`.
 fn samples(n: usize, rate: f64) -> impl Iterator<Item = (u32, f64)> {
-    (0u32..1 << n).map(move |kept| {
-        let size = kept.count_ones() as i32;
-        (kept, rate.powi(size) * (1.0 - rate).powi(n as i32 - size))
+    (0u32..1 << n).map(move |sample| {
+        let size = sample.count_ones() as i32;
+        (sample, rate.powi(size) * (1.0 - rate).powi(n as i32 - size))
     })
 }
 
-fn kept(rows: &[u8], sample: u32) -> impl Iterator<Item = u8> + '_ {
+fn select_rows(rows: &[u8], sample: u32) -> impl Iterator<Item = u8> + '_ {
     rows.iter().enumerate().filter(move |(index, _)| sample >> index & 1 == 1).map(|(_, &value)| value)
 }
 
-fn gathered(outputs: impl Iterator<Item = (Output, f64)>) -> Outputs {
+fn collect_outputs(outputs: impl Iterator<Item = (Output, f64)>) -> Outputs {
     outputs.fold(Outputs::new(), |mut all, (output, mass)| {
         *all.entry(output).or_default() += mass;
         all
     })
 }
 
-/// The mechanism as it is charged: rows are sampled, then values with fewer than k sampled rows are left out.
-fn anonymized(rows: &[u8], k: u64, rate: f64, shown: Shown) -> Outputs {
-    gathered(samples(rows.len(), rate).map(|(sample, mass)| {
-        let mut output = counts(kept(rows, sample));
+/// Computes the mechanism as it is charged: rows are sampled, then values with fewer than k sampled rows are left out.
+fn anonymize(rows: &[u8], k: u64, rate: f64, shown: Shown) -> Outputs {
+    collect_outputs(samples(rows.len(), rate).map(|(sample, mass)| {
+        let mut output = counts(select_rows(rows, sample));
         output.retain(|_, count| *count >= k);
         if shown == Shown::Set {
             output = output.into_keys().map(|value| (value, 1)).collect();
@@ -54,7 +54,7 @@ fn anonymized(rows: &[u8], k: u64, rate: f64, shown: Shown) -> Outputs {
     }))
 }
 
-/// Σ max(P − e^ε Q, 0).
+/// Returns Σ max(P − e^ε Q, 0).
 fn hockey_stick(p: &Outputs, q: &Outputs, epsilon: f64) -> f64 {
     p.iter().map(|(output, mass)| (mass - epsilon.exp() * q.get(output).unwrap_or(&0.0)).max(0.0)).sum()
 }
@@ -67,7 +67,7 @@ const DATASETS: [&[u8]; 6] =
     [&[1], &[1, 1, 1], &[1, 1, 2, 2, 3], &[1, 1, 1, 1, 1, 1], &[1, 2, 3, 4, 5], &[1, 1, 1, 1, 2, 2]];
 
 #[test]
-fn no_dataset_of_six_rows_loses_more_than_is_charged() {
+fn six_row_datasets_lose_at_most_the_charge() {
     let mut greatest = 0.0f64;
     for rows in DATASETS {
         for removed in 0..rows.len() {
@@ -78,29 +78,29 @@ fn no_dataset_of_six_rows_loses_more_than_is_charged() {
             {
                 for k in 1..=4 {
                     for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
-                        let Ok(charged) = delta(shown, k, rate, epsilon) else {
+                        let Ok(charge) = delta(shown, k, rate, epsilon) else {
                             assert!(epsilon < least_epsilon(shown, rate));
                             continue;
                         };
-                        let with = anonymized(rows, k, rate, shown);
-                        let without = anonymized(&others, k, rate, shown);
+                        let with = anonymize(rows, k, rate, shown);
+                        let without = anonymize(&others, k, rate, shown);
                         let lost = divergence(&with, &without, epsilon);
                         assert!(
-                            lost <= charged.get() * (1.0 + 1e-12),
+                            lost <= charge.get() * (1.0 + 1e-12),
                             "{rows:?} {k} {rate} {epsilon} {shown:?}: {lost}"
                         );
-                        greatest = greatest.max(lost / charged.get());
+                        greatest = greatest.max(lost / charge.get());
                     }
                 }
             }
         }
     }
-    // Some of these are the worst case, so the charge is what they lose.
+    // Some of these are the worst case, so their loss is the charge.
     assert!(greatest > 1.0 - 1e-9, "{greatest}");
 }
 
 #[test]
-fn a_person_with_two_rows_loses_no_more_than_a_group_of_two() {
+fn two_row_person_loses_at_most_a_group_of_two() {
     for rows in DATASETS.iter().filter(|rows| rows.len() > 1) {
         for pair in (0..rows.len()).flat_map(|a| (a + 1..rows.len()).map(move |b| (a, b))) {
             let others: Vec<u8> = rows
@@ -111,12 +111,13 @@ fn a_person_with_two_rows_loses_no_more_than_a_group_of_two() {
                 .collect();
             for (rate, epsilon, k) in [(0.1, 0.25, 2), (0.3, 0.6, 3), (0.5, 0.8, 4)] {
                 for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
-                    let charged = delta(shown, k, rate, epsilon).unwrap();
-                    let (epsilon, charged) =
-                        crate::group::epsilon_delta(Epsilon::new(epsilon).unwrap(), charged, 2).unwrap();
-                    let (with, without) = (anonymized(rows, k, rate, shown), anonymized(&others, k, rate, shown));
+                    let charge = delta(shown, k, rate, epsilon).unwrap();
+                    let (epsilon, charge) =
+                        crate::group::epsilon_delta(Epsilon::new(epsilon).unwrap(), charge, 2).unwrap();
+                    let with = anonymize(rows, k, rate, shown);
+                    let without = anonymize(&others, k, rate, shown);
                     assert!(
-                        divergence(&with, &without, epsilon.get()) <= charged.get() * (1.0 + 1e-12),
+                        divergence(&with, &without, epsilon.get()) <= charge.get() * (1.0 + 1e-12),
                         "{rows:?} {pair:?}"
                     );
                 }
@@ -126,35 +127,36 @@ fn a_person_with_two_rows_loses_no_more_than_a_group_of_two() {
 }
 
 #[test]
-fn sampling_distinct_values_or_counting_before_sampling_promises_nothing() {
+fn wrong_order_of_sampling_breaks_the_guarantee() {
     let (rate, epsilon, k) = (0.1, 1.0, 3u64);
-    let charged = delta(Shown::Counts, k, rate, epsilon).unwrap().get();
+    let charge = delta(Shown::Counts, k, rate, epsilon).unwrap().get();
     // Each distinct value is kept with probability β, whatever its count; then counts of at least k are shown.
     let distinct = |copies: u64| -> Outputs {
-        let shown = if copies >= k { Output::from([(1, copies)]) } else { Output::new() };
-        gathered([(shown, rate), (Output::new(), 1.0 - rate)].into_iter())
+        let output = if copies >= k { Output::from([(1, copies)]) } else { Output::new() };
+        collect_outputs([(output, rate), (Output::new(), 1.0 - rate)].into_iter())
     };
     assert!(divergence(&distinct(k), &distinct(k - 1), epsilon) >= rate - 1e-12);
-    assert!(rate > charged, "the sound mechanism is charged less");
+    assert!(rate > charge, "the sound mechanism is charged less");
     // The threshold is on all rows, and the survivors are sampled.
     let late = |copies: usize| -> Outputs {
-        gathered(samples(copies, rate).map(|(sample, mass)| {
-            let output = if copies as u64 >= k { counts(kept(&vec![1; copies], sample)) } else { Output::new() };
+        collect_outputs(samples(copies, rate).map(|(sample, mass)| {
+            let output = if copies as u64 >= k { counts(select_rows(&vec![1; copies], sample)) } else { Output::new() };
             (output, mass)
         }))
     };
     let lost = divergence(&late(k as usize), &late(k as usize - 1), epsilon);
-    assert!(lost >= 1.0 - (1.0 - rate).powi(k as i32) - 1e-12 && lost > charged);
+    assert!(lost >= 1.0 - (1.0 - rate).powi(k as i32) - 1e-12 && lost > charge);
 }
 
 #[test]
-fn one_evaluation_is_the_greatest_of_all_numbers_of_copies() {
+fn single_evaluation_is_greatest_over_copies() {
     for (rate, epsilon) in [(0.01, 0.02), (0.1, 0.25), (0.2, 0.25), (0.3, 0.6), (0.6, 1.0), (0.9, 2.4), (0.99, 8.0)] {
         for k in [1u32, 2, 3, 7, 20, 61] {
-            let (rows, k) = (Rows::new(rate, epsilon), f64::from(k));
+            let rows = SampledRows::new(rate, epsilon);
+            let k = f64::from(k);
             let once = rows.ln_removed(k);
             let gamma = 1.0 - (1.0 - rate) * libm::exp(-epsilon);
-            // δ_n with its own threshold at every n, for long beyond the greatest.
+            // δ_n with its own threshold at every n, far beyond the greatest.
             let last = (4.0 * k / gamma) as u32 + 200;
             let scanned = (k as u32..last).map(|n| {
                 let n = f64::from(n);
@@ -172,13 +174,15 @@ fn valid() -> impl Strategy<Value = (f64, f64)> {
 
 proptest! {
     #[test]
-    fn the_set_is_at_most_the_exact_value_at_most_the_published_bound_at_most_chernoff(
+    fn set_exact_published_chernoff_bounds_are_ordered(
         (rate, epsilon) in valid(), k in 1u64..200
     ) {
         let of = |shown| ln_delta(shown, k, rate, epsilon).unwrap();
-        let (set, tight, published) = (of(Shown::Set), of(Shown::CountsTight), of(Shown::Counts));
+        let set = of(Shown::Set);
+        let tight = of(Shown::CountsTight);
+        let published = of(Shown::Counts);
         prop_assert!(set <= tight && tight <= published + 1e-11, "{} {} {}", set, tight, published);
-        let rows = Rows::new(rate, epsilon);
+        let rows = SampledRows::new(rate, epsilon);
         let gamma = 1.0 - (1.0 - rate) * libm::exp(-epsilon);
         let fewest = (k as f64 / gamma * (1.0 - 1e-12) - 1.0).ceil();
         prop_assert!(published <= -fewest * rows.chernoff() + 1e-9);
@@ -187,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn a_higher_threshold_a_larger_epsilon_and_less_sampling_never_lose_more((rate, epsilon) in valid(), k in 1u64..100) {
+    fn delta_falls_with_threshold_epsilon_and_less_sampling((rate, epsilon) in valid(), k in 1u64..100) {
         for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
             let here = ln_delta(shown, k, rate, epsilon).unwrap();
             prop_assert!(ln_delta(shown, k + 1, rate, epsilon).unwrap() <= here + 1e-12);
@@ -199,8 +203,9 @@ proptest! {
     }
 
     #[test]
-    fn the_least_threshold_keeps_the_promise_and_one_less_does_not((rate, epsilon) in valid(), exponent in -30.0f64..-2.0) {
-        let (at, target) = (Epsilon::new(epsilon).unwrap(), Delta::new(libm::exp(exponent)).unwrap());
+    fn least_threshold_keeps_delta_and_one_less_does_not((rate, epsilon) in valid(), exponent in -30.0f64..-2.0) {
+        let at = Epsilon::new(epsilon).unwrap();
+        let target = Delta::new(libm::exp(exponent)).unwrap();
         for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
             let k = least_threshold(shown, at, target, rate).unwrap();
             prop_assert!(delta(shown, k, rate, epsilon).unwrap() <= target);
@@ -210,8 +215,9 @@ proptest! {
 }
 
 #[test]
-fn the_largest_rate_keeps_the_promise() {
-    let (epsilon, target) = (Epsilon::new(0.5).unwrap(), Delta::new(1e-6).unwrap());
+fn largest_rate_keeps_delta() {
+    let epsilon = Epsilon::new(0.5).unwrap();
+    let target = Delta::new(1e-6).unwrap();
     for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
         let rate = largest_rate(shown, epsilon, target, 20, 200).unwrap();
         assert!(delta(shown, 20, rate.get(), 0.5).unwrap() <= target);
@@ -222,8 +228,9 @@ fn the_largest_rate_keeps_the_promise() {
 }
 
 #[test]
-fn rates_too_large_for_epsilon_are_not_in_the_table() {
-    let (epsilon, target) = (Epsilon::new(0.25).unwrap(), Delta::new(1e-6).unwrap());
+fn rates_too_large_for_epsilon_are_left_out() {
+    let epsilon = Epsilon::new(0.25).unwrap();
+    let target = Delta::new(1e-6).unwrap();
     let table = feasible(epsilon, target, &[0.01, 0.2, 0.3]).unwrap();
     let rows: Vec<_> = table.iter().map(|row| (row.threshold, row.threshold_tight)).collect();
     assert_eq!(rows, [(6, 4), (52, 35)]);
@@ -231,7 +238,7 @@ fn rates_too_large_for_epsilon_are_not_in_the_table() {
 }
 
 #[test]
-fn everything_or_nothing_sampled_promises_nothing() {
+fn sampling_all_or_none_is_refused() {
     for rate in [0.0, 1.0, -0.1, 1.5, f64::NAN] {
         assert!(matches!(delta(Shown::Counts, 5, rate, 1.0), Err(KanonError::Rate(_))), "{rate}");
     }
@@ -242,7 +249,7 @@ fn everything_or_nothing_sampled_promises_nothing() {
 }
 
 #[test]
-fn a_promise_beyond_all_digits_is_still_more_than_nothing_and_is_found_at_once() {
+fn underflowing_delta_is_positive_and_found_fast() {
     let never = delta(Shown::Counts, 1_000_000, 1e-3, 1.0).unwrap().get();
     assert!(never > 0.0 && never < 1e-300);
     // Nearly everything sampled: the search gives up and takes Chernoff's bound, which is one.

@@ -1,4 +1,4 @@
-//! A whole account: a balance with all its reservations, for a site that keeps both in memory and for rebuilding.
+//! An account: a balance with all its reservations, for a site that keeps both in memory and for rebuilding.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::mechanism::PriceError;
 
-/// A balance together with the reservations that it is the sum of.
+/// A balance together with its reservations. The balance is their sum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Account {
     balance: Balance,
@@ -15,12 +15,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// A new account; without a budget it refuses everything.
+    /// Makes a new account; without a budget it refuses everything.
     pub fn new(budget: Option<Budget>) -> Self {
         Self { balance: Balance::new(budget), reservations: BTreeMap::new() }
     }
 
-    /// An account from its rows. The balance is computed from them, never read.
+    /// Makes an account from its rows. The balance is computed from them, never read.
     ///
     /// # Errors
     /// [`LedgerError::Duplicate`] when two rows have one id, [`LedgerError::Grid`] when a row is on other orders.
@@ -34,22 +34,22 @@ impl Account {
         Ok(Self { balance: Balance::rebuilt(budget, reservations.values())?, reservations })
     }
 
-    /// What is spent and reserved.
+    /// Returns the spent and reserved costs.
     pub const fn balance(&self) -> &Balance {
         &self.balance
     }
 
-    /// The reservations, by id.
+    /// Iterates over the reservations, by id.
     pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
         self.reservations.values()
     }
 
-    /// One reservation.
+    /// Returns one reservation.
     pub fn reservation(&self, id: ReservationId) -> Option<&Reservation> {
         self.reservations.get(&id)
     }
 
-    /// What an event costs here.
+    /// Returns the cost of an event on this account.
     ///
     /// # Errors
     /// [`PriceError`] when the event cannot be priced.
@@ -78,7 +78,7 @@ impl Account {
         Ok(())
     }
 
-    /// Commits one release of a reservation. Must be durable before the release leaves.
+    /// Commits one release of a reservation. The commit must be durable before the release leaves.
     ///
     /// # Errors
     /// [`LedgerError::Unknown`] without such a reservation, otherwise as [`Balance::commit`]. Nothing has changed then.
@@ -87,7 +87,8 @@ impl Account {
         self.balance.commit(reservation)
     }
 
-    /// Returns what a reservation still holds and closes it; gives the number of releases that never left.
+    /// Returns the remainder of a reservation to the budget and closes it. Returns the number of releases that never
+    /// left.
     ///
     /// # Errors
     /// [`LedgerError::Unknown`] without such a reservation, otherwise as [`Balance::settle`].
@@ -96,23 +97,23 @@ impl Account {
         self.balance.settle(reservation)
     }
 
-    /// Puts a balance and the one reservation that changed with it in the place of what was.
+    /// Replaces the balance and the one reservation that changed with it.
     pub(super) fn replace(&mut self, balance: Balance, reservation: Reservation) {
         self.balance = balance;
         self.reservations.insert(reservation.id(), reservation);
     }
 
-    /// What may still be reserved.
+    /// Returns the headroom for further reservations.
     pub fn headroom(&self) -> Headroom {
         self.balance.headroom()
     }
 
-    /// ε spent, rounded up.
+    /// Returns ε spent, rounded up.
     pub fn epsilon_spent(&self) -> f64 {
         self.balance.epsilon_spent()
     }
 
-    /// The numbers of the gauge.
+    /// Returns the numbers of the gauge.
     pub fn summary(&self) -> Summary {
         self.balance.summary()
     }

@@ -1,5 +1,5 @@
-//! The analyst at work: chooses every job from all that was shown before, stops when it likes, tries again when refused. Jobs
-//! have few outcomes, so every transcript can be enumerated, and what all of them together lose is exact.
+//! A simulated analyst, who selects every job from all earlier outputs, stops at will, and retries after a refusal.
+//! Jobs have few outcomes, so every transcript can be enumerated, and the loss of all of them together is exact.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -14,17 +14,18 @@ use crate::gaussian::GaussianProfile;
 use crate::mechanism;
 use crate::unit::{Delta, Epsilon, Order};
 
-/// How likely an outcome is with the person, and without.
+/// The probability of an outcome with the person, and without.
 type Outcome = (f64, f64);
 
-/// A job: randomized response, with a chance of telling everything. Its ε is a number of tenths, its δ of thousandths.
+/// A job: randomized response, with some probability of revealing everything. Its ε is a number of tenths, its δ of
+/// thousandths.
 #[derive(Debug, Clone, Copy)]
-struct Job {
+struct RandomizedJob {
     tenths: u16,
     thousandths: u16,
 }
 
-impl Job {
+impl RandomizedJob {
     fn event(self) -> Event {
         let epsilon = Epsilon::new(f64::from(self.tenths) / 10.0).unwrap();
         if self.thousandths == 0 {
@@ -37,14 +38,14 @@ impl Job {
         let all = f64::from(self.thousandths) / 1000.0;
         let truth = (1.0 - all) / (1.0 + (-f64::from(self.tenths) / 10.0).exp());
         let lie = 1.0 - all - truth;
-        let told = [(all, 0.0), (0.0, all)];
-        [(truth, lie), (lie, truth)].into_iter().chain(told.into_iter().filter(|_| all > 0.0)).collect()
+        let revealed = [(all, 0.0), (0.0, all)];
+        [(truth, lie), (lie, truth)].into_iter().chain(revealed.into_iter().filter(|_| all > 0.0)).collect()
     }
 }
 
-/// Whatever halts the analyst.
+/// The rule that halts the analyst.
 #[derive(Debug, Clone)]
-enum Filter {
+enum HaltingRule {
     Account(Account),
     /// One order, Σρ(α) ≤ B(α).
     OneOrder {
@@ -52,17 +53,17 @@ enum Filter {
         spent: Curve,
     },
     Basic(BasicFilter),
-    /// Nothing halts.
+    /// No rule.
     None,
 }
 
-impl Filter {
-    /// Charges a job, if it is admitted.
-    fn charge(&mut self, job: Job, id: u128) -> bool {
+impl HaltingRule {
+    /// Charges a job, if the rule admits it.
+    fn charge(&mut self, job: RandomizedJob, id: u128) -> bool {
         match self {
             Self::Account(account) => {
                 let cost = account.price(&job.event(), Adjacency::AddRemove).unwrap();
-                // Two releases are reserved; the second is never made and is given back.
+                // Two releases are reserved; the second is never made and is returned.
                 let reserved = account.reserve(ReservationId(id), &cost, 2);
                 if reserved.is_err() && account.reserve(ReservationId(id), &cost, 1).is_err() {
                     return false;
@@ -88,31 +89,38 @@ impl Filter {
     }
 }
 
-/// The analyst: which job next is a function of all that was shown, here of the number that stands for it and of what it says
-/// about the person. When refused it tries the others, and stops at a whim or when nothing is admitted.
+/// The analyst selects the next job as a function of all earlier outputs, represented by one number, and of their
+/// evidence about the person. After a refusal it tries the other jobs. It stops at random or when no job is admitted.
 #[derive(Debug, Clone)]
-struct Analyst {
-    menu: Vec<Job>,
+struct SimulatedAnalyst {
+    menu: Vec<RandomizedJob>,
     seed: u64,
     depth: u32,
-    /// Asks for the largest jobs when the person seems to be there, as one does who wants to be sure.
+    /// Asks for the largest jobs when the person seems to be present, as an analyst who wants certainty does.
     greedy: bool,
 }
 
-fn mixed(state: u64, input: u64) -> u64 {
-    let mixed = (state ^ input).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ (mixed >> 29)
+fn mix(state: u64, input: u64) -> u64 {
+    let mix = (state ^ input).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mix ^ (mix >> 29)
 }
 
-impl Analyst {
-    /// Every transcript with its two probabilities, when this filter halts.
-    fn play(&self, filter: &Filter) -> Vec<Outcome> {
+impl SimulatedAnalyst {
+    /// Returns every transcript with its two probabilities, under this filter.
+    fn play(&self, filter: &HaltingRule) -> Vec<Outcome> {
         let mut transcripts = Vec::new();
         self.explore(filter.clone(), self.seed, 0, (1.0, 1.0), &mut transcripts);
         transcripts
     }
 
-    fn explore(&self, mut filter: Filter, shown: u64, depth: u32, (p, q): Outcome, transcripts: &mut Vec<Outcome>) {
+    fn explore(
+        &self,
+        mut filter: HaltingRule,
+        shown: u64,
+        depth: u32,
+        (p, q): Outcome,
+        transcripts: &mut Vec<Outcome>,
+    ) {
         let first = if self.greedy && p > q { 0 } else { shown as usize % self.menu.len() };
         let wishes = (0..self.menu.len()).map(|offset| self.menu[(first + offset) % self.menu.len()]);
         let bored = shown.is_multiple_of(23);
@@ -123,29 +131,29 @@ impl Analyst {
         };
         for (index, outcome) in job.outcomes().into_iter().enumerate() {
             let both = (p * outcome.0, q * outcome.1);
-            self.explore(filter.clone(), mixed(shown, index as u64 + 1), depth + 1, both, transcripts);
+            self.explore(filter.clone(), mix(shown, index as u64 + 1), depth + 1, both, transcripts);
         }
     }
 }
 
-fn analysts(with_delta: bool) -> impl Strategy<Value = Analyst> {
-    let job =
-        (1u16..15, 0u16..if with_delta { 12 } else { 1 }).prop_map(|(tenths, thousandths)| Job { tenths, thousandths });
+fn analysts(with_delta: bool) -> impl Strategy<Value = SimulatedAnalyst> {
+    let job = (1u16..15, 0u16..if with_delta { 12 } else { 1 })
+        .prop_map(|(tenths, thousandths)| RandomizedJob { tenths, thousandths });
     let depth = if with_delta { 5 } else { 9 };
     (prop::collection::vec(job, 2..6), any::<u64>(), any::<bool>()).prop_map(move |(mut menu, seed, greedy)| {
         menu.sort_by_key(|job| std::cmp::Reverse(job.tenths));
-        Analyst { menu, seed, depth, greedy }
+        SimulatedAnalyst { menu, seed, depth, greedy }
     })
 }
 
-/// The larger of both directions' Σ max(P − e^ε Q, 0).
+/// Returns the larger of both directions' Σ max(P − e^ε Q, 0).
 fn lost(transcripts: &[Outcome], epsilon: f64) -> f64 {
     let stick = |p: f64, q: f64| (p - epsilon.exp() * q).max(0.0);
     let there: f64 = transcripts.iter().map(|&(p, q)| stick(p, q)).sum();
     there.max(transcripts.iter().map(|&(p, q)| stick(q, p)).sum())
 }
 
-/// The larger of both directions' Rényi divergence.
+/// Returns the larger of both directions' Rényi divergence.
 fn renyi(transcripts: &[Outcome], order: f64) -> f64 {
     let of = |p: f64, q: f64| if p == 0.0 { 0.0 } else { p.powf(order) * q.powf(1.0 - order) };
     let there: f64 = transcripts.iter().map(|&(p, q)| of(p, q)).sum();
@@ -155,46 +163,48 @@ fn renyi(transcripts: &[Outcome], order: f64) -> f64 {
 const EPSILON: f64 = 2.0;
 const DELTA: f64 = 0.1;
 
-fn account() -> Filter {
-    let (epsilon, delta) = (Epsilon::new(EPSILON).unwrap(), Delta::new(DELTA).unwrap());
-    Filter::Account(Account::new(Some(Budget::new(epsilon, delta, GridKind::Standard).unwrap())))
+fn account() -> HaltingRule {
+    let epsilon = Epsilon::new(EPSILON).unwrap();
+    let delta = Delta::new(DELTA).unwrap();
+    HaltingRule::Account(Account::new(Some(Budget::new(epsilon, delta, GridKind::Standard).unwrap())))
 }
 
 proptest! {
     #[test]
-    fn whatever_the_analyst_chooses_an_account_keeps_its_budget(analyst in analysts(true)) {
+    fn account_keeps_budget_under_any_adaptive_analyst(analyst in analysts(true)) {
         let transcripts = analyst.play(&account());
         prop_assert!(lost(&transcripts, EPSILON) <= DELTA + 1e-12);
     }
 
     #[test]
-    fn releases_without_a_delta_of_their_own_keep_the_part_of_the_orders(analyst in analysts(false)) {
+    fn releases_without_own_delta_keep_the_orders_delta(analyst in analysts(false)) {
         let transcripts = analyst.play(&account());
         prop_assert!(lost(&transcripts, EPSILON) <= 0.75 * DELTA + 1e-12);
     }
 
     #[test]
-    fn a_filter_of_one_order_keeps_that_order(analyst in analysts(false), order in 1.1f64..20.0, epsilon in 1.0f64..4.0) {
+    fn one_order_filter_keeps_its_order(analyst in analysts(false), order in 1.1f64..20.0, epsilon in 1.0f64..4.0) {
         let grid = OrderGrid::new(vec![Order::new(order).unwrap()]).unwrap();
         let room = Headroom::of_filter(Epsilon::new(epsilon).unwrap(), Delta::new(0.3).unwrap(), &grid);
         let share = room.left().next().and_then(|(_, share)| share).map_or(0.0, Fixed::to_f64_down);
-        let transcripts = analyst.play(&Filter::OneOrder { room, spent: Curve::zero(&grid) });
+        let transcripts = analyst.play(&HaltingRule::OneOrder { room, spent: Curve::zero(&grid) });
         prop_assert!(renyi(&transcripts, order) <= share + 1e-9);
         prop_assert!(lost(&transcripts, epsilon) <= 0.3 + 1e-12);
     }
 
     #[test]
-    fn the_basic_filter_keeps_its_sums(analyst in analysts(true)) {
+    fn basic_filter_keeps_its_sums(analyst in analysts(true)) {
         let filter = BasicFilter::new("1.6".parse().unwrap(), "0.03".parse().unwrap());
-        prop_assert!(lost(&analyst.play(&Filter::Basic(filter)), 1.6) <= 0.03 + 1e-12);
+        prop_assert!(lost(&analyst.play(&HaltingRule::Basic(filter)), 1.6) <= 0.03 + 1e-12);
     }
 }
 
 #[test]
-fn without_a_filter_the_same_analyst_learns_more_than_the_budget() {
-    let menu = vec![Job { tenths: 12, thousandths: 0 }, Job { tenths: 3, thousandths: 0 }];
-    let analyst = Analyst { menu, seed: 5, depth: 8, greedy: true };
-    let (free, halted) = (analyst.play(&Filter::None), analyst.play(&account()));
+fn analyst_without_filter_exceeds_the_budget() {
+    let menu = vec![RandomizedJob { tenths: 12, thousandths: 0 }, RandomizedJob { tenths: 3, thousandths: 0 }];
+    let analyst = SimulatedAnalyst { menu, seed: 5, depth: 8, greedy: true };
+    let free = analyst.play(&HaltingRule::None);
+    let halted = analyst.play(&account());
     assert!(lost(&free, EPSILON) > 2.0 * DELTA);
     assert!(lost(&halted, EPSILON) <= DELTA && halted.len() > 2, "it was admitted something, and then halted");
     for transcripts in [free, halted] {
@@ -203,11 +213,12 @@ fn without_a_filter_the_same_analyst_learns_more_than_the_budget() {
     }
 }
 
-/// A first Gaussian release, and a second whose noise is chosen from what the first showed, within the filter: by quadrature
-/// over the first, with the second's profile in closed form.
+/// A first Gaussian release, and a second whose noise depends on the output of the first, within the filter: by
+/// quadrature over the first, with the second's profile in closed form.
 #[test]
-fn the_gaussian_filter_keeps_its_budget_when_noise_is_chosen_from_what_was_shown() {
-    let (epsilon, delta) = (Epsilon::new(1.0).unwrap(), Delta::new(1e-3).unwrap());
+fn gaussian_filter_keeps_budget_under_adaptive_noise() {
+    let epsilon = Epsilon::new(1.0).unwrap();
+    let delta = Delta::new(1e-3).unwrap();
     let first = 4.0;
     let menu = [1.0, 3.4, 3.58, 3.7, 5.0, 20.0];
     let profile = |mu: f64, at: f64| {
@@ -220,10 +231,10 @@ fn the_gaussian_filter_keeps_its_budget_when_noise_is_chosen_from_what_was_shown
         let total: f64 = (-12_000..=12_000)
             .map(|index| {
                 let x = f64::from(index) * step;
-                // What the first release says of the person, and how likely that is when the person is there.
+                // The loss of the first release at an output, and the density of this output with the person.
                 let mu = 1.0 / first;
-                let (density, loss) =
-                    ((-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt(), mu * x + 0.5 * mu * mu);
+                let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+                let loss = mu * x + 0.5 * mu * mu;
                 let mut filter = GdpFilter::new(epsilon, delta);
                 assert!(filter.charge(first, 1));
                 let wishes = menu.into_iter().rev().filter(|_| x < turn).chain(menu);

@@ -1,26 +1,26 @@
-//! The balance of one account: what is spent, what is reserved, and the only three ways to change either.
+//! The balance of one account: spent and reserved costs, and the only three ways to change them.
 
 use serde::{Deserialize, Serialize};
 
 use super::budget::{Budget, GridKind};
 use super::gauge::Summary;
 use super::headroom::Headroom;
-use super::refusal::{Refusal, Shortfall};
+use super::refusal::{BudgetShortfall, Refusal};
 use super::{Cost, LedgerError, Reservation, ReservationId};
 use crate::adjacency::Adjacency;
 use crate::curve::{Curve, OrderGrid};
 use crate::event::Event;
 use crate::mechanism::{self, PriceError};
 
-/// What a row of an account holds: its budget, if it has one, and the sums of all it was charged.
+/// The content of an account's row: its budget, if it has one, and the sums of all its charges.
 ///
-/// All sums are exact and derived from counts, so a balance does not depend on the order of what happened
+/// All sums are exact and derived from counts, so a balance does not depend on the order of events
 /// ([`Balance::rebuilt`] makes the same bits from the rows in any order).
 ///
-/// Invariant: while the budget stands, some order has spent + reserved within its share. Lowering a budget below what is
-/// spent is possible; the account then refuses everything.
+/// Invariant: while the budget stands, some order has spent + reserved within its share. A budget may be lowered below
+/// the spent cost; the account then refuses everything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[serde(try_from = "StoredBalance", into = "StoredBalance")]
 pub struct Balance {
     budget: Option<Budget>,
     spent: Curve,
@@ -28,13 +28,13 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// A new account: nothing spent, nothing reserved. Without a budget it refuses everything.
+    /// Makes a new account: nothing spent, nothing reserved. Without a budget it refuses everything.
     pub fn new(budget: Option<Budget>) -> Self {
         let grid = budget.map_or_else(GridKind::default, |budget| budget.grid()).orders();
         Self { budget, spent: Curve::zero(&grid), reserved: Curve::zero(&grid) }
     }
 
-    /// A balance rebuilt from the reservations it consists of.
+    /// Rebuilds a balance from its reservations.
     ///
     /// # Errors
     /// [`LedgerError::Grid`] when a reservation is on other orders than the budget.
@@ -50,27 +50,27 @@ impl Balance {
         Ok(balance)
     }
 
-    /// The budget, if one is set.
+    /// Returns the budget, if one is set.
     pub const fn budget(&self) -> Option<&Budget> {
         self.budget.as_ref()
     }
 
-    /// The orders on which costs must be computed.
+    /// Returns the orders on which costs must be computed.
     pub fn grid(&self) -> &OrderGrid {
         self.spent.grid()
     }
 
-    /// What has been spent.
+    /// Returns the spent cost.
     pub const fn spent(&self) -> &Curve {
         &self.spent
     }
 
-    /// What open reservations hold.
+    /// Returns the cost that open reservations hold.
     pub const fn reserved(&self) -> &Curve {
         &self.reserved
     }
 
-    /// What an event costs on this account's orders.
+    /// Returns the cost of an event on this account's orders.
     ///
     /// # Errors
     /// [`PriceError`] when the event cannot be priced.
@@ -78,10 +78,10 @@ impl Balance {
         mechanism::curve(event, adjacency, self.grid())
     }
 
-    /// Replaces the budget, or sets the first one. What is spent and reserved stays.
+    /// Replaces the budget, or sets the first one. Spent and reserved costs stay.
     ///
     /// # Errors
-    /// [`LedgerError::Grid`] when something has been charged on other orders than the new budget keeps.
+    /// [`LedgerError::Grid`] when the account has charges on other orders than the new budget's.
     pub fn set_budget(&mut self, budget: Budget) -> Result<(), LedgerError> {
         let grid = budget.grid().orders();
         if &grid != self.grid() {
@@ -95,8 +95,8 @@ impl Balance {
         Ok(())
     }
 
-    /// Reserves `releases` releases of `per_release` each, all or nothing: the job's worst case, before it may run. Its length
-    /// may still depend on what it shows, up to this (stopping early is what filters allow).
+    /// Reserves `releases` releases of `per_release` each, all or nothing: the job's worst case, before it may run. Its
+    /// length may still depend on its outputs, up to this (filters allow stopping early).
     ///
     /// # Errors
     /// [`LedgerError::Refused`] when no order has room for all of it, [`LedgerError::Grid`] when the cost is on other
@@ -112,16 +112,16 @@ impl Balance {
         Ok(Reservation::new(id, per_release.clone(), releases))
     }
 
-    /// Would [`Balance::reserve`] admit this now? Yes while, at some order, spent + reserved + asked is within the order's share
-    /// and the side masses are within theirs. That is the Rényi filter at each order (Feldman and Zrnic 2021; Lécuyer
-    /// 2021), several orders by the disjunction lemma; see [`crate::ledger`]. A refusal depends on costs alone, so it tells
-    /// nothing about the data, and what it costs is nothing.
+    /// Checks that [`Balance::reserve`] would admit this now: at some order, spent + reserved + requested is within the
+    /// order's share, and the side masses are within theirs. That is the Rényi filter at each order (Feldman and Zrnic
+    /// 2021; Lécuyer 2021), several orders by the disjunction lemma; see [`crate::ledger`]. A refusal depends on costs
+    /// alone, so it reveals nothing about the data, and is free.
     ///
     /// # Errors
     /// As [`Balance::reserve`].
     pub fn check(&self, per_release: &Cost, releases: u64) -> Result<(), LedgerError> {
-        let asked = per_release.times(releases);
-        let after = self.committed().add(&asked)?;
+        let request = per_release.times(releases);
+        let after = self.committed().add(&request)?;
         let Some(budget) = &self.budget else {
             return Err(Refusal::NoBudget.into());
         };
@@ -130,11 +130,11 @@ impl Balance {
             return Err(Refusal::Infinite.into());
         }
         let headroom = self.headroom();
-        if headroom.admits(&asked) {
+        if headroom.admits(&request) {
             return Ok(());
         }
-        let shortfall = Shortfall::new(budget, &self.summary(), &asked, &after, headroom.releases(per_release));
-        let refusal = if asked.side_delta() > headroom.side_delta() {
+        let shortfall = BudgetShortfall::new(budget, &self.summary(), &request, &after, headroom.releases(per_release));
+        let refusal = if request.side_delta() > headroom.side_delta() {
             Refusal::OverDelta(shortfall)
         } else {
             Refusal::OverBudget(shortfall)
@@ -142,7 +142,7 @@ impl Balance {
         Err(refusal.into())
     }
 
-    /// Moves one release of a reservation from reserved to spent. Must be durable before the release leaves.
+    /// Moves one release of a reservation from reserved to spent. The move must be durable before the release leaves.
     ///
     /// # Errors
     /// [`LedgerError::Exhausted`] or [`LedgerError::Settled`] when nothing is held for it, [`LedgerError::Inconsistent`]
@@ -159,9 +159,9 @@ impl Balance {
         Ok(())
     }
 
-    /// Returns what the reservation still holds, and closes it. Sound because only what was released is ever composed: the
-    /// filter bounds the sum over the releases that happened. Gives the number of releases that never left; settling
-    /// twice returns nothing the second time.
+    /// Returns the remainder of a reservation to the budget, and closes it. Sound because only actual releases are
+    /// composed: the filter bounds the sum over the releases that happened. Returns the number of releases that never
+    /// left; settling again returns 0.
     ///
     /// # Errors
     /// [`LedgerError::Inconsistent`] when the reservation is not part of this balance. Nothing has changed then.
@@ -175,40 +175,40 @@ impl Balance {
         Ok(open)
     }
 
-    /// What may still be reserved at every order; nothing without a budget.
+    /// Returns the remaining headroom at every order; empty without a budget.
     pub fn headroom(&self) -> Headroom {
         Headroom::of_budget(self.budget.as_ref(), self.grid()).after(&self.committed())
     }
 
-    /// Spent and reserved together.
+    /// Returns spent and reserved costs together.
     fn committed(&self) -> Curve {
-        // Both curves are on one grid, so the sum exists; were it not so, nothing would be admitted.
+        // Both curves are on one grid, so the sum exists; if it did not, nothing would be admitted.
         self.spent.add(&self.reserved).unwrap_or_else(|_| Curve::infinite(self.grid()))
     }
 
-    /// ε spent, rounded up; 0 without a budget (nothing can have been spent).
+    /// Returns ε spent, rounded up; 0 without a budget (nothing can have been spent).
     pub fn epsilon_spent(&self) -> f64 {
         self.summary().spent_epsilon
     }
 
-    /// The numbers of the gauge.
+    /// Returns the numbers of the gauge.
     pub fn summary(&self) -> Summary {
         Summary::new(self.budget.as_ref(), &self.spent, &self.committed())
     }
 }
 
-/// What a balance looks like in a row.
+/// The form of a balance in a database row.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredBalance {
     budget: Option<Budget>,
     spent: Curve,
     reserved: Curve,
 }
 
-impl TryFrom<Stored> for Balance {
+impl TryFrom<StoredBalance> for Balance {
     type Error = LedgerError;
-    fn try_from(stored: Stored) -> Result<Self, LedgerError> {
-        let Stored { budget, spent, reserved } = stored;
+    fn try_from(stored: StoredBalance) -> Result<Self, LedgerError> {
+        let StoredBalance { budget, spent, reserved } = stored;
         let grid = budget.map_or_else(GridKind::default, |budget| budget.grid()).orders();
         if spent.grid() != &grid || reserved.grid() != &grid {
             return Err(crate::curve::CurveError::GridMismatch.into());
@@ -217,7 +217,7 @@ impl TryFrom<Stored> for Balance {
     }
 }
 
-impl From<Balance> for Stored {
+impl From<Balance> for StoredBalance {
     fn from(balance: Balance) -> Self {
         Self { budget: balance.budget, spent: balance.spent, reserved: balance.reserved }
     }

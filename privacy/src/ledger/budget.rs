@@ -1,4 +1,4 @@
-//! Budgets, and what they leave at every order.
+//! Budgets, and their limits at every order.
 
 use libm::log;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum GridKind {
 }
 
 impl GridKind {
-    /// The orders of the grid.
+    /// Returns the orders of the grid.
     pub fn orders(self) -> OrderGrid {
         match self {
             Self::Standard => OrderGrid::standard(),
@@ -29,19 +29,19 @@ impl GridKind {
         }
     }
 
-    /// The grid that serves this ε best: research above 10.
+    /// Returns the grid that serves this ε best: research above 10.
     pub fn for_epsilon(epsilon: Epsilon) -> Self {
         if epsilon.get() > 10.0 { Self::Research } else { Self::Standard }
     }
 }
 
-/// Why numbers are not a budget.
+/// Why numbers do not describe a budget.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BudgetError {
     /// A Gaussian release always needs some δ.
     #[error("delta must be greater than 0: a Gaussian release has no pure guarantee")]
     NoDelta,
-    /// The side share must leave something for the conversion.
+    /// The side share must leave some δ for the conversion.
     #[error("side_delta must be less than delta")]
     SideDelta,
     /// Not one order of the grid has a positive share.
@@ -49,20 +49,20 @@ pub enum BudgetError {
         "epsilon {epsilon} is too small for delta {delta}: no order of the grid could ever admit a release; raise epsilon or delta"
     )]
     Hopeless {
-        /// The ε asked for.
+        /// The requested ε.
         epsilon: f64,
-        /// The δ asked for.
+        /// The requested δ.
         delta: f64,
     },
 }
 
-/// A lifetime limit (ε, δ) on what one account may lose, and how it is kept.
+/// A lifetime limit (ε, δ) on the loss of one account, and its split over the orders.
 ///
-/// δ is split in two: `side_delta` may be used by releases that have a δ of their own; the rest pays for turning Rényi
-/// loss into ε, in equal parts for the orders of the grid (the disjunction lemma, see [`crate::ledger`]). What an account
-/// with this budget admits is (ε, δ)-differentially private together, however its jobs were chosen.
+/// δ is split in two: `side_delta` is for releases that have a δ of their own; the rest pays for converting Rényi loss
+/// to ε, in equal parts for the orders of the grid (the disjunction lemma, see [`crate::ledger`]). All releases that an
+/// account with this budget admits are (ε, δ)-differentially private together, for any adaptive choice of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[serde(try_from = "StoredBudget", into = "StoredBudget")]
 pub struct Budget {
     epsilon: Epsilon,
     delta: Delta,
@@ -71,8 +71,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget that keeps a quarter of δ for releases with a δ of their own. (The price of that quarter is ln(4/3)/(α−1)
-    /// of ε at order α: 0.04 at α = 8.)
+    /// Makes a budget that keeps a quarter of δ for releases with a δ of their own. (The price of that quarter is
+    /// ln(4/3)/(α−1) of ε at order α: 0.04 at α = 8.)
     ///
     /// # Errors
     /// [`BudgetError`] when δ is 0 or no order of the grid could ever admit anything.
@@ -81,7 +81,7 @@ impl Budget {
         Self::with_side_delta(epsilon, delta, side_delta, grid)
     }
 
-    /// A budget with an explicit part of δ for releases that have a δ of their own.
+    /// Makes a budget with an explicit part of δ for releases that have a δ of their own.
     ///
     /// # Errors
     /// [`BudgetError`] when δ is 0, the side part is not less than δ, or no order could ever admit anything.
@@ -104,48 +104,49 @@ impl Budget {
         Ok(budget)
     }
 
-    /// The limit on ε.
+    /// Returns the limit on ε.
     pub const fn epsilon(&self) -> Epsilon {
         self.epsilon
     }
 
-    /// The limit on δ, both parts together.
+    /// Returns the limit on δ, both parts together.
     pub const fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// The part of δ for releases with a δ of their own: the sum of their δ never exceeds it (accrued δ, apart from the
-    /// Rényi filter; see [`crate::ledger`]).
+    /// Returns the part of δ for releases with a δ of their own: the sum of their δ never exceeds it (accrued δ, apart
+    /// from the Rényi filter; see [`crate::ledger`]).
     pub const fn side_delta(&self) -> Delta {
         self.side_delta
     }
 
-    /// Which orders the account keeps.
+    /// Returns the kind of the account's grid.
     pub const fn grid(&self) -> GridKind {
         self.grid
     }
 
-    /// B(α) = ε − ln(1−1/α) + (ln(δ_conv/|Λ|) + ln α)/(α−1) at every order, rounded down; `None` where it is negative: such
-    /// an order is dead from the start. The most Rényi loss of order α that is (ε, δ_conv/|Λ|)-private (Canonne, Kamath and
-    /// Steinke 2020), and so the limit of that order's filter (Feldman and Zrnic 2021; Lécuyer 2021).
+    /// Returns B(α) = ε − ln(1−1/α) + (ln(δ_conv/|Λ|) + ln α)/(α−1) at every order, rounded down; `None` where it is
+    /// negative: such an order admits nothing from the start. It is the greatest Rényi loss of order α that is (ε,
+    /// δ_conv/|Λ|)-private (Canonne, Kamath and Steinke 2020), and hence the limit of that order's filter (Feldman and
+    /// Zrnic 2021; Lécuyer 2021).
     pub fn shares(&self) -> Vec<Option<Fixed>> {
         let grid = self.grid.orders();
         let ln_delta = self.ln_delta_share(grid.len());
         shares(self.epsilon.get(), ln_delta, &grid)
     }
 
-    /// ln(δ_conv / |Λ|), rounded down.
+    /// Returns ln(δ_conv / |Λ|), rounded down.
     pub(super) fn ln_delta_share(&self, orders: usize) -> f64 {
-        let left = if self.side_delta.get() == 0.0 {
+        let conversion_delta = if self.side_delta.get() == 0.0 {
             self.delta.get()
         } else {
             (self.delta.get() - self.side_delta.get()).next_down()
         };
-        ln_share(left, orders)
+        ln_share(conversion_delta, orders)
     }
 }
 
-/// ln(δ / number of orders), rounded down; −∞ at δ = 0.
+/// Returns ln(δ / number of orders), rounded down; −∞ at δ = 0.
 pub(super) fn ln_share(delta: f64, orders: usize) -> f64 {
     if delta <= 0.0 {
         return f64::NEG_INFINITY;
@@ -154,7 +155,7 @@ pub(super) fn ln_share(delta: f64, orders: usize) -> f64 {
     share - 4.0 * UNIT * (share.abs() + 4.0)
 }
 
-/// ε less the conversion's overhead at every order, rounded down; `None` where negative.
+/// Returns ε less the conversion's overhead at every order, rounded down; `None` where negative.
 pub(super) fn shares(epsilon: f64, ln_delta: f64, grid: &OrderGrid) -> Vec<Option<Fixed>> {
     grid.orders()
         .iter()
@@ -166,9 +167,9 @@ pub(super) fn shares(epsilon: f64, ln_delta: f64, grid: &OrderGrid) -> Vec<Optio
         .collect()
 }
 
-/// What a budget looks like in a row.
+/// The form of a budget in a database row.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredBudget {
     epsilon: Epsilon,
     delta: Delta,
     #[serde(default)]
@@ -177,9 +178,9 @@ struct Stored {
     grid: GridKind,
 }
 
-impl TryFrom<Stored> for Budget {
+impl TryFrom<StoredBudget> for Budget {
     type Error = BudgetError;
-    fn try_from(stored: Stored) -> Result<Self, BudgetError> {
+    fn try_from(stored: StoredBudget) -> Result<Self, BudgetError> {
         match stored.side_delta {
             Some(side) => Self::with_side_delta(stored.epsilon, stored.delta, side, stored.grid),
             None => Self::new(stored.epsilon, stored.delta, stored.grid),
@@ -187,7 +188,7 @@ impl TryFrom<Stored> for Budget {
     }
 }
 
-impl From<Budget> for Stored {
+impl From<Budget> for StoredBudget {
     fn from(budget: Budget) -> Self {
         Self { epsilon: budget.epsilon, delta: budget.delta, side_delta: Some(budget.side_delta), grid: budget.grid }
     }

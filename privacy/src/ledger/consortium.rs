@@ -1,8 +1,8 @@
-//! What the whole consortium may say of one person: the parties' losses put together by the cross-organization rule.
+//! The loss of one person across the whole consortium: the parties' losses combined by the cross-organization rule.
 //!
-//! Each party's account guards that party's dataset. Somebody who is in several of them loses what all of those lose
-//! together, and no single account knows it. Nothing here decides admission of a party's jobs; a consortium that wants a
-//! limit of its own keeps [`combined`] within a budget of its own, by the same filter.
+//! Each party's account guards that party's dataset. A person in several datasets loses the sum over them, and no
+//! single account knows it. Nothing here decides admission of a party's jobs. A consortium with a limit of its own
+//! keeps [`combined`] within a budget of its own, by the same filter.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,8 @@ use crate::curve::{Curve, CurveError, OrderGrid};
 use crate::fixed::Fixed;
 use crate::unit::{Delta, Epsilon};
 
-/// In how many parties' datasets one unit (a person, a recording) may be. Stored, shown, and part of every certificate.
+/// The number of parties whose datasets may contain one unit (a person, a recording). Stored, shown, and part of every
+/// certificate.
 ///
 /// As JSON: `"disjoint"`, `{"overlapping":{"at_most":2}}`, `{"overlapping":{"at_most":null}}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,20 +24,21 @@ pub enum Overlap {
     Disjoint,
     /// In several.
     Overlapping {
-        /// The most parties that may have one unit; `None` for all of them. 0 is read as 1: who is counted is somewhere.
+        /// Largest number of parties with one unit; `None` for all of them. 0 is read as 1: every counted person is in
+        /// some dataset.
         at_most: Option<u32>,
     },
 }
 
 impl Default for Overlap {
-    /// Nothing is known: a person may be everywhere.
+    /// Assumes the worst case: a person may be in every dataset.
     fn default() -> Self {
         Self::Overlapping { at_most: None }
     }
 }
 
 impl Overlap {
-    /// The most parties, of this many, that one unit may be in.
+    /// Returns the largest number of parties, of `parties`, that may have one unit.
     pub fn most(self, parties: usize) -> usize {
         match self {
             Self::Disjoint => parties.min(1),
@@ -48,11 +50,13 @@ impl Overlap {
     }
 }
 
-/// The ε that the consortium promises to everybody at δ, rounded up; `None` when there is no finite one. `parties` are the
-/// losses of the parties' datasets, one for each, all on one grid and all priced under the same adjacency; with none, ε is 0.
+/// Returns the ε that the consortium guarantees to every person at δ, rounded up; `None` when there is no finite one.
+/// `parties` are the losses of the parties' datasets, one for each, all on one grid and all priced under the same
+/// adjacency; with none, ε is 0.
 ///
-/// The greatest of the parties' own ε when a unit is in one dataset at most, else ε of [`combined`]. The conversion uses all
-/// of δ at every order: right for a closed history, as on a certificate; admission splits δ ([`super::Budget::shares`]).
+/// It is the greatest of the parties' own ε when a unit is in at most one dataset, else ε of [`combined`]. The
+/// conversion uses all of δ at every order: correct for a closed history, as on a certificate; admission splits δ
+/// ([`super::Budget::shares`]).
 ///
 /// # Errors
 /// [`CurveError::GridMismatch`] when the curves are on different grids.
@@ -69,9 +73,9 @@ pub fn across(rule: Overlap, parties: &[Curve], delta: Delta) -> Result<Option<E
     Ok(each.and_then(|each| each.into_iter().max_by(|a, b| a.get().total_cmp(&b.get()))))
 }
 
-/// W(α) = max over m of the parties of the sum of their losses at α, exactly, and likewise the side mass: at least what any
-/// unit that is in m of the datasets has lost. Curves add under adaptive composition, so this is the loss of the mechanism
-/// that releases all that those m parties released; its order does not matter.
+/// Returns W(α) = max over m of the parties of the sum of their losses at α, exactly, and likewise the side mass: at
+/// least the loss of any unit that is in m of the datasets. Curves add under adaptive composition, so this is the loss
+/// of the mechanism that makes all releases of those m parties; its order does not matter.
 ///
 /// # Errors
 /// [`CurveError::GridMismatch`] when a curve is on another grid.
@@ -85,9 +89,9 @@ pub fn combined(rule: Overlap, grid: &OrderGrid, parties: &[Curve]) -> Result<Cu
     Curve::from_fixed(grid, losses, largest(parties.iter().map(Curve::side_delta), most))
 }
 
-/// The sum of the `most` largest.
-fn largest(of: impl Iterator<Item = Fixed>, most: usize) -> Fixed {
-    let mut all: Vec<Fixed> = of.collect();
+/// Returns the sum of the `most` largest.
+fn largest(values: impl Iterator<Item = Fixed>, most: usize) -> Fixed {
+    let mut all: Vec<Fixed> = values.collect();
     all.sort_unstable_by(|a, b| b.cmp(a));
     all.into_iter().take(most).fold(Fixed::ZERO, Fixed::plus)
 }
@@ -120,7 +124,7 @@ mod tests {
         Delta::new(1e-6).unwrap()
     }
 
-    fn of(rule: Overlap, parties: &[Curve]) -> f64 {
+    fn epsilon_across(rule: Overlap, parties: &[Curve]) -> f64 {
         across(rule, parties, delta()).unwrap().map_or(f64::INFINITY, Epsilon::get)
     }
 
@@ -130,54 +134,56 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_consortium_covers_every_set_of_parties_that_one_person_may_be_in(rule in rules(), parties in curves()) {
+        fn consortium_loss_covers_every_allowed_subset(rule in rules(), parties in curves()) {
             let grid = OrderGrid::standard();
             let together = combined(rule, &grid, &parties).unwrap();
             let most = rule.most(parties.len());
-            for chosen in 0u32..1 << parties.len() {
-                if chosen.count_ones() as usize > most {
+            for subset in 0u32..1 << parties.len() {
+                if subset.count_ones() as usize > most {
                     continue;
                 }
-                let chosen = parties.iter().enumerate().filter(|(index, _)| chosen >> index & 1 == 1);
-                let sum = chosen.fold(Curve::zero(&grid), |sum, (_, party)| sum.add(party).unwrap());
+                let members = parties.iter().enumerate().filter(|(index, _)| subset >> index & 1 == 1);
+                let sum = members.fold(Curve::zero(&grid), |sum, (_, party)| sum.add(party).unwrap());
                 prop_assert!(dominates(&together, &sum));
                 let alone = convert::epsilon(&sum, delta()).map_or(f64::INFINITY, Epsilon::get);
-                prop_assert!(of(rule, &parties) >= alone, "{:?}", rule);
+                prop_assert!(epsilon_across(rule, &parties) >= alone, "{:?}", rule);
             }
         }
 
         #[test]
-        fn who_may_be_in_more_datasets_is_never_said_to_lose_less(parties in curves(), few in 0u32..6, more in 0u32..6) {
+        fn loss_rises_with_allowed_overlap(parties in curves(), few in 0u32..6, more in 0u32..6) {
             let at_most = |most| Overlap::Overlapping { at_most: Some(most) };
-            let (few, more) = (few.min(more), few.max(more));
-            prop_assert!(of(at_most(few), &parties) <= of(at_most(more), &parties));
-            prop_assert!(of(Overlap::Disjoint, &parties) <= of(at_most(few), &parties));
-            prop_assert!(of(at_most(more), &parties) <= of(Overlap::default(), &parties));
+            let least = few.min(more);
+            let most = few.max(more);
+            prop_assert!(epsilon_across(at_most(least), &parties) <= epsilon_across(at_most(most), &parties));
+            prop_assert!(epsilon_across(Overlap::Disjoint, &parties) <= epsilon_across(at_most(least), &parties));
+            prop_assert!(epsilon_across(at_most(most), &parties) <= epsilon_across(Overlap::default(), &parties));
         }
 
         #[test]
-        fn the_parties_have_no_order(rule in rules(), mut parties in curves(), turn in 0usize..6) {
+        fn consortium_loss_ignores_order_of_parties(rule in rules(), mut parties in curves(), turn in 0usize..6) {
             let before = combined(rule, &OrderGrid::standard(), &parties).unwrap();
-            let (middle, of_before) = (turn.min(parties.len()), of(rule, &parties));
+            let middle = turn.min(parties.len());
+            let epsilon_before = epsilon_across(rule, &parties);
             parties.rotate_left(middle);
             prop_assert_eq!(combined(rule, &OrderGrid::standard(), &parties).unwrap(), before);
-            prop_assert_eq!(of(rule, &parties).to_bits(), of_before.to_bits());
+            prop_assert_eq!(epsilon_across(rule, &parties).to_bits(), epsilon_before.to_bits());
         }
     }
 
     #[test]
-    fn disjoint_people_lose_what_their_own_party_loses_and_others_the_sum() {
+    fn disjoint_loss_is_maximum_and_overlapping_is_sum() {
         let parties: Vec<Curve> = [3u128, 1, 2].iter().map(|&nats| curve(&[nats << 60; 8], 0)).collect();
         let sum = |count: u128| convert::epsilon(&curve(&[count << 60; 8], 0), delta()).unwrap().get();
         let same = |a: f64, b: f64| assert_eq!(a.to_bits(), b.to_bits());
-        same(of(Overlap::Disjoint, &parties), sum(3));
-        same(of(Overlap::Overlapping { at_most: Some(2) }, &parties), sum(5));
-        same(of(Overlap::default(), &parties), sum(6));
-        same(of(Overlap::default(), &[]), 0.0);
+        same(epsilon_across(Overlap::Disjoint, &parties), sum(3));
+        same(epsilon_across(Overlap::Overlapping { at_most: Some(2) }, &parties), sum(5));
+        same(epsilon_across(Overlap::default(), &parties), sum(6));
+        same(epsilon_across(Overlap::default(), &[]), 0.0);
     }
 
     #[test]
-    fn one_party_without_a_finite_loss_leaves_the_consortium_none() {
+    fn infinite_party_loss_leaves_no_consortium_epsilon() {
         let parties = [curve(&[1 << 60; 8], 0), Curve::infinite(&OrderGrid::standard())];
         for rule in [Overlap::Disjoint, Overlap::default()] {
             assert_eq!(across(rule, &parties, delta()), Ok(None));
@@ -185,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn curves_on_different_orders_are_not_put_together() {
+    fn curves_on_different_orders_are_not_combined() {
         let parties = [Curve::zero(&OrderGrid::standard()), Curve::zero(&OrderGrid::research())];
         assert_eq!(across(Overlap::Disjoint, &parties, delta()), Err(CurveError::GridMismatch));
     }
 
     #[test]
-    fn the_rule_is_stored_in_words() {
+    fn overlap_rule_has_stable_json() {
         for (rule, text) in [
             (Overlap::Disjoint, r#""disjoint""#),
             (Overlap::default(), r#"{"overlapping":{"at_most":null}}"#),

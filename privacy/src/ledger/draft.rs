@@ -1,5 +1,5 @@
-//! Steps worked out but not yet made: a site decides, writes the decision to its disk, and only then counts it. A draft
-//! costs the same however long the account's history is; a copy of the whole account would not.
+//! Steps that are computed but not yet applied: a site decides, writes the decision to its disk, and only then applies
+//! it. A draft costs the same for any length of the account's history; a copy of the whole account would not.
 
 use super::{Account, Balance, Budget, Cost, LedgerError, Reservation, ReservationId};
 
@@ -11,14 +11,14 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// What will be spent and reserved.
+    /// Returns the spent and reserved costs after the step.
     pub const fn balance(&self) -> &Balance {
         &self.balance
     }
 }
 
 impl Account {
-    /// [`Account::reserve`] under this budget, drafted.
+    /// Drafts [`Account::reserve`] under this budget.
     ///
     /// # Errors
     /// As [`Account::set_budget`] and [`Account::reserve`].
@@ -38,7 +38,7 @@ impl Account {
         Ok(Draft { balance, reservation })
     }
 
-    /// [`Account::commit`], drafted.
+    /// Drafts [`Account::commit`].
     ///
     /// # Errors
     /// As [`Account::commit`].
@@ -48,17 +48,17 @@ impl Account {
         Ok(draft)
     }
 
-    /// [`Account::settle`], drafted; with the number of releases that never left.
+    /// Drafts [`Account::settle`]; also returns the number of releases that never left.
     ///
     /// # Errors
     /// As [`Account::settle`].
     pub fn draft_settle(&self, id: ReservationId) -> Result<(Draft, u64), LedgerError> {
         let mut draft = self.draft(id)?;
-        let left = draft.balance.settle(&mut draft.reservation)?;
-        Ok((draft, left))
+        let unreleased = draft.balance.settle(&mut draft.reservation)?;
+        Ok((draft, unreleased))
     }
 
-    /// Makes a step that was drafted. Between the draft and this, nothing else may have changed the account.
+    /// Applies a drafted step. The account must not have changed since the draft.
     pub fn adopt(&mut self, draft: Draft) {
         self.replace(draft.balance, draft.reservation);
     }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_changes_nothing_until_it_is_adopted_and_then_what_the_step_itself_would_have() {
+    fn adopted_draft_equals_the_direct_step() {
         let (mut drafted, budget, cost) = account();
         let mut direct = drafted.clone();
         let id = ReservationId(7);
@@ -100,17 +100,18 @@ mod tests {
         drafted.adopt(draft);
         direct.commit(id).unwrap();
         assert_eq!(drafted, direct);
-        let (draft, left) = drafted.draft_settle(id).unwrap();
-        assert_eq!(left, direct.settle(id).unwrap());
+        let (draft, unreleased) = drafted.draft_settle(id).unwrap();
+        assert_eq!(unreleased, direct.settle(id).unwrap());
         drafted.adopt(draft);
         assert_eq!(drafted, direct);
         assert_eq!(drafted, Account::rebuilt(Some(budget), drafted.reservations().cloned()).unwrap());
     }
 
     #[test]
-    fn what_the_account_refuses_cannot_be_drafted() {
+    fn draft_of_refused_step_is_refused() {
         let (mut account, budget, cost) = account();
-        let (known, unknown) = (ReservationId(1), ReservationId(2));
+        let known = ReservationId(1);
+        let unknown = ReservationId(2);
         account.reserve(known, &cost, 1).unwrap();
         assert_eq!(account.draft_reserve(budget, known, &cost, 1), Err(LedgerError::Duplicate(known)));
         assert!(matches!(account.draft_reserve(budget, unknown, &cost, u64::MAX), Err(LedgerError::Refused(_))));

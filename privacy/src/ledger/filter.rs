@@ -11,7 +11,7 @@ use crate::unit::{Delta, Epsilon};
 
 /// A non-negative decimal, exactly as written: 0.1 + 0.2 is 0.3.
 #[derive(Debug, Clone, Copy)]
-pub struct Decimal {
+pub struct ExactDecimal {
     /// Value · 10^scale.
     digits: u128,
     scale: u32,
@@ -22,23 +22,23 @@ pub struct Decimal {
 #[error("`{0}` is not a non-negative decimal of at most 38 digits: write it like 0.1 or 1e-6")]
 pub struct DecimalError(String);
 
-impl Decimal {
-    /// Nothing.
+impl ExactDecimal {
+    /// Zero.
     pub const ZERO: Self = Self { digits: 0, scale: 0 };
 
-    /// The sum, or nothing when it needs more than 38 digits.
+    /// Returns the sum; `None` when it needs more than 38 digits.
     pub fn plus(self, other: Self) -> Option<Self> {
         let (a, b, scale) = self.aligned(other)?;
         Some(Self { digits: a.checked_add(b)?, scale })
     }
 
-    /// Is this at most `other`? Nothing when they cannot be compared within 38 digits.
+    /// Returns true if this is at most `other`; `None` when they cannot be compared within 38 digits.
     pub fn at_most(self, other: Self) -> Option<bool> {
         let (a, b, _) = self.aligned(other)?;
         Some(a <= b)
     }
 
-    /// Both digits on the finer scale of the two.
+    /// Returns the digits of both numbers at the finer scale of the two, and that scale.
     fn aligned(self, other: Self) -> Option<(u128, u128, u32)> {
         let scale = self.scale.max(other.scale);
         let lift =
@@ -47,7 +47,7 @@ impl Decimal {
     }
 }
 
-impl FromStr for Decimal {
+impl FromStr for ExactDecimal {
     type Err = DecimalError;
     fn from_str(text: &str) -> Result<Self, DecimalError> {
         let error = || DecimalError(text.chars().take(48).collect());
@@ -77,8 +77,8 @@ impl FromStr for Decimal {
     }
 }
 
-/// As a fraction in lowest terms: `1/10`, `3`.
-impl fmt::Display for Decimal {
+/// Writes a fraction in lowest terms: `1/10`, `3`.
+impl fmt::Display for ExactDecimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut twos, mut fives, mut digits) = (self.scale, self.scale, self.digits);
         while digits != 0 && twos > 0 && digits.is_multiple_of(2) {
@@ -99,24 +99,24 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// The basic filter: admits while Σε ≤ ε_B and Σδ ≤ δ_B, in exact decimals. What it admits is (ε_B, δ_B)-differentially
-/// private together under fully adaptive choice (Rogers, Roth, Ullman and Vadhan 2016: basic composition loses
-/// nothing).
+/// The basic filter: admits while Σε ≤ ε_B and Σδ ≤ δ_B, in exact decimals. All admitted releases are (ε_B,
+/// δ_B)-differentially private together under fully adaptive choice (Rogers, Roth, Ullman and Vadhan 2016: basic
+/// composition loses nothing).
 #[derive(Debug, Clone)]
 pub struct BasicFilter {
-    limit: (Decimal, Decimal),
-    spent: (Decimal, Decimal),
+    limit: (ExactDecimal, ExactDecimal),
+    spent: (ExactDecimal, ExactDecimal),
 }
 
 impl BasicFilter {
-    /// Nothing spent of (ε_B, δ_B).
-    pub const fn new(epsilon: Decimal, delta: Decimal) -> Self {
-        Self { limit: (epsilon, delta), spent: (Decimal::ZERO, Decimal::ZERO) }
+    /// Makes a filter with (ε_B, δ_B) and no charge.
+    pub const fn new(epsilon: ExactDecimal, delta: ExactDecimal) -> Self {
+        Self { limit: (epsilon, delta), spent: (ExactDecimal::ZERO, ExactDecimal::ZERO) }
     }
 
-    /// Charges (ε, δ) if it fits, and says whether it did. Sums that cannot be written down are refused.
+    /// Charges (ε, δ) if it fits, and returns whether it did. Sums that need too many digits are refused.
     #[must_use]
-    pub fn charge(&mut self, epsilon: Decimal, delta: Decimal) -> bool {
+    pub fn charge(&mut self, epsilon: ExactDecimal, delta: ExactDecimal) -> bool {
         let after = self.spent.0.plus(epsilon).zip(self.spent.1.plus(delta));
         match after {
             Some(after)
@@ -129,15 +129,15 @@ impl BasicFilter {
         }
     }
 
-    /// (Σε, Σδ) so far.
-    pub const fn spent(&self) -> (Decimal, Decimal) {
+    /// Returns (Σε, Σδ) so far.
+    pub const fn spent(&self) -> (ExactDecimal, ExactDecimal) {
         self.spent
     }
 }
 
-/// The Gaussian-DP filter: admits while Σμ² ≤ μ_B². What it admits is μ_B-Gaussian-differentially private together under
-/// fully adaptive choice (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023), so no constant is lost against plans
-/// that are fixed in advance.
+/// The Gaussian-DP filter: admits while Σμ² ≤ μ_B². All admitted releases are μ_B-Gaussian-differentially private
+/// together under fully adaptive choice (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023), so no constant is
+/// lost against plans that are fixed in advance.
 #[derive(Debug, Clone)]
 pub struct GdpFilter {
     limit: Fixed,
@@ -145,13 +145,13 @@ pub struct GdpFilter {
 }
 
 impl GdpFilter {
-    /// A filter for (ε, δ): μ_B is the largest μ whose Gaussian profile passes through it.
+    /// Makes a filter for (ε, δ): μ_B is the largest μ whose Gaussian profile passes through it.
     pub fn new(epsilon: Epsilon, delta: Delta) -> Self {
         let mu = GaussianProfile::largest(epsilon, delta).mu();
         Self { limit: Fixed::floor((mu * mu).next_down()), spent: Fixed::ZERO }
     }
 
-    /// Charges `count` Gaussian releases of noise multiplier z if they fit, and says whether they did.
+    /// Charges `count` Gaussian releases of noise multiplier z if they fit, and returns whether they did.
     #[must_use]
     pub fn charge(&mut self, noise_multiplier: f64, count: u64) -> bool {
         // 1/z²: two roundings, each below 2⁻⁵³; rounded up by more.
@@ -164,12 +164,12 @@ impl GdpFilter {
         fits
     }
 
-    /// μ_B², rounded down.
+    /// Returns μ_B², rounded down.
     pub fn limit(&self) -> f64 {
         self.limit.to_f64_down()
     }
 
-    /// Σμ² so far, rounded up.
+    /// Returns Σμ² so far, rounded up.
     pub fn spent(&self) -> f64 {
         self.spent.to_f64_up()
     }
@@ -181,30 +181,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_are_what_is_written() {
+    fn decimals_parse_exactly() {
         for (text, shown) in
             [("0.1", "1/10"), ("1e-06", "1/1000000"), ("1.0", "1"), ("2.50", "5/2"), ("3E2", "300"), ("0.0", "0")]
         {
-            assert_eq!(text.parse::<Decimal>().unwrap().to_string(), shown);
+            assert_eq!(text.parse::<ExactDecimal>().unwrap().to_string(), shown);
         }
         for text in ["", "-1", "1e", ".5", "NaN", "inf", "1e99", "0x1", "1 "] {
-            assert!(text.parse::<Decimal>().is_err(), "{text}");
+            assert!(text.parse::<ExactDecimal>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_tenth_and_two_tenths_are_three_tenths() {
-        let decimal = |text: &str| text.parse::<Decimal>().unwrap();
+    fn decimal_tenths_add_exactly() {
+        let decimal = |text: &str| text.parse::<ExactDecimal>().unwrap();
         let sum = decimal("0.1").plus(decimal("0.2")).unwrap();
         assert_eq!(sum.at_most(decimal("0.3")), Some(true));
         assert_eq!(decimal("0.3").at_most(sum), Some(true));
     }
 
     #[test]
-    fn a_sum_that_cannot_be_written_down_is_refused() {
-        let mut filter = BasicFilter::new("1".parse().unwrap(), Decimal::ZERO);
-        assert!(filter.charge("0.5".parse().unwrap(), Decimal::ZERO));
-        assert!(!filter.charge("1e-60".parse().unwrap(), Decimal::ZERO));
+    fn unrepresentable_sum_is_refused() {
+        let mut filter = BasicFilter::new("1".parse().unwrap(), ExactDecimal::ZERO);
+        assert!(filter.charge("0.5".parse().unwrap(), ExactDecimal::ZERO));
+        assert!(!filter.charge("1e-60".parse().unwrap(), ExactDecimal::ZERO));
         assert_eq!(filter.spent().0.to_string(), "1/2");
     }
 }

@@ -1,4 +1,4 @@
-//! The numbers of a budget gauge: what people see of a balance. Nothing here decides anything.
+//! The numbers of a budget gauge, for display. Nothing here decides anything.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,34 +11,36 @@ use crate::unit::{Delta, Epsilon};
 /// The numbers of a budget gauge, all ε at the budget's δ.
 ///
 /// The ε of a loss is the smallest limit (same δ, same split over the same orders) that would have admitted it: 0 for
-/// nothing, never less after a charge than before, at most the limit by the admission rule, and equal to it exactly when
-/// nothing more can be admitted. `spent_epsilon + reserved_epsilon` is `committed_epsilon`, and `left_epsilon` is what
-/// that leaves of the limit. Costs compose to less than their sum, so a job may be admitted whose own ε is above
+/// nothing, never less after a charge than before, at most the limit by the admission rule, and equal to it exactly
+/// when nothing more can be admitted. `spent_epsilon + reserved_epsilon` is `committed_epsilon`, and `left_epsilon` is
+/// the rest of the limit. Costs compose to less than their sum, so a job may be admitted whose own ε is above
 /// `left_epsilon`; the first release on an account costs more ε than the same release later.
 ///
-/// Not an odometer: no claim that `spent_epsilon` alone was lost so far holds for a history that was chosen adaptively (that
-/// takes a theorem of its own, and costs more: Rogers, Roth, Ullman and Vadhan 2016). What holds is the limit.
+/// Not an odometer: the claim that `spent_epsilon` alone has been lost so far is not valid for a history that was
+/// chosen adaptively (that takes a theorem of its own, and costs more: Rogers, Roth, Ullman and Vadhan 2016). The valid
+/// claim is the limit.
 ///
-/// The fractions are the filter's own: at the order where it is least, the part of the order's share that is used, or the part
-/// that is used of the δ for releases with a δ of their own, whichever is more. They grow in proportion to what is charged as
-/// long as the same decides, and reach 1 exactly when no more releases fit, or none with a δ of their own. No ε tells of that δ.
+/// The fractions are the filter's own: the used part of the order's share, at the order where it is least, or the used
+/// part of the δ for releases with a δ of their own, whichever is greater. They grow in proportion to the charges as
+/// long as the same part decides. They reach 1 exactly when no more releases fit, or none with a δ of their own. No ε
+/// reflects that δ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The limit on ε; `None` without a budget.
     pub limit: Option<Epsilon>,
-    /// The δ at which all this holds; `None` without a budget.
+    /// The δ of all these numbers; `None` without a budget.
     pub delta: Option<Delta>,
     /// ε spent, rounded up.
     pub spent_epsilon: f64,
-    /// What open reservations add to that.
+    /// The ε that open reservations add to that.
     pub reserved_epsilon: f64,
     /// ε spent and reserved, rounded up.
     pub committed_epsilon: f64,
-    /// What is left to the limit, rounded down.
+    /// ε remaining to the limit, rounded down.
     pub left_epsilon: f64,
     /// The fraction of the filter's budget that is spent, in [0, 1], rounded up.
     pub spent_fraction: f64,
-    /// What open reservations add to that.
+    /// The fraction that open reservations add to that.
     pub reserved_fraction: f64,
     /// The fraction that is spent or reserved, in [0, 1], rounded up.
     pub committed_fraction: f64,
@@ -47,13 +49,13 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The gauge of what is spent, and of what is spent or reserved.
+    /// Computes the gauge from the spent cost, and from the sum of spent and reserved costs.
     pub(super) fn new(budget: Option<&Budget>, spent: &Curve, committed: &Curve) -> Self {
         let (spent_epsilon, spent_fraction) = gauge(budget, spent);
         let (committed_epsilon, committed_fraction) = gauge(budget, committed);
-        // Rounding must not let a reservation seem to give something back.
-        let (committed_epsilon, committed_fraction) =
-            (committed_epsilon.max(spent_epsilon), committed_fraction.max(spent_fraction));
+        // Rounding must not make a reservation appear negative.
+        let committed_epsilon = committed_epsilon.max(spent_epsilon);
+        let committed_fraction = committed_fraction.max(spent_fraction);
         let limit = budget.map_or(0.0, |budget| budget.epsilon().get());
         Self {
             limit: budget.map(Budget::epsilon),
@@ -70,13 +72,13 @@ impl Summary {
     }
 }
 
-/// ε and fraction of a loss; nothing was lost without a budget, because nothing was admitted.
+/// Returns ε and fraction of a loss; both are 0 without a budget, because nothing was admitted.
 fn gauge(budget: Option<&Budget>, loss: &Curve) -> (f64, f64) {
     budget.map_or((0.0, 0.0), |budget| (least_limit(budget, loss), fraction(budget, loss)))
 }
 
-/// The smallest ε of a budget, else like this one, that would admit the loss; rounded up, infinite if none would.
-/// A loss that this budget admits is never said to need more than this budget.
+/// Returns the smallest ε of a budget, else like this one, that would admit the loss; rounded up, infinite if none
+/// would. For a loss that this budget admits, it never exceeds this budget's ε.
 pub(super) fn least_limit(budget: &Budget, loss: &Curve) -> f64 {
     if loss.is_zero() {
         return 0.0;
@@ -90,7 +92,7 @@ pub(super) fn least_limit(budget: &Budget, loss: &Curve) -> f64 {
     if fits { least.min(budget.epsilon().get()) } else { least }
 }
 
-/// The least, over the orders alive, of loss / share, or side δ / its share where that is more; at most 1.
+/// Returns the least, over the orders alive, of loss / share, or side δ / its share where that is more; at most 1.
 fn fraction(budget: &Budget, loss: &Curve) -> f64 {
     let side = used(loss.side_delta(), Fixed::floor(budget.side_delta().get())).min(1.0);
     let orders = budget
@@ -103,7 +105,7 @@ fn fraction(budget: &Budget, loss: &Curve) -> f64 {
     orders.max(side)
 }
 
-/// Which part of a share is used, rounded up.
+/// Returns the used fraction of a share, rounded up.
 fn used(loss: Fixed, share: Fixed) -> f64 {
     match (loss, share) {
         (Fixed::ZERO, _) => 0.0,

@@ -1,4 +1,4 @@
-//! What may still be lost at every order: all that a planner needs to know of an account, or of a target.
+//! The remaining loss at every order: all information about an account, or about a target, that a planner needs.
 
 use libm::log;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,10 @@ use crate::curve::OrderGrid;
 use crate::fixed::Fixed;
 use crate::unit::{Delta, Epsilon, Order};
 
-/// What may still be lost at every order.
+/// The remaining loss at every order.
 ///
-/// A cost fits when at some order its loss is at most what is left there, and its side mass at most what is left of that.
+/// A cost fits when at some order its loss is at most the remaining loss there, and its side mass at most the remaining
+/// side mass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Headroom {
     /// The orders.
@@ -23,7 +24,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// What a budget has before anything is charged; nothing without a budget.
+    /// Returns the headroom of a budget without charges; empty without a budget.
     pub(super) fn of_budget(budget: Option<&Budget>, grid: &OrderGrid) -> Self {
         let (left, side) = budget.map_or_else(
             || (vec![None; grid.len()], Fixed::ZERO),
@@ -32,24 +33,23 @@ impl Headroom {
         Self { grid: grid.clone(), left, side_delta: side }
     }
 
-    /// The room in a guarantee (ε, δ) for a plan whose parameters are fixed before its first output: the whole δ at every
-    /// order of the grid. It must not decide the admission of jobs chosen later; accounts do that.
+    /// Returns the headroom of a guarantee (ε, δ) for a plan whose parameters are fixed before its first output: the
+    /// whole δ at every order of the grid. It must not decide the admission of jobs chosen later; accounts do that.
     pub fn of_guarantee(epsilon: Epsilon, delta: Delta, grid: &OrderGrid) -> Self {
         let ln_delta = if delta.get() > 0.0 { log(delta.get()) } else { f64::NEG_INFINITY };
         let left = shares(epsilon.get(), ln_delta, grid);
         Self { grid: grid.clone(), left, side_delta: Fixed::ZERO }
     }
 
-    /// The whole room of the Rényi filter for (ε, δ): δ in equal parts for the orders (the disjunction lemma; see
-    /// [`crate::ledger`]). What an account with this budget,
-    /// and nothing of δ set aside, starts with.
+    /// Returns the whole headroom of the Rényi filter for (ε, δ): δ in equal parts for the orders (the disjunction
+    /// lemma; see [`crate::ledger`]). An account with this budget, and without a part of δ set aside, starts with it.
     pub fn of_filter(epsilon: Epsilon, delta: Delta, grid: &OrderGrid) -> Self {
         let left = shares(epsilon.get(), ln_share(delta.get(), grid.len()), grid);
         Self { grid: grid.clone(), left, side_delta: Fixed::ZERO }
     }
 
-    /// What is left after a charge: an order whose loss is exceeded is dead. A side mass that is exceeded, or a charge on
-    /// another grid, leaves nothing at all.
+    /// Returns the headroom after a charge: an order whose loss is exceeded is dead. An exceeded side mass, or a charge
+    /// on another grid, leaves no headroom.
     #[must_use]
     pub fn after(&self, charged: &Cost) -> Self {
         let side_left = self.side_delta.minus(charged.side_delta());
@@ -62,22 +62,23 @@ impl Headroom {
         Self { grid: self.grid.clone(), left, side_delta: side_left.unwrap_or(Fixed::ZERO) }
     }
 
-    /// The orders on which to price what is to fit.
+    /// Returns the orders on which to price a cost.
     pub fn grid(&self) -> &OrderGrid {
         &self.grid
     }
 
-    /// Every order, with the nats left there (`None` where the order is dead).
+    /// Iterates over the orders, with the remaining nats of each (`None` where the order is dead).
     pub fn left(&self) -> impl Iterator<Item = (Order, Option<Fixed>)> + '_ {
         self.grid.orders().iter().copied().zip(self.left.iter().copied())
     }
 
-    /// The side mass left.
+    /// Returns the remaining side mass.
     pub fn side_delta(&self) -> Fixed {
         self.side_delta
     }
 
-    /// How many releases of this cost fit; `u64::MAX` when they cost nothing. A cost on another grid never fits.
+    /// Returns the number of releases of this cost that fit; `u64::MAX` when they cost nothing. A cost on another grid
+    /// never fits.
     pub fn releases(&self, cost: &Cost) -> u64 {
         if cost.grid() != &self.grid {
             return 0;
@@ -95,7 +96,7 @@ impl Headroom {
         best.min(count(self.side_delta, cost.side_delta()))
     }
 
-    /// Does this cost fit?
+    /// Returns true if this cost fits.
     pub fn admits(&self, cost: &Cost) -> bool {
         self.releases(cost) > 0
     }

@@ -1,4 +1,5 @@
-//! A refusal, with what is spent, asked and left. It depends on public parameters only, and nothing was charged.
+//! A refusal, with the spent, requested and remaining amounts. It depends on public parameters only, and charges
+//! nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,20 +14,20 @@ pub enum Refusal {
     /// The account has no budget.
     #[error("the account has no budget: set one before asking for a release")]
     NoBudget,
-    /// The cost, or what it would come to, is infinite at some order.
+    /// The cost, or the resulting total, is infinite at some order.
     #[error("the cost is infinite: a release without noise needs a dataset that is marked public or open")]
     Infinite,
     /// No order has room.
     #[error("the budget has no room: {0}; ask for fewer releases or more noise")]
-    OverBudget(Shortfall),
+    OverBudget(BudgetShortfall),
     /// The part of δ for releases with a δ of their own has no room.
     #[error("the budget's delta for releases with a delta of their own has no room: {0}; ask for a smaller delta")]
-    OverDelta(Shortfall),
+    OverDelta(BudgetShortfall),
 }
 
 impl Refusal {
-    /// The numbers, where there are any.
-    pub const fn shortfall(&self) -> Option<&Shortfall> {
+    /// Returns the numbers, if there are any.
+    pub const fn shortfall(&self) -> Option<&BudgetShortfall> {
         match self {
             Self::NoBudget | Self::Infinite => None,
             Self::OverBudget(shortfall) | Self::OverDelta(shortfall) => Some(shortfall),
@@ -34,36 +35,36 @@ impl Refusal {
     }
 }
 
-/// What was spent, asked and left when a reservation was refused. Every ε is as in [`Summary`].
+/// The spent, requested and remaining amounts of a refused reservation. Every ε is as in [`Summary`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Shortfall {
+pub struct BudgetShortfall {
     /// The limit on ε.
     pub limit: f64,
     /// The δ of the budget.
     pub delta: f64,
     /// ε spent, rounded up.
     pub spent: f64,
-    /// What open reservations add to it.
+    /// ε that open reservations add to it.
     pub reserved: f64,
-    /// ε of what was asked, by itself, rounded up; `None` when it is infinite.
+    /// ε of the request alone, rounded up; `None` when it is infinite.
     pub asked: Option<f64>,
-    /// ε that spent, reserved and asked would come to, rounded up; `None` when it is infinite.
+    /// ε of spent, reserved and requested costs together, rounded up; `None` when it is infinite.
     pub would_be: Option<f64>,
     /// ε left, rounded down.
     pub left: f64,
     /// The fraction of the filter's budget spent or reserved, rounded up.
     pub committed_fraction: f64,
-    /// The most releases of the asked kind that would fit.
+    /// The greatest number of requested releases that would fit.
     pub releases_that_fit: u64,
     /// The part of δ kept for releases with a δ of their own.
     pub side_limit: f64,
-    /// What is spent or reserved of it, rounded up.
+    /// The spent or reserved amount of it, rounded up.
     pub side_committed: f64,
-    /// What was asked of it, rounded up.
+    /// The requested amount of it, rounded up.
     pub side_asked: f64,
 }
 
-impl Shortfall {
+impl BudgetShortfall {
     pub(super) fn new(budget: &Budget, summary: &Summary, asked: &Cost, after: &Cost, releases_that_fit: u64) -> Self {
         let finite = |epsilon: f64| epsilon.is_finite().then_some(epsilon);
         Self {
@@ -83,7 +84,7 @@ impl Shortfall {
     }
 }
 
-impl std::fmt::Display for Shortfall {
+impl std::fmt::Display for BudgetShortfall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

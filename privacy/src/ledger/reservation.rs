@@ -1,4 +1,4 @@
-//! One reservation: the worst case of a job on one account, and how much of it has been released.
+//! One reservation: the worst case of a job on one account, and the number of releases made under it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,9 +38,10 @@ impl From<ReservationId> for String {
     }
 }
 
-/// What a row of a reservation holds. Made by [`super::Balance::reserve`], changed only by `commit` and `settle` there.
+/// The content of a reservation's row. [`super::Balance::reserve`] makes it; only `commit` and `settle` there change
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[serde(try_from = "StoredReservation", into = "StoredReservation")]
 pub struct Reservation {
     id: ReservationId,
     per_release: Cost,
@@ -54,7 +55,7 @@ impl Reservation {
         Self { id, per_release, releases, committed: 0, settled: false }
     }
 
-    /// A reservation from its stored parts.
+    /// Makes a reservation from its stored parts.
     ///
     /// # Errors
     /// [`LedgerError::Inconsistent`] when more releases are committed than were reserved.
@@ -71,42 +72,42 @@ impl Reservation {
         Ok(Self { id, per_release, releases, committed, settled })
     }
 
-    /// Its key.
+    /// Returns its key.
     pub const fn id(&self) -> ReservationId {
         self.id
     }
 
-    /// What each release costs.
+    /// Returns the cost of each release.
     pub const fn per_release(&self) -> &Cost {
         &self.per_release
     }
 
-    /// How many releases it is for.
+    /// Returns the number of reserved releases.
     pub const fn releases(&self) -> u64 {
         self.releases
     }
 
-    /// How many releases have been committed.
+    /// Returns the number of committed releases.
     pub const fn committed(&self) -> u64 {
         self.committed
     }
 
-    /// Has the unreleased part been returned?
+    /// Returns true once the unreleased part has been returned.
     pub const fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// How many releases it still holds room for: none once settled.
+    /// Returns the number of releases that it still holds: none once settled.
     pub const fn open(&self) -> u64 {
         if self.settled { 0 } else { self.releases - self.committed }
     }
 
-    /// What has been spent under it.
+    /// Returns the cost that was spent under it.
     pub fn spent(&self) -> Cost {
         self.per_release.times(self.committed)
     }
 
-    /// What it still holds.
+    /// Returns the cost that it still holds.
     pub fn held(&self) -> Cost {
         self.per_release.times(self.open())
     }
@@ -132,9 +133,9 @@ impl Reservation {
     }
 }
 
-/// What a reservation looks like in a row.
+/// The form of a reservation in a database row.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredReservation {
     id: ReservationId,
     per_release: Cost,
     releases: u64,
@@ -142,14 +143,14 @@ struct Stored {
     settled: bool,
 }
 
-impl TryFrom<Stored> for Reservation {
+impl TryFrom<StoredReservation> for Reservation {
     type Error = LedgerError;
-    fn try_from(stored: Stored) -> Result<Self, LedgerError> {
+    fn try_from(stored: StoredReservation) -> Result<Self, LedgerError> {
         Self::from_parts(stored.id, stored.per_release, stored.releases, stored.committed, stored.settled)
     }
 }
 
-impl From<Reservation> for Stored {
+impl From<Reservation> for StoredReservation {
     fn from(reservation: Reservation) -> Self {
         let Reservation { id, per_release, releases, committed, settled } = reservation;
         Self { id, per_release, releases, committed, settled }

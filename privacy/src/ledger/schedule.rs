@@ -1,5 +1,5 @@
-//! Random schedules against an oracle that only knows integers: whatever is tried in whatever order, the ledger does what
-//! a sum over its rows says, the cap holds, and a refusal changes nothing.
+//! Random schedules against an oracle of plain integers: in any order of operations, the ledger matches a sum over its
+//! rows, the cap holds, and a refusal changes nothing.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -14,8 +14,8 @@ use crate::fixed::Fixed;
 use crate::unit::{Delta, Epsilon};
 
 #[derive(Debug, Clone)]
-enum Step {
-    /// Parts per thousand of each order's share, and of the side δ; then how many releases.
+enum LedgerStep {
+    /// Parts per thousand of each order's share, and of the side δ; then the number of releases.
     Reserve {
         id: u128,
         parts: Vec<u16>,
@@ -28,20 +28,20 @@ enum Step {
     Settle {
         id: u128,
     },
-    /// The process dies and comes back with its rows.
+    /// The process stops and restarts with its rows.
     Restart,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<LedgerStep>> {
     let id = || 0u128..12;
     let reserve = (id(), prop::collection::vec(0u16..400, 8), 0u16..60, 0u64..6)
-        .prop_map(|(id, parts, side, releases)| Step::Reserve { id, parts, side, releases });
+        .prop_map(|(id, parts, side, releases)| LedgerStep::Reserve { id, parts, side, releases });
     prop::collection::vec(
         prop_oneof![
             3 => reserve,
-            6 => id().prop_map(|id| Step::Commit { id }),
-            2 => id().prop_map(|id| Step::Settle { id }),
-            1 => Just(Step::Restart),
+            6 => id().prop_map(|id| LedgerStep::Commit { id }),
+            2 => id().prop_map(|id| LedgerStep::Settle { id }),
+            1 => Just(LedgerStep::Restart),
         ],
         1..120,
     )
@@ -54,8 +54,8 @@ fn budgets() -> impl Strategy<Value = Budget> {
     })
 }
 
-/// What the oracle knows of one reservation.
-struct Row {
+/// The oracle's state of one reservation.
+struct OracleRow {
     id: u128,
     cost: Vec<u128>,
     side: u128,
@@ -65,43 +65,43 @@ struct Row {
 }
 
 /// A ledger of plain integers.
-struct Oracle {
+struct IntegerOracle {
     shares: Vec<Option<u128>>,
     side: u128,
-    rows: Vec<Row>,
+    rows: Vec<OracleRow>,
 }
 
-impl Oracle {
+impl IntegerOracle {
     fn new(budget: &Budget) -> Self {
         let shares = budget.shares().into_iter().map(|share| share.map(Fixed::units)).collect();
         Self { shares, side: Fixed::floor(budget.side_delta().get()).units(), rows: Vec::new() }
     }
 
-    fn sum(&self, of: impl Fn(&Row) -> u128, order: Option<usize>) -> u128 {
+    fn sum(&self, of: impl Fn(&OracleRow) -> u128, order: Option<usize>) -> u128 {
         self.rows.iter().map(|row| of(row) * order.map_or(row.side, |order| row.cost[order])).sum()
     }
 
-    fn charged(row: &Row) -> u128 {
+    fn charged_releases(row: &OracleRow) -> u128 {
         if row.settled { row.committed } else { row.releases }
     }
 
     fn admits(&self, cost: &[u128], side: u128, releases: u128) -> bool {
         let fits = self.shares.iter().enumerate().any(|(order, share)| {
-            share.is_some_and(|share| self.sum(Self::charged, Some(order)) + cost[order] * releases <= share)
+            share.is_some_and(|share| self.sum(Self::charged_releases, Some(order)) + cost[order] * releases <= share)
         });
-        fits && self.sum(Self::charged, None) + side * releases <= self.side
+        fits && self.sum(Self::charged_releases, None) + side * releases <= self.side
     }
 
-    fn capped(&self) -> bool {
+    fn is_capped(&self) -> bool {
         self.admits(&vec![0; self.shares.len()], 0, 1)
     }
 
-    fn row(&mut self, id: u128) -> Option<&mut Row> {
+    fn row(&mut self, id: u128) -> Option<&mut OracleRow> {
         self.rows.iter_mut().find(|row| row.id == id)
     }
 }
 
-/// The costs of a step, in units.
+/// Returns the costs of a step, in units.
 fn cost(budget: &Budget, parts: &[u16], side: u16) -> (Vec<u128>, u128) {
     let part = |whole: u128, parts: u16| whole / 1000 * u128::from(parts);
     let shares = budget.shares();
@@ -110,15 +110,15 @@ fn cost(budget: &Budget, parts: &[u16], side: u16) -> (Vec<u128>, u128) {
     (losses.collect(), part(Fixed::floor(budget.side_delta().get()).units(), side))
 }
 
-fn assert_sums(account: &Account, oracle: &Oracle) {
+fn assert_sums(account: &Account, oracle: &IntegerOracle) {
     let balance = account.balance();
     for (order, ((_, spent), (_, reserved))) in balance.spent().losses().zip(balance.reserved().losses()).enumerate() {
         let committed = oracle.sum(|row| row.committed, Some(order));
         assert_eq!(spent.units(), committed);
-        assert_eq!(spent.units() + reserved.units(), oracle.sum(Oracle::charged, Some(order)));
+        assert_eq!(spent.units() + reserved.units(), oracle.sum(IntegerOracle::charged_releases, Some(order)));
     }
     assert_eq!(balance.spent().side_delta().units(), oracle.sum(|row| row.committed, None));
-    assert!(oracle.capped(), "the cap is exceeded");
+    assert!(oracle.is_capped(), "the cap is exceeded");
 
     let gauge = account.summary();
     let limit = gauge.limit.unwrap().get();
@@ -130,12 +130,13 @@ fn assert_sums(account: &Account, oracle: &Oracle) {
 
 proptest! {
     #[test]
-    fn the_ledger_does_what_a_sum_over_its_rows_says(budget in budgets(), steps in steps()) {
-        let (mut account, mut oracle) = (Account::new(Some(budget)), Oracle::new(&budget));
+    fn ledger_matches_sum_over_rows(budget in budgets(), steps in steps()) {
+        let mut account = Account::new(Some(budget));
+        let mut oracle = IntegerOracle::new(&budget);
         for step in steps {
             let before = account.clone();
             let (expected, got) = match &step {
-                Step::Reserve { id, parts, side, releases } => {
+                LedgerStep::Reserve { id, parts, side, releases } => {
                     let (losses, side) = cost(&budget, parts, *side);
                     let grid = budget.grid().orders();
                     let fixed = losses.iter().map(|&units| Fixed::from_units(units)).collect();
@@ -144,11 +145,11 @@ proptest! {
                     let expected = free && oracle.admits(&losses, side, u128::from(*releases));
                     if expected {
                         let releases = u128::from(*releases);
-                        oracle.rows.push(Row { id: *id, cost: losses, side, releases, committed: 0, settled: false });
+                        oracle.rows.push(OracleRow { id: *id, cost: losses, side, releases, committed: 0, settled: false });
                     }
                     (expected, account.reserve(ReservationId(*id), &per_release, *releases))
                 }
-                Step::Commit { id } => {
+                LedgerStep::Commit { id } => {
                     let row = oracle.row(*id).filter(|row| !row.settled && row.committed < row.releases);
                     let expected = row.is_some();
                     if let Some(row) = row {
@@ -156,7 +157,7 @@ proptest! {
                     }
                     (expected, account.commit(ReservationId(*id)))
                 }
-                Step::Settle { id } => {
+                LedgerStep::Settle { id } => {
                     let row = oracle.row(*id);
                     let open = row.as_ref().map(|row| if row.settled { 0 } else { row.releases - row.committed });
                     if let Some(row) = row {
@@ -166,7 +167,7 @@ proptest! {
                     prop_assert_eq!(returned.as_ref().ok().map(|&count| u128::from(count)), open);
                     (open.is_some(), returned.map(|_| ()))
                 }
-                Step::Restart => {
+                LedgerStep::Restart => {
                     let rows: Vec<String> = account.reservations().map(|row| serde_json::to_string(row).unwrap()).collect();
                     let stored = serde_json::to_string(account.balance()).unwrap();
                     let rows = rows.iter().map(|row| serde_json::from_str::<Reservation>(row).unwrap());
@@ -186,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn what_headroom_says_fits_is_admitted_and_one_more_is_not(budget in budgets(), parts in prop::collection::vec(1u16..400, 8)) {
+    fn headroom_count_is_admitted_and_one_more_is_refused(budget in budgets(), parts in prop::collection::vec(1u16..400, 8)) {
         let mut account = Account::new(Some(budget));
         let (losses, _) = cost(&budget, &parts, 0);
         let fixed = losses.iter().map(|&units| Fixed::from_units(units.max(1))).collect();
@@ -201,7 +202,8 @@ proptest! {
     }
 }
 
-/// Jobs of every kind of event: each so many releases of something, of which some are committed, and settled or not.
+/// Draws jobs of every kind of event: a number of releases of an event, of which some are committed, and settled or
+/// not.
 fn jobs() -> impl Strategy<Value = Vec<(Event, u64, u64, bool)>> {
     let nested = prop_oneof![
         6 => release(),
@@ -218,13 +220,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_released_in_whatever_order_the_balance_is_the_same_bits(
+    fn balance_bits_ignore_order_of_releases(
         jobs in jobs(), turns in prop::collection::vec(any::<prop::sample::Index>(), 40), kind in 0..2
     ) {
         let kind = if kind == 0 { GridKind::Standard } else { GridKind::Research };
         let epsilon = Epsilon::new(1e6).unwrap();
         let limit = Budget::with_side_delta(epsilon, Delta::new(0.9).unwrap(), Delta::new(0.5).unwrap(), kind).unwrap();
-        // What is priced and admitted: an infinite cost, or a side mass that is too large, is neither.
+        // Priced and admitted events: an infinite cost, or a side mass that is too large, is neither.
         let mut account = Account::new(Some(limit));
         let mut rows: Vec<(ReservationId, Curve, u64, u64, bool)> = Vec::new();
         for (index, (event, releases, committed, settled)) in jobs.into_iter().enumerate() {
@@ -237,15 +239,15 @@ proptest! {
                 prop_assert_eq!(&account, &before);
             }
         }
-        // Commits of all jobs interleaved, some settled when done: in the order drawn, or one job after the other.
+        // Commits of all jobs interleaved, some settled at their end: in the drawn order, or one job after the other.
         let mut interleaved = account.clone();
-        let mut left: Vec<u64> = rows.iter().map(|row| row.3).collect();
+        let mut remaining: Vec<u64> = rows.iter().map(|row| row.3).collect();
         let mut turns = turns.iter().cycle();
-        while left.iter().any(|left| *left > 0) {
+        while remaining.iter().any(|remaining| *remaining > 0) {
             let at = turns.next().map_or(0, |turn| turn.index(rows.len()));
-            let at = (at..rows.len()).chain(0..at).find(|&at| left[at] > 0).unwrap();
+            let at = (at..rows.len()).chain(0..at).find(|&at| remaining[at] > 0).unwrap();
             interleaved.commit(rows[at].0).unwrap();
-            left[at] -= 1;
+            remaining[at] -= 1;
         }
         for (id, _, _, committed, _) in rows.iter().rev() {
             (0..*committed).for_each(|_| account.commit(*id).unwrap());
@@ -257,7 +259,7 @@ proptest! {
             account.settle(*id).unwrap();
         }
         prop_assert_eq!(&account, &interleaved);
-        // And it is what the counts say, in any order of the rows.
+        // The balance equals the one of the counts, in any order of the rows.
         let stored = rows.iter().rev().map(|(id, cost, releases, committed, settled)| {
             Reservation::from_parts(*id, cost.clone(), *releases, *committed, *settled).unwrap()
         });
@@ -281,7 +283,7 @@ fn flat(nats: f64) -> Curve {
 }
 
 #[test]
-fn an_account_without_a_budget_refuses_everything() {
+fn account_without_budget_refuses_everything() {
     let mut account = Account::new(None);
     for cost in [flat(0.0), flat(1e-9), Curve::infinite(&GridKind::Standard.orders())] {
         let refused = account.reserve(ReservationId(1), &cost, 1);
@@ -291,11 +293,11 @@ fn an_account_without_a_budget_refuses_everything() {
 }
 
 #[test]
-fn an_infinite_or_overflowing_cost_is_refused() {
+fn infinite_or_overflowing_cost_is_refused() {
     let mut account = Account::new(Some(budget(3.0)));
     let infinite = Curve::infinite(&GridKind::Standard.orders());
     assert_eq!(account.reserve(ReservationId(1), &infinite, 1), Err(Refusal::Infinite.into()));
-    // Cheap at the orders that would decide, beyond all numbers at one that would not.
+    // Small at the orders that would decide, beyond all numbers at one that would not.
     let mut losses = vec![1e-9; 8];
     losses[0] = 1e10;
     let lopsided = Curve::from_nats(&GridKind::Standard.orders(), &losses).unwrap();
@@ -304,14 +306,14 @@ fn an_infinite_or_overflowing_cost_is_refused() {
 }
 
 #[test]
-fn a_cost_on_other_orders_is_refused() {
+fn cost_on_other_orders_is_refused() {
     let mut account = Account::new(Some(budget(3.0)));
     let cost = Curve::zero(&GridKind::Research.orders());
     assert!(matches!(account.reserve(ReservationId(1), &cost, 1), Err(LedgerError::Grid(_))));
 }
 
 #[test]
-fn releases_need_a_reservation_with_room() {
+fn release_without_open_reservation_is_refused() {
     let mut account = Account::new(Some(budget(3.0)));
     let id = ReservationId(7);
     assert_eq!(account.commit(id), Err(LedgerError::Unknown(id)));
@@ -324,8 +326,9 @@ fn releases_need_a_reservation_with_room() {
 }
 
 #[test]
-fn a_reservation_of_another_account_cannot_be_committed_or_settled_here() {
-    let (mut here, mut there) = (Balance::new(Some(budget(3.0))), Balance::new(Some(budget(3.0))));
+fn foreign_reservation_is_refused() {
+    let mut here = Balance::new(Some(budget(3.0)));
+    let mut there = Balance::new(Some(budget(3.0)));
     let mut foreign = there.reserve(ReservationId(1), &flat(0.1), 2).unwrap();
     let before = (here.clone(), foreign.clone());
     assert!(matches!(here.commit(&mut foreign), Err(LedgerError::Inconsistent(_))));
@@ -334,7 +337,7 @@ fn a_reservation_of_another_account_cannot_be_committed_or_settled_here() {
 }
 
 #[test]
-fn settling_returns_only_what_never_left() {
+fn settle_returns_only_unreleased_cost() {
     let mut account = Account::new(Some(budget(3.0)));
     account.reserve(ReservationId(1), &flat(0.1), 10).unwrap();
     for _ in 0..4 {
@@ -347,7 +350,7 @@ fn settling_returns_only_what_never_left() {
 }
 
 #[test]
-fn a_budget_below_what_is_spent_refuses_everything_and_a_higher_one_admits_again() {
+fn budget_below_spent_refuses_until_raised() {
     let mut account = Account::new(Some(budget(5.0)));
     account.reserve(ReservationId(1), &flat(2.0), 1).unwrap();
     account.set_budget(budget(1.0)).unwrap();
@@ -361,7 +364,7 @@ fn a_budget_below_what_is_spent_refuses_everything_and_a_higher_one_admits_again
 }
 
 #[test]
-fn side_deltas_have_a_limit_of_their_own() {
+fn side_deltas_have_their_own_limit() {
     let mut account = Account::new(Some(budget(5.0)));
     let cost = flat(0.01).with_side_delta(1e-7);
     account.reserve(ReservationId(1), &cost, 2).unwrap();
@@ -372,7 +375,7 @@ fn side_deltas_have_a_limit_of_their_own() {
 }
 
 #[test]
-fn a_gauge_tells_how_much_is_used_of_what_is_used_most() {
+fn gauge_shows_the_most_used_part() {
     // A quarter of 1e-6 is for releases with a δ of their own: 2e-7 is four fifths of that, and hardly any ε.
     let mut account = Account::new(Some(budget(5.0)));
     account.reserve(ReservationId(1), &flat(0.001).with_side_delta(1e-7), 2).unwrap();
@@ -381,11 +384,11 @@ fn a_gauge_tells_how_much_is_used_of_what_is_used_most() {
     assert!((0.4..0.400_001).contains(&gauge.spent_fraction), "{gauge:?}");
     assert!((0.8..0.800_001).contains(&gauge.committed_fraction), "{gauge:?}");
     assert!(gauge.left_epsilon > 4.0, "{gauge:?}");
-    // Nothing of the kind fits any more: the gauge is full, though others still have room.
+    // No such release fits any more: the gauge is full, though others still have room.
     account.reserve(ReservationId(2), &flat(0.001).with_side_delta(0.5e-7 * (1.0 - 1e-9)), 1).unwrap();
     assert!(account.summary().committed_fraction > 0.999_999, "{:?}", account.summary());
     account.reserve(ReservationId(3), &flat(1.0), 1).unwrap();
-    // Where ε decides, it is told as before.
+    // Where ε decides, the gauge shows ε.
     let mut other = Account::new(Some(budget(5.0)));
     other.reserve(ReservationId(1), &flat(1.0), 1).unwrap();
     let without = other.summary().committed_fraction;
@@ -394,7 +397,7 @@ fn a_gauge_tells_how_much_is_used_of_what_is_used_most() {
 }
 
 #[test]
-fn a_budget_that_could_never_admit_anything_is_not_a_budget() {
+fn budget_without_a_usable_order_is_refused() {
     let delta = |delta: f64| Delta::new(delta).unwrap();
     let epsilon = Epsilon::new(0.01).unwrap();
     assert!(Budget::new(epsilon, delta(1e-6), GridKind::Standard).is_err());
@@ -406,7 +409,7 @@ fn a_budget_that_could_never_admit_anything_is_not_a_budget() {
 }
 
 #[test]
-fn a_refusal_says_what_is_spent_asked_and_left() {
+fn refusal_reports_spent_requested_and_remaining() {
     let mut account = Account::new(Some(budget(3.0)));
     account.reserve(ReservationId(1), &flat(1.0), 1).unwrap();
     let LedgerError::Refused(refusal) = account.reserve(ReservationId(2), &flat(1.0), 3).unwrap_err() else { panic!() };
@@ -420,8 +423,9 @@ fn a_refusal_says_what_is_spent_asked_and_left() {
 }
 
 #[test]
-fn the_room_of_an_account_is_the_room_of_its_filter() {
-    let (epsilon, delta) = (Epsilon::new(3.0).unwrap(), Delta::new(1e-6).unwrap());
+fn account_headroom_equals_filter_headroom() {
+    let epsilon = Epsilon::new(3.0).unwrap();
+    let delta = Delta::new(1e-6).unwrap();
     let nothing = Delta::new(0.0).unwrap();
     let account = Account::new(Some(Budget::with_side_delta(epsilon, delta, nothing, GridKind::Standard).unwrap()));
     assert_eq!(account.headroom(), Headroom::of_filter(epsilon, delta, &GridKind::Standard.orders()));

@@ -39,8 +39,9 @@ use super::sampled::{ln_convexity, ln_integer};
 use crate::event::DistributedNoise;
 use crate::special::softplus;
 
-/// ρ(α) of one discrete Gaussian release of a Poisson(q) sample with noise multiplier z, for adding, removing or zeroing one
-/// unit whose rounded contribution has integer coordinates. Arguments as [`super::poisson_sampled_gaussian`].
+/// Returns ρ(α) of one discrete Gaussian release of a Poisson(q) sample with noise multiplier z, for adding, removing
+/// or zeroing one unit whose rounded contribution has integer coordinates. Arguments as
+/// [`super::poisson_sampled_gaussian`].
 ///
 /// At integer orders exactly that of the continuous Gaussian: for an integer shift v and an integer k, E[(ratio of the
 /// shifted to the unshifted mass)^k] = e^{k(k−1)|v|²/(2s²)}, because completing the square shifts by the integer kv. The
@@ -63,18 +64,20 @@ pub fn poisson_sampled_discrete_gaussian(q: f64, z: f64, order: f64) -> f64 {
     let ln_moment = if order.fract() == 0.0 {
         at(order)
     } else {
-        let (below, above) = (floor(order), ceil(order));
+        let below = floor(order);
+        let above = ceil(order);
         let chord = (above - order) * at(below) + (order - below) * at(above);
         chord.min(softplus(ln_convexity(q, z, order)))
     };
     (ln_moment / (order - 1.0)).clamp(LEAST_LOSS, gaussian)
 }
 
-/// Returns the logarithm of a bound on what a grid adds to ρ(α) of a Poisson-sampled Gaussian release whose noise is discrete: see
-/// the lemma above. `dimension` is d, `steps` is s, the noise's standard deviation in steps of the grid.
+/// Returns the logarithm of a bound on the increase of ρ(α) by a grid, for a Poisson-sampled Gaussian release with
+/// discrete noise: see the lemma above. `dimension` is d, `steps` is s, the noise's standard deviation in steps of the
+/// grid.
 pub fn ln_grid_excess(dimension: f64, steps: f64, z: f64, order: f64) -> f64 {
     let kappa = 1.5 * PI * PI * steps * z;
-    // ln(e^κ − 1) ≥ κ − ln 2 for κ ≥ ln 2; below that the bound says nothing.
+    // ln(e^κ − 1) ≥ κ − ln 2 for κ ≥ ln 2; below that the bound is void.
     if kappa.is_nan() || kappa < LN_2 {
         return f64::INFINITY;
     }
@@ -82,17 +85,18 @@ pub fn ln_grid_excess(dimension: f64, steps: f64, z: f64, order: f64) -> f64 {
     log(dimension) + per_coordinate - log(order - 1.0)
 }
 
-/// Beyond this many contributors the rest of the sum in τ is replaced by its bound.
+/// Beyond this many contributors a bound replaces the rest of the sum in τ.
 const MOST_TERMS: u32 = 100_000;
 
-/// ρ(α) of a sum in which each of n contributors adds discrete Gaussian noise of its own (Kairouz, Liu and Steinke 2021,
-/// Proposition 14): a sum of discrete Gaussians is not one, and τ bounds how far it is from one. `changes` is 1 for a
-/// contribution removed or zeroed, 2 for one replaced.
+/// Returns ρ(α) of a sum in which each of n contributors adds discrete Gaussian noise of its own (Kairouz, Liu and
+/// Steinke 2021, Proposition 14): a sum of discrete Gaussians is not one, and τ bounds its distance from one. `changes`
+/// is 1 for a contribution removed or zeroed, 2 for one replaced.
 ///
 /// With a = Δ₂/(√n s), a₁ = Δ₁/(√n s), τ = 10 Σ_{k<n} e^{−2π²s²k/(k+1)} and d coordinates: the least of αa²/2 + τd,
 /// (α/2)(a² + 2a₁τ + τ²d) and (α/2)(a + √d τ)².
 pub fn distributed_discrete_gaussian(noise: &DistributedNoise, changes: f64, order: f64) -> f64 {
-    let (d, tau) = (f64::from(noise.dimension.get()), spread(noise));
+    let d = f64::from(noise.dimension.get());
+    let tau = spread(noise);
     let deviation = noise.noise.get() * f64::from(noise.contributors.get()).sqrt();
     let l2 = sensitivity(noise);
     // An integer vector's 1-norm is at most its squared 2-norm.
@@ -104,10 +108,11 @@ pub fn distributed_discrete_gaussian(noise: &DistributedNoise, changes: f64, ord
     apart.min(mixed).min(0.5 * order * joint * joint).max(LEAST_LOSS)
 }
 
-/// Δ₂ in steps of the grid, after stochastic rounding that is repeated until the norm is within its bound:
+/// Returns Δ₂ in steps of the grid, after stochastic rounding that is repeated until the norm is within its bound:
 /// min(C + √d, √(C² + d/4 + √(2 ln(1/β)) (C + √d/2))).
 pub fn sensitivity(noise: &DistributedNoise) -> f64 {
-    let (clip, root) = (noise.clip.get(), f64::from(noise.dimension.get()).sqrt());
+    let clip = noise.clip.get();
+    let root = f64::from(noise.dimension.get()).sqrt();
     let worst = clip + root;
     let bias = noise.rounding_bias.get();
     if bias <= 0.0 {
@@ -117,15 +122,15 @@ pub fn sensitivity(noise: &DistributedNoise) -> f64 {
     worst.min(likely.sqrt())
 }
 
-/// τ.
+/// Returns τ.
 pub fn spread(noise: &DistributedNoise) -> f64 {
     let scale = -2.0 * PI * PI * noise.noise.get() * noise.noise.get();
     let terms = noise.contributors.get() - 1;
     let term = |k: u32| exp(scale * f64::from(k) / (f64::from(k) + 1.0));
-    let counted = terms.min(MOST_TERMS);
+    let summed_terms = terms.min(MOST_TERMS);
     // Terms fall with k.
-    let rest = if terms > counted { f64::from(terms - counted) * term(counted) } else { 0.0 };
-    10.0 * ((1..=counted).map(term).sum::<f64>() + rest)
+    let rest = if terms > summed_terms { f64::from(terms - summed_terms) * term(summed_terms) } else { 0.0 };
+    10.0 * ((1..=summed_terms).map(term).sum::<f64>() + rest)
 }
 
 #[cfg(test)]
@@ -136,12 +141,12 @@ mod tests {
     use crate::special::log_add;
     use proptest::prelude::*;
 
-    /// A_α by summation over the integers, for noise of `s` steps and a unit of `v` steps.
+    /// Returns A_α by summation over the integers, for noise of `s` steps and a unit of `v` steps.
     fn moment(q: f64, s: f64, v: f64, order: f64) -> f64 {
         let reach = (40.0 * s + order * v) as i64;
         let ln_weight = |x: f64| -x * x / (2.0 * s * s);
         let all: f64 = (-reach..=reach).map(|x| exp(ln_weight(x as f64))).sum();
-        // By logarithms: far out the ratio's power overflows while the weight vanishes.
+        // By logarithms: in the tails the ratio's power overflows while the weight vanishes.
         let ln_term = |x: f64| {
             let ln_ratio = log_add(libm::log1p(-q), log(q) + v * (2.0 * x - v) / (2.0 * s * s));
             order * ln_ratio + ln_weight(x)
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_is_never_below_the_sum_over_the_integers_and_is_it_at_integer_orders() {
+    fn discrete_curve_bounds_sum_and_meets_integer_orders() {
         for (q, s, v) in [(0.1, 8.0, 8.0), (0.5, 10.0, 3.0), (0.01, 9.0, 12.0), (0.3, 8.0, 1.0)] {
             for order in [1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 7.75, 8.0] {
                 let got = poisson_sampled_discrete_gaussian(q, s / v, order);
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn discrete_noise_exceeds_continuous_noise_by_less_than_the_lemma() {
+    fn discrete_excess_is_within_the_lemma() {
         let mut largest = 0.0_f64;
         for s in [0.5, 0.7, 1.0, 1.5, 4.0, 8.0] {
             for (v, q) in [(1.0, 0.1), (2.0, 0.1), (2.0, 0.5), (3.0, 0.1), (3.0, 0.9)] {
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn in_two_dimensions_the_lemma_holds_too() {
+    fn lemma_holds_in_two_dimensions() {
         let (s, q) = (0.8_f64, 0.3);
         for (v, w) in [(1.0, 1.0), (2.0, 1.0), (1.0, 0.0)] {
             let weight = |x: i32| exp(-f64::from(x * x) / (2.0 * s * s));
@@ -202,10 +207,10 @@ mod tests {
         }
     }
 
-    /// What training charges: the least noise in steps, the least multiplier, more coordinates than any model, the order
-    /// nearest to 1, the smallest loss that there is.
+    /// The extreme charges of training: the least noise in steps, the least multiplier, more coordinates than any
+    /// model, the order nearest to 1, the smallest possible loss.
     #[test]
-    fn on_the_worker_s_grid_the_excess_is_inside_the_cover() {
+    fn worker_grid_excess_is_within_the_cover() {
         let (steps, z, dimension) = (1_048_576.0, 1.0 / 1024.0, 4e9);
         let order = OrderGrid::reporting().orders()[0].get();
         let excess = ln_grid_excess(dimension, steps, z, order);
@@ -216,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_sampled_gaussian_at_integer_orders_and_at_least_that_between(
+        fn discrete_equals_sampled_gaussian_at_integer_orders(
             q in 1e-5f64..1.0, z in 0.05f64..30.0, order in 1.01f64..64.0
         ) {
             let (discrete, continuous) = (poisson_sampled_discrete_gaussian, poisson_sampled_gaussian);

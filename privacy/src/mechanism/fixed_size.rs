@@ -1,6 +1,6 @@
 //! A Gaussian release of a batch of fixed size drawn without replacement, under replace-one adjacency (Wang, Balle and
-//! Kasiviswanathan 2019, Theorem 27, with the improvements for the Gaussian). About twice as dear as Poisson sampling;
-//! here to check foreign claims, not offered to jobs.
+//! Kasiviswanathan 2019, Theorem 27, with the improvements for the Gaussian). About twice the cost of Poisson sampling;
+//! it serves to check foreign claims and is not offered to jobs.
 
 use std::f64::consts::PI;
 
@@ -8,8 +8,8 @@ use libm::{ceil, exp, expm1, floor, log};
 
 use crate::special::{UNIT, ln_binomial, ln_expm1, softplus};
 
-/// ρ(α) of one Gaussian release on m of n units, m/n = `rate` in [0, 1], with z_R = σ / (replace-one sensitivity) > 0.
-/// An upper bound; fractional orders by convexity of ln A between the integers around them.
+/// Returns ρ(α) of one Gaussian release on m of n units, m/n = `rate` in [0, 1], with z_R = σ / (replace-one
+/// sensitivity) > 0. An upper bound; fractional orders by convexity of ln A between the integers around them.
 pub fn fixed_size_sampled_gaussian(rate: f64, z: f64, order: f64) -> f64 {
     let valid = (0.0..=1.0).contains(&rate) && z >= 0.0 && order > 1.0 && order.is_finite();
     if !valid {
@@ -22,17 +22,21 @@ pub fn fixed_size_sampled_gaussian(rate: f64, z: f64, order: f64) -> f64 {
     if rate >= 1.0 || gaussian.is_infinite() {
         return gaussian;
     }
-    let (below, above) = (floor(order), ceil(order));
+    let below = floor(order);
+    let above = ceil(order);
     // ln A at 1 is 0, and ln A is convex in the order.
     let at = |n: f64| if n < 2.0 { 0.0 } else { ln_moment(rate, z, n) };
     let ln_a = if order.fract() == 0.0 { at(order) } else { (above - order) * at(below) + (order - below) * at(above) };
     (ln_a / (order - 1.0)).min(gaussian)
 }
 
-/// ln of A_α ≤ 1 + q² C(α,2) min(4(e^{1/z²}−1), 2e^{1/z²}) + Σ_{j≥3} q^j C(α,j) min(4 √(Δ^{(2⌊j/2⌋)} Δ^{(2⌈j/2⌉)}), 2 f(j)).
+/// Returns ln of A_α ≤ 1 + q² C(α,2) min(4(e^{1/z²}−1), 2e^{1/z²}) + Σ_{j≥3} q^j C(α,j) min(4 √(Δ^{(2⌊j/2⌋)}
+/// Δ^{(2⌈j/2⌉)}), 2 f(j)).
 fn ln_moment(rate: f64, z: f64, order: f64) -> f64 {
-    let (ln_rate, unit) = (log(rate), 1.0 / z / z);
-    let (ln_2, ln_4) = (log(2.0), log(4.0));
+    let ln_rate = log(rate);
+    let unit = 1.0 / z / z;
+    let ln_2 = log(2.0);
+    let ln_4 = log(4.0);
     let second = (ln_4 + ln_expm1(unit)).min(ln_2 + unit);
     let mut terms = vec![2.0 * ln_rate + ln_binomial(order, 2.0) + second];
     let mut even = ln_even_difference(2.0, unit);
@@ -50,8 +54,9 @@ fn ln_moment(rate: f64, z: f64, order: f64) -> f64 {
     softplus(greatest + log(sum) + 8.0 * UNIT * magnitude + 1e-11)
 }
 
-/// ln Δ^{(l)} f(0) for even l, f(i) = e^{i(i−1)s/2} = E[e^{iY}] with Y = √s g − s/2: the l-th forward difference is
-/// E[(e^Y − 1)^l], which is positive and integrates (trapezoid, entire integrand) without the cancellation of the sum.
+/// Returns ln Δ^{(l)} f(0) for even l, f(i) = e^{i(i−1)s/2} = E[e^{iY}] with Y = √s g − s/2: the l-th forward
+/// difference is E[(e^Y − 1)^l], which is positive and integrates (trapezoid, entire integrand) without the
+/// cancellation of the sum.
 fn ln_even_difference(l: f64, s: f64) -> f64 {
     const STEP: f64 = 0.1;
     let root = s.sqrt();
@@ -74,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn even_differences_are_those_of_the_alternating_sum() {
+    fn even_differences_match_alternating_sum() {
         for (l, s) in [(2.0, 1.0), (4.0, 1.0), (6.0, 2.0), (4.0, 0.25)] {
             let mut sum = 0.0;
             for i in 0..=(l as u32) {
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_dataset_is_a_plain_gaussian_and_none_of_it_is_nothing() {
+    fn full_batch_is_gaussian_and_empty_batch_is_free() {
         assert_eq!(fixed_size_sampled_gaussian(1.0, 2.0, 4.0), 0.5);
         assert_eq!(fixed_size_sampled_gaussian(0.0, 2.0, 4.0), 0.0);
         assert_eq!(fixed_size_sampled_gaussian(0.5, 0.0, 4.0), f64::INFINITY);

@@ -1,4 +1,4 @@
-//! Laws that hold for every event: how costs compose, and in which direction they move.
+//! Laws that hold for every event: composition of costs, and monotonicity in the parameters.
 
 use std::num::NonZeroU32;
 
@@ -17,13 +17,13 @@ use crate::unit::{Delta, Epsilon, GridSteps, MeanRuns, NoiseMultiplier, NoiseSte
 
 const ADJACENCIES: [Adjacency; 3] = [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne];
 
-/// Integer and fractional orders, near 1 and far.
+/// Returns integer and fractional orders, near 1 and far.
 fn grid() -> OrderGrid {
     let orders = [1.000_976_562_5, 1.031_25, 1.5, 2.0, 2.25, 4.0, 5.5, 16.0, 64.0];
     OrderGrid::new(orders.into_iter().filter_map(|order| Order::new(order).ok()).collect()).expect("increasing orders")
 }
 
-/// The price, or nothing where the event has no formula.
+/// Returns the price; `None` where the event has no formula.
 fn price(event: &Event, adjacency: Adjacency) -> Option<Curve> {
     match curve(event, adjacency, &grid()) {
         Ok(curve) => Some(curve),
@@ -38,7 +38,7 @@ fn at_most(a: &Curve, b: &Curve) -> bool {
 
 proptest! {
     #[test]
-    fn repeated_is_composed(event in event(), count in 0u64..9) {
+    fn repeated_cost_equals_composed_cost(event in event(), count in 0u64..9) {
         let repeated = event.clone().times(count);
         let composed = Event::Composed { events: vec![event; count as usize] };
         for adjacency in ADJACENCIES {
@@ -49,15 +49,15 @@ proptest! {
         }
     }
 
-    /// What lets both relations share an account.
+    /// Both relations can share an account because of this law.
     #[test]
-    fn zero_out_costs_what_add_remove_costs(event in event()) {
+    fn zero_out_cost_equals_add_remove_cost(event in event()) {
         prop_assert!(Adjacency::AddRemove.shares_account(Adjacency::ZeroOut));
         prop_assert_eq!(curve(&event, Adjacency::ZeroOut, &grid()).ok(), curve(&event, Adjacency::AddRemove, &grid()).ok());
     }
 
     #[test]
-    fn the_order_of_releases_does_not_matter(mut events in prop::collection::vec(event(), 0..6), turn in 0usize..6) {
+    fn cost_ignores_order_of_releases(mut events in prop::collection::vec(event(), 0..6), turn in 0usize..6) {
         let forward = Event::Composed { events: events.clone() };
         let middle = turn.min(events.len());
         events.rotate_left(middle);
@@ -69,11 +69,12 @@ proptest! {
     }
 
     #[test]
-    fn nesting_does_not_matter(a in event(), b in event(), c in event(), m in 0u64..50, n in 0u64..50) {
+    fn cost_ignores_nesting(a in event(), b in event(), c in event(), m in 0u64..50, n in 0u64..50) {
         let flat = Event::Composed { events: vec![a.clone(), b.clone(), c.clone()] };
         let nested = Event::Composed { events: vec![a.clone(), Event::Composed { events: vec![b, c] }] };
         prop_assert_eq!(price(&flat, Adjacency::AddRemove), price(&nested, Adjacency::AddRemove));
-        let (twice, once) = (a.clone().times(m).times(n), a.times(m * n));
+        let twice = a.clone().times(m).times(n);
+        let once = a.times(m * n);
         prop_assert_eq!(price(&twice, Adjacency::AddRemove), price(&once, Adjacency::AddRemove));
     }
 
@@ -110,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn the_planners_door_says_what_the_ledgers_says_or_nothing(event in event()) {
+    fn planner_price_equals_ledger_price_or_none(event in event()) {
         for adjacency in ADJACENCIES {
             if let Ok(planned) = noise_curve(&event, adjacency, &grid()) {
                 prop_assert_eq!(Ok(planned), curve(&event, adjacency, &grid()));
@@ -119,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn discrete_noise_never_costs_less_than_continuous_and_sampling_more_of_it_never_less(
+    fn discrete_cost_bounds_continuous_and_rises_with_rate(
         z in noise(), a in rate(), b in rate()
     ) {
         let steps = NoiseSteps::new(4096.0).expect("in range");
@@ -137,8 +138,9 @@ proptest! {
     }
 
     #[test]
-    fn replacing_a_unit_never_costs_less_than_removing_it(event in event()) {
-        let (remove, zero) = (price(&event, Adjacency::AddRemove), price(&event, Adjacency::ZeroOut));
+    fn replacement_never_costs_less_than_removal(event in event()) {
+        let remove = price(&event, Adjacency::AddRemove);
+        let zero = price(&event, Adjacency::ZeroOut);
         prop_assert_eq!(&remove, &zero);
         if let Some((replace, remove)) = price(&event, Adjacency::ReplaceOne).zip(remove) {
             prop_assert!(at_most(&remove, &replace));
@@ -146,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn a_release_without_noise_inside_anything_costs_infinity(event in event(), count in 1u64..9) {
+    fn nested_release_without_noise_costs_infinity(event in event(), count in 1u64..9) {
         let leak = Event::Composed { events: vec![event, Event::NonPrivate.times(count)] };
         if let Some(price) = price(&leak, Adjacency::AddRemove) {
             prop_assert!(price.is_infinite());
@@ -155,12 +157,13 @@ proptest! {
     }
 
     #[test]
-    fn a_larger_delta_never_needs_a_larger_epsilon_and_a_promise_is_kept(event in event(), a in delta(), b in delta()) {
+    fn larger_delta_never_needs_larger_epsilon(event in event(), a in delta(), b in delta()) {
         let Some(price) = price(&event, Adjacency::AddRemove) else { return Ok(()) };
-        let (small, large) = (if a < b { a } else { b }, if a < b { b } else { a });
+        let small = if a < b { a } else { b };
+        let large = if a < b { b } else { a };
         let at = |delta| convert::epsilon(&price, delta).map_or(f64::INFINITY, Epsilon::get);
         prop_assert!(at(large) <= at(small));
-        // The ε at δ promises that δ again, up to rounding: both are rounded up by some ulps of ε times the order.
+        // The ε at δ guarantees that δ again, up to rounding: both are rounded up by some ulps of ε times the order.
         if let Some(epsilon) = convert::epsilon(&price, small).filter(|epsilon| epsilon.get() > 0.0) {
             let again = convert::delta(&price, epsilon).map_or(1.0, Delta::get);
             let largest = grid().orders().iter().map(|order| order.get()).fold(1.0, f64::max);
@@ -170,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stored_event_has_the_same_price(event in event()) {
+    fn stored_event_has_the_same_price(event in event()) {
         let text = serde_json::to_string(&event).expect("events can be written");
         let read: Event = serde_json::from_str(&text).expect("events can be read");
         prop_assert_eq!(price(&event, Adjacency::AddRemove), price(&read, Adjacency::AddRemove));
@@ -178,7 +181,7 @@ proptest! {
 }
 
 #[test]
-fn what_has_no_formula_is_an_error_and_not_free() {
+fn event_without_formula_is_an_error() {
     let threshold: Event = serde_json::from_str(STORED[11]).expect("events can be read");
     let composed = Event::Composed { events: vec![threshold.times(0)] };
     let price = super::noise_curve(&composed, Adjacency::AddRemove, &grid());
@@ -186,7 +189,7 @@ fn what_has_no_formula_is_an_error_and_not_free() {
 }
 
 #[test]
-fn a_substitution_costs_what_a_replacement_costs_under_every_relation() {
+fn substitution_cost_equals_replacement_cost() {
     for text in STORED.iter().filter(|text| !text.contains("non_private")) {
         let of: Event = serde_json::from_str(text).expect(text);
         let replaced = price(&of, Adjacency::ReplaceOne).expect(text);
@@ -198,10 +201,10 @@ fn a_substitution_costs_what_a_replacement_costs_under_every_relation() {
 }
 
 #[test]
-fn what_promises_nothing_has_no_price_however_it_is_wrapped() {
+fn wrapped_void_guarantee_has_no_price() {
     let read = |text: &str| serde_json::from_str::<Event>(text).expect("events can be read");
     for (text, why) in [
-        // Everything is sampled; ε is below −ln(1 − β).
+        // Every row is sampled; ε is below −ln(1 − β).
         (
             r#"{"event":"sampled_threshold","sampling_rate":1.0,"threshold":20,"epsilon":1.0,"shown":"set","rows_per_unit":1}"#,
             "sampling rate",
@@ -210,7 +213,7 @@ fn what_promises_nothing_has_no_price_however_it_is_wrapped() {
             r#"{"event":"sampled_threshold","sampling_rate":0.5,"threshold":20,"epsilon":0.5,"shown":"counts","rows_per_unit":1}"#,
             "epsilon must be at least",
         ),
-        // A thousand rows each: δ is beyond 1.
+        // A thousand rows for a unit: δ is beyond 1.
         (
             r#"{"event":"sampled_threshold","sampling_rate":0.1,"threshold":9,"epsilon":0.5,"shown":"counts","rows_per_unit":1000}"#,
             "delta would reach 1",
@@ -238,11 +241,13 @@ fn what_promises_nothing_has_no_price_however_it_is_wrapped() {
 }
 
 #[test]
-fn no_noise_is_so_loud_and_no_sample_so_small_that_a_release_is_free() {
-    let (loud, tiny) = (NoiseMultiplier::new(1e200).expect("finite"), Epsilon::new(1e-300).expect("finite"));
+fn extreme_noise_or_sampling_is_never_free() {
+    let loud = NoiseMultiplier::new(1e200).expect("finite");
+    let tiny = Epsilon::new(1e-300).expect("finite");
     let sampling_rate = SamplingRate::new(1e-12).expect("positive");
     let steps = NoiseSteps::new(1e100).expect("large");
-    let (one, many) = (NonZeroU32::MIN, NonZeroU32::new(100_000).expect("not 0"));
+    let one = NonZeroU32::MIN;
+    let many = NonZeroU32::new(100_000).expect("not 0");
     let mean = MeanRuns::new(1.0).expect("in range");
     let distributed = DistributedNoise {
         clip: GridSteps::new(1e-200).expect("positive"),
@@ -280,7 +285,8 @@ fn no_noise_is_so_loud_and_no_sample_so_small_that_a_release_is_free() {
     }
 }
 
-/// One of each kind, as rows hold it. These texts must be read, and mean this, for as long as there are ledgers.
+/// One event of each kind, in its stored form. These texts must stay readable, with this meaning, as long as ledgers
+/// exist.
 const STORED: [&str; 15] = [
     r#"{"event":"gaussian","noise_multiplier":1.1}"#,
     r#"{"event":"poisson_sampled_gaussian","sampling_rate":0.25,"noise_multiplier":1.1}"#,
@@ -300,7 +306,7 @@ const STORED: [&str; 15] = [
 ];
 
 #[test]
-fn every_kind_of_event_is_stored_in_these_words() {
+fn stored_form_of_every_event_is_stable() {
     let mut names: Vec<&str> = Vec::new();
     for text in STORED {
         let event: Event = serde_json::from_str(text).expect(text);
@@ -313,7 +319,7 @@ fn every_kind_of_event_is_stored_in_these_words() {
 }
 
 #[test]
-fn a_side_mass_adds_up_and_is_taken_from_delta() {
+fn side_mass_adds_and_reduces_delta() {
     let event = Event::Approximate {
         epsilon: Epsilon::new(0.5).expect("in range"),
         delta: Delta::new(1e-7).expect("in range"),
@@ -325,10 +331,10 @@ fn a_side_mass_adds_up_and_is_taken_from_delta() {
     assert!(at(1e-6).is_some_and(|epsilon| epsilon.get() > at(1e-5).map_or(f64::INFINITY, Epsilon::get)));
 }
 
-/// Stored accounts were charged these very units. A change here needs a new [`super::EVALUATOR_VERSION`], with the old
-/// evaluator kept; a machine on which this fails must not keep a ledger.
+/// Stored accounts were charged these exact units. A change here needs a new [`super::EVALUATOR_VERSION`], with the old
+/// evaluator kept; a machine on which this test fails must not keep a ledger.
 #[test]
-fn prices_are_the_same_bits_everywhere_and_under_one_version_forever() {
+fn prices_match_golden_bits() {
     let grid = OrderGrid::new([1.031_25, 1.5, 2.0, 8.0, 64.0].into_iter().filter_map(|a| Order::new(a).ok()).collect());
     let grid = grid.expect("increasing orders");
     let sampled = r#"{"event":"poisson_sampled_gaussian","sampling_rate":0.01,"noise_multiplier":1.1}"#;

@@ -4,8 +4,8 @@ use libm::{expm1, log1p};
 
 use crate::special::softplus;
 
-/// ρ(α) of the Laplace mechanism of scale Δ/ε (Mironov 2017, Table II), in the form
-/// ε + ln(1 + (α−1) expm1((1−2α)ε) / (2α−1)) / (α−1), which keeps its digits for small ε.
+/// Returns ρ(α) of the Laplace mechanism of scale Δ/ε (Mironov 2017, Table II), in the form ε + ln(1 + (α−1)
+/// expm1((1−2α)ε) / (2α−1)) / (α−1), which keeps its digits for small ε.
 pub fn laplace(epsilon: f64, order: f64) -> f64 {
     if epsilon <= 0.0 {
         return 0.0;
@@ -18,8 +18,8 @@ pub fn laplace(epsilon: f64, order: f64) -> f64 {
     (epsilon + log1p(inner) / above).clamp(super::LEAST_LOSS.min(epsilon), epsilon)
 }
 
-/// The same for (2α−1) ε < 0.05, where the two terms above cancel: ln of 1 + y with y the power series of
-/// (α e^{(α−1)ε} + (α−1) e^{−αε}) / (2α−1) − 1, whose first-order part vanishes.
+/// Returns the same for (2α−1) ε < 0.05, where the two terms above cancel: ln of 1 + y with y the power series of (α
+/// e^{(α−1)ε} + (α−1) e^{−αε}) / (2α−1) − 1, whose first-order part vanishes.
 fn small_laplace(epsilon: f64, order: f64) -> f64 {
     let (above, span) = (order - 1.0, 2.0 * order - 1.0);
     let (up, down) = (above * epsilon, -order * epsilon);
@@ -34,7 +34,8 @@ fn small_laplace(epsilon: f64, order: f64) -> f64 {
     (log1p(sum / span) / above).max(super::LEAST_LOSS.min(epsilon))
 }
 
-/// ρ(α) of any ε-DP mechanism: that of binary randomized response, the worst of them (Kairouz, Oh and Viswanath 2015).
+/// Returns ρ(α) of any ε-DP mechanism: that of binary randomized response, the worst of them (Kairouz, Oh and Viswanath
+/// 2015).
 ///
 /// With p = 1/(1+e^{−ε}): ln(p^α (1−p)^{1−α} + (1−p)^α p^{1−α})/(α−1); symmetric form
 /// ln(cosh((α−½)ε) / cosh(ε/2))/(α−1), since p/(1−p) = e^ε.
@@ -43,7 +44,8 @@ pub fn pure(epsilon: f64, order: f64) -> f64 {
         return 0.0;
     }
     let above = order - 1.0;
-    let (wide, narrow) = ((order - 0.5) * epsilon, 0.5 * epsilon);
+    let wide = (order - 0.5) * epsilon;
+    let narrow = 0.5 * epsilon;
     let loss = if wide < 1.0 {
         // cosh a / cosh b = 1 + 2 sinh((a+b)/2) sinh((a−b)/2) / cosh b, all terms positive.
         let ratio = 2.0 * libm::sinh(0.5 * (wide + narrow)) * libm::sinh(0.5 * (wide - narrow)) / libm::cosh(narrow);
@@ -63,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pure_guarantee_costs_at_most_itself_and_at_most_its_concentrated_bound(
+        fn pure_cost_is_within_epsilon_and_zcdp_bound(
             epsilon in 1e-6f64..50.0, order in 1.001f64..1024.0
         ) {
             let loss = pure(epsilon, order);
@@ -72,15 +74,16 @@ mod tests {
         }
 
         #[test]
-        fn both_forms_of_the_laplace_loss_meet(order in 1.001f64..64.0) {
+        fn laplace_forms_agree_at_their_switch(order in 1.001f64..64.0) {
             let epsilon = 0.05 / (2.0 * order - 1.0);
-            let (below, above) = (laplace(epsilon * (1.0 - 1e-9), order), laplace(epsilon * (1.0 + 1e-9), order));
+            let below = laplace(epsilon * (1.0 - 1e-9), order);
+            let above = laplace(epsilon * (1.0 + 1e-9), order);
             prop_assert!((above / below - 1.0).abs() < 1e-8, "{} {}", below, above);
         }
     }
 
     #[test]
-    fn nothing_asked_is_nothing_paid() {
+    fn zero_epsilon_costs_nothing() {
         assert_eq!(pure(0.0, 2.0), 0.0);
         assert_eq!(laplace(0.0, 2.0), 0.0);
     }

@@ -1,4 +1,4 @@
-//! Prices of the releases that no training plan consists of: searches, histograms, selections, noise made together.
+//! Prices of the releases that do not occur in training plans: searches, histograms, selections, noise made together.
 
 use crate::adjacency::Adjacency;
 use crate::curve::{Curve, OrderGrid};
@@ -11,12 +11,13 @@ use crate::unit::{Delta, Epsilon};
 
 use super::{PriceError, approximate, changes, discrete, substituted};
 
-/// The curve of one of these; what is none of them is priced by [`super::curve`].
+/// Returns the curve of one of these events; [`super::curve`] prices all others.
 pub(super) fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Curve, PriceError> {
     let unpriced = |why: &dyn std::fmt::Display| PriceError::NoPrice { event: event.name(), why: why.to_string() };
     match event {
         Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, .. } => {
-            let (q, z) = (sampling_rate.get(), noise_multiplier.get());
+            let q = sampling_rate.get();
+            let z = noise_multiplier.get();
             match adjacency {
                 Adjacency::AddRemove | Adjacency::ZeroOut => {
                     Ok(Curve::evaluated(grid, |order| discrete::poisson_sampled_discrete_gaussian(q, z, order.get())))
@@ -56,10 +57,10 @@ pub(super) fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Re
     }
 }
 
-/// Why a promise with δ at or above 1 has no price.
+/// The reason for refusing a guarantee with δ at or above 1.
 const VOID: &str = "its delta would reach 1, which promises nothing";
 
-/// How often a guarantee for one unit added or removed applies to one change.
+/// Returns the number of applications of a guarantee for one unit added or removed in one change.
 const fn times(adjacency: Adjacency) -> u64 {
     match adjacency {
         Adjacency::AddRemove | Adjacency::ZeroOut => 1,
@@ -67,11 +68,11 @@ const fn times(adjacency: Adjacency) -> u64 {
     }
 }
 
-/// (ε, δ) of a release that is priced by such a guarantee: sampling with a threshold, a truncated Laplace, and what states
-/// one itself. Rounded up.
+/// Returns (ε, δ) of a release that is priced by such a guarantee: sampling with a threshold, a truncated Laplace, or
+/// an event that states one. Rounded up.
 ///
 /// # Errors
-/// [`PriceError::NoPrice`] when the parameters promise nothing, or for any other event.
+/// [`PriceError::NoPrice`] when the parameters give no guarantee, or for any other event.
 pub fn guarantee(event: &Event, adjacency: Adjacency) -> Result<(Epsilon, Delta), PriceError> {
     let unpriced = |why: &dyn std::fmt::Display| PriceError::NoPrice { event: event.name(), why: why.to_string() };
     let (epsilon, delta, units) = match event {
@@ -92,7 +93,8 @@ pub fn guarantee(event: &Event, adjacency: Adjacency) -> Result<(Epsilon, Delta)
     group::epsilon_delta(epsilon, delta, units * times(adjacency)).ok_or_else(|| unpriced(&VOID))
 }
 
-/// These orders with those of reports: the choice of λ̂ in a selection is the better, the more there are.
+/// Returns these orders together with those of reports: the choice of λ̂ in a selection improves with the number of
+/// orders.
 fn merged(grid: &OrderGrid) -> OrderGrid {
     let mut orders = grid.orders().to_vec();
     orders.extend_from_slice(OrderGrid::reporting().orders());
@@ -102,19 +104,19 @@ fn merged(grid: &OrderGrid) -> OrderGrid {
     OrderGrid::new(orders).unwrap_or_else(|_| grid.clone())
 }
 
-/// The same curve on some of its orders.
+/// Restricts a curve to some of its orders.
 fn restricted(curve: &Curve, grid: &OrderGrid) -> Result<Curve, PriceError> {
-    let kept = curve.losses().filter(|(order, _)| grid.orders().contains(order)).map(|(_, loss)| loss).collect();
-    Ok(Curve::from_fixed(grid, kept, curve.side_delta())?)
+    let losses = curve.losses().filter(|(order, _)| grid.orders().contains(order)).map(|(_, loss)| loss).collect();
+    Ok(Curve::from_fixed(grid, losses, curve.side_delta())?)
 }
 
-/// The lower of two upper bounds, order by order.
+/// Returns the lower of two upper bounds, order by order.
 fn least(a: &Curve, b: &Curve) -> Result<Curve, PriceError> {
     let losses = a.losses().zip(b.losses()).map(|((_, a), (_, b))| a.min(b)).collect();
     Ok(Curve::from_fixed(a.grid(), losses, a.side_delta())?)
 }
 
-/// ε of a release that is purely ε-DP for one unit added or removed, rounded up; nothing for one that is not.
+/// Returns ε of a release that is purely ε-DP for one unit added or removed, rounded up; `None` for other releases.
 fn pure_epsilon(event: &Event) -> Option<f64> {
     match event {
         Event::Laplace { epsilon } | Event::Pure { epsilon } => Some(epsilon.get()),
@@ -141,16 +143,17 @@ mod tests {
     const BEST: &str = r#"{"event":"selected","of":{"event":"laplace","epsilon":0.5},"runs":{"distribution":"truncated_negative_binomial","shape":1.0,"stopping":0.1}}"#;
 
     #[test]
-    fn a_threshold_and_dummy_words_cost_their_guarantee_and_twice_it_when_a_unit_is_replaced() {
+    fn replacement_doubles_threshold_and_dummy_costs() {
         for text in [THRESHOLD, DUMMIES] {
             let event = read(text);
             let (epsilon, delta) = guarantee(&event, Adjacency::AddRemove).expect("promised");
             let stated = Event::Approximate { epsilon, delta };
             for adjacency in [Adjacency::AddRemove, Adjacency::ZeroOut, Adjacency::ReplaceOne] {
                 let grid = OrderGrid::standard();
-                let (cost, of_stated) =
-                    (super::super::curve(&event, adjacency, &grid), super::super::curve(&stated, adjacency, &grid));
-                let (cost, of_stated) = (cost.expect("priced"), of_stated.expect("priced"));
+                let cost = super::super::curve(&event, adjacency, &grid);
+                let of_stated = super::super::curve(&stated, adjacency, &grid);
+                let cost = cost.expect("priced");
+                let of_stated = of_stated.expect("priced");
                 for ((_, cost), (_, stated)) in cost.losses().zip(of_stated.losses()) {
                     assert!((cost.to_f64_up() / stated.to_f64_up() - 1.0).abs() < 1e-12, "{event:?} {adjacency:?}");
                 }
@@ -166,14 +169,15 @@ mod tests {
             let text = THRESHOLD.replace(r#""rows_per_unit":1"#, &format!(r#""rows_per_unit":{count}"#));
             guarantee(&read(&text), Adjacency::AddRemove).expect("promised")
         };
-        let (one, three) = (rows(1), rows(3));
+        let one = rows(1);
+        let three = rows(3);
         assert!((three.0.get() - 1.5).abs() < 1e-12);
         let sum = 1.0 + 0.5f64.exp() + 1.0f64.exp();
         assert!((three.1.get() / (one.1.get() * sum) - 1.0).abs() < 1e-12);
     }
 
     #[test]
-    fn more_colluders_cost_more_and_all_of_them_all() {
+    fn cost_rises_with_colluders() {
         let colluding = |count: u32| {
             let text = DUMMIES.replace(r#""colluding":2"#, &format!(r#""colluding":{count}"#));
             guarantee(&read(&text), Adjacency::AddRemove).expect("promised").0.get()
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_purely_private_runs_never_costs_more_than_three_of_them() {
+    fn best_of_pure_runs_costs_at_most_three_runs() {
         let cost = super::super::curve(&read(BEST), Adjacency::AddRemove, &OrderGrid::reporting()).expect("priced");
         let three = super::super::pure(1.5, 64.0) * (1.0 + 1e-9);
         let at = cost.losses().find(|(order, _)| order.get() > 63.0 && order.get() < 65.0).expect("on the grid").1;
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finer_choice_never_makes_a_selection_dearer() {
+    fn finer_grid_never_raises_selection_cost() {
         let best = read(&BEST.replace("laplace\",\"epsilon\":0.5", "gaussian\",\"noise_multiplier\":3.0"));
         let Event::Selected { of, runs } = &best else { panic!("not a selection") };
         let grid = OrderGrid::standard();
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_plan_has_a_tight_number_where_a_pair_is_known_and_says_so_where_none_is() {
+    fn plan_with_unknown_pair_has_no_tight_number() {
         let delta = Delta::new(1e-3).expect("in range");
         for text in [THRESHOLD, DUMMIES] {
             let tight = Plan::of(&read(text).times(3), Adjacency::AddRemove).epsilon(delta);

@@ -1,8 +1,9 @@
 //! The Poisson-sampled Gaussian mechanism (Mironov, Talwar and Zhang 2019), at every real order above 1.
 //!
 //! A_α = E[r(x)^α] over x ~ N(0, z²) with r(x) = 1 − q + q e^{(2x−1)/(2z²)}, and ρ(α) = ln A_α / (α−1). This direction
-//! dominates the reverse (their Theorem 5). Both ways below compute ln(A_α − 1), not ln A_α: A_α − 1 is often far below
-//! the last digit of 1. Both add a bound of their own rounding error, so the result is never below the true value.
+//! dominates the reverse (their Theorem 5). Both methods below compute ln(A_α − 1), not ln A_α: A_α − 1 is often far
+//! below the last digit of 1. Both add a bound of their own rounding error, so the result is never below the true
+//! value.
 
 use std::f64::consts::{LN_2, PI};
 
@@ -11,30 +12,30 @@ use libm::{exp, expm1, log, log1p};
 use crate::special::{UNIT, ln_expm1, softplus};
 
 /// One Gaussian release of a Poisson(q) sample with noise multiplier z = σ/C, for adding, removing or zeroing one unit;
-/// what several orders need is worked out once.
+/// it caches the values that several orders need.
 #[derive(Debug)]
-pub(super) struct Sampled {
+pub(super) struct SampledGaussian {
     q: f64,
     z: f64,
-    /// Of the quadrature, from the left; as many as some order has asked for.
-    nodes: Vec<Node>,
+    /// Nodes of the quadrature, from the left; as many as the orders so far needed.
+    nodes: Vec<QuadratureNode>,
 }
 
-/// ρ(α) of one Gaussian release of a Poisson(q) sample with noise multiplier z = σ/C, for adding, removing or zeroing one
-/// unit. Never below the true value; above it by less than 1e-9 of it for z ≥ 0.03 (below that, fractional orders take a
-/// convexity bound). q = 0 costs nothing, q = 1 is the Gaussian, z = 0 is infinite.
+/// Returns ρ(α) of one Gaussian release of a Poisson(q) sample with noise multiplier z = σ/C, for adding, removing or
+/// zeroing one unit. Never below the true value; above it by less than 1e-9 of it for z ≥ 0.03 (below that, fractional
+/// orders take a convexity bound). q = 0 costs nothing, q = 1 is the Gaussian, z = 0 is infinite.
 ///
 /// Arguments: q in [0, 1], z ≥ 0, order > 1; anything else is infinite.
 pub fn poisson_sampled_gaussian(q: f64, z: f64, order: f64) -> f64 {
-    Sampled::new(q, z).loss(order)
+    SampledGaussian::new(q, z).loss(order)
 }
 
-impl Sampled {
+impl SampledGaussian {
     pub(super) const fn new(q: f64, z: f64) -> Self {
         Self { q, z, nodes: Vec::new() }
     }
 
-    /// ρ(α): see [`poisson_sampled_gaussian`].
+    /// Returns ρ(α): see [`poisson_sampled_gaussian`].
     pub(super) fn loss(&mut self, order: f64) -> f64 {
         let Self { q, z, .. } = *self;
         if q == 0.0 && order > 1.0 && z >= 0.0 {
@@ -60,7 +61,7 @@ impl Sampled {
     }
 }
 
-/// Below this noise the quadrature needs more points than its answer is worth.
+/// Below this noise the quadrature would need too many points.
 const LEAST_QUADRATURE_NOISE: f64 = 0.03;
 
 /// A term e^−60 of the greatest is below the last digit of any sum here, even a million of them.
@@ -89,9 +90,10 @@ impl LogSum {
     }
 }
 
-/// ln(A_α − 1) at integer α ≥ 2: Σ_{k≥2} C(α,k) (1−q)^{α−k} q^k expm1(k(k−1)/(2z²)), all terms positive.
+/// Returns ln(A_α − 1) at integer α ≥ 2: Σ_{k≥2} C(α,k) (1−q)^{α−k} q^k expm1(k(k−1)/(2z²)), all terms positive.
 pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
-    let (ln_q, ln_rest) = (log(q), log1p(-q));
+    let ln_q = log(q);
+    let ln_rest = log1p(-q);
     let unit = 0.5 / z / z;
     let mut sum = LogSum::EMPTY;
     let mut magnitude = 0.0f64;
@@ -108,8 +110,8 @@ pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
             mantissa *= TWO_512;
             exponent -= 512.0;
         }
-        let (chance, growth) =
-            (log(mantissa) + exponent * LN_2 + (order - k) * ln_rest + k * ln_q, k * (k - 1.0) * unit);
+        let chance = log(mantissa) + exponent * LN_2 + (order - k) * ln_rest + k * ln_q;
+        let growth = k * (k - 1.0) * unit;
         // ln(eˣ − 1) is x to the last digit there.
         sum.push(chance + if growth > 45.0 { growth } else { ln_expm1(growth) });
         magnitude = magnitude.max(chance.abs() + (order - k) * -ln_rest - k * ln_q + growth);
@@ -120,9 +122,9 @@ pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
 /// 2⁵¹².
 const TWO_512: f64 = 1.340_780_792_994_259_7e154;
 
-/// One point of the quadrature: what does not depend on the order.
+/// One point of the quadrature: the values that do not depend on the order.
 #[derive(Debug)]
-struct Node {
+struct QuadratureNode {
     /// The exponent (2x − 1)/(2z²).
     t: f64,
     /// The Gaussian's exponent x²/(2z²).
@@ -132,9 +134,9 @@ struct Node {
     ln_r: f64,
 }
 
-impl Sampled {
-    /// ln(A_α − 1) at any α > 1, by the trapezoid rule on E[r^α − 1 − α(r−1)] (the subtracted part integrates to nothing,
-    /// and what remains is positive by convexity).
+impl SampledGaussian {
+    /// Returns ln(A_α − 1) at any α > 1, by the trapezoid rule on E[r^α − 1 − α(r−1)] (the subtracted part integrates
+    /// to 0, and the remainder is positive by convexity).
     ///
     /// The integrand is analytic in the strip |Im x| < πz², where r first vanishes, and there |r| is at most its value on
     /// the real line; the Gaussian grows by e^{y²/(2z²)} at height y. A step of 0.6 z² (or z/2 if less) therefore errs by
@@ -143,12 +145,14 @@ impl Sampled {
     fn fractional(&mut self, order: f64) -> f64 {
         let Self { q, z, .. } = *self;
         let step = (0.5 * z).min(0.6 * z * z);
-        let (variance, ln_q) = (z * z, log(q));
+        let variance = z * z;
+        let ln_q = log(q);
         let count = libm::ceil((order + 20.0 * z) / step) as usize;
         let first = -10.0 * z;
         for index in self.nodes.len()..=count {
             let x = first + step * index as f64;
-            let (t, decay) = ((x - 0.5) / variance, 0.5 * (x / z) * (x / z));
+            let t = (x - 0.5) / variance;
+            let decay = 0.5 * (x / z) * (x / z);
             // Beyond, r is q e^t to the last digit.
             let (w, ln_r) = if t + ln_q > FAR {
                 (f64::INFINITY, t + ln_q)
@@ -156,7 +160,7 @@ impl Sampled {
                 let w = q * expm1(t);
                 (w, log1p(w))
             };
-            self.nodes.push(Node { t, decay, w, ln_r });
+            self.nodes.push(QuadratureNode { t, decay, w, ln_r });
         }
         let mut sum = LogSum::EMPTY;
         let mut magnitude = 0.0f64;
@@ -179,8 +183,8 @@ const FAR: f64 = 40.0;
 /// cancellation in the integrand (at most 3 digits of 16), and summation.
 const QUADRATURE_SLACK: f64 = 2e-11;
 
-impl Node {
-    /// ln(r^α − 1 − α(r−1)), and the magnitude of the largest exponent on the way.
+impl QuadratureNode {
+    /// Returns ln(r^α − 1 − α(r−1)), and the magnitude of the largest exponent in its computation.
     fn ln_bend(&self, order: f64) -> (f64, f64) {
         let (w, ln_r, above) = (self.w, self.ln_r, order - 1.0);
         if w.is_infinite() {
@@ -214,8 +218,8 @@ impl Node {
     }
 }
 
-/// ln(A_α − 1) from above, for tiny noise: by convexity of the power, r^α ≤ 1 − q + q e^{αt}, whose mean is
-/// 1 + q expm1(α(α−1)/(2z²)).
+/// Returns an upper bound of ln(A_α − 1) for tiny noise: by convexity of the power, r^α ≤ 1 − q + q e^{αt}, whose mean
+/// is 1 + q expm1(α(α−1)/(2z²)).
 pub(super) fn ln_convexity(q: f64, z: f64, order: f64) -> f64 {
     let growth = 0.5 * order * (order - 1.0) / z / z;
     log(q) + ln_expm1(growth) + UNIT * (4.0 * growth + 16.0)

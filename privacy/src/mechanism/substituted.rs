@@ -3,7 +3,7 @@
 //! This is how a record changes a release that protects its speaker: the speaker stays, and the contribution u, clipped to C,
 //! becomes another one u'. Given the coins of all others the release is P = (1−q) N(0, σ²) + q N(u, σ²) or
 //! Q = (1−q) N(0, σ²) + q N(u', σ²) around a common point, with ‖u‖, ‖u'‖ ≤ C and z = σ/C. The coins of the others are
-//! independent of what they contribute, so joint quasi-convexity of the divergence carries a bound for each outcome of them to
+//! independent of their contributions, so joint quasi-convexity of the divergence carries a bound for each outcome of them to
 //! the whole release.
 //!
 //! Three upper bounds hold at every order α > 1, in both directions, and the least of them is charged:
@@ -21,15 +21,15 @@ use super::LEAST_LOSS;
 use super::sampled::ln_convexity;
 use crate::special::softplus;
 
-/// The Rényi loss at `order` of two changes one after the other, each of which loses at most `loss(β)` at every order β, in
-/// either direction.
+/// Returns the Rényi loss at `order` of two successive changes, each of which loses at most `loss(β)` at every order β,
+/// in either direction.
 pub(super) fn two_changes(order: f64, mut loss: impl FnMut(f64) -> f64) -> f64 {
     let (removal, addition) = (2.0 * order - 1.0, 2.0 * order);
     addition / removal * loss(removal) + loss(addition)
 }
 
-/// ρ(α) of one Gaussian release of a Poisson(q) sample with noise multiplier z = σ/C in which one contribution is replaced;
-/// `added` is the loss of one that is added or removed.
+/// Returns ρ(α) of one Gaussian release of a Poisson(q) sample with noise multiplier z = σ/C in which one contribution
+/// is replaced; `added` is the loss of one that is added or removed.
 pub(super) fn sampled_gaussian(q: f64, z: f64, order: f64, added: impl FnMut(f64) -> f64) -> f64 {
     let gaussian = super::gaussian(z / 2.0, order);
     if q >= 1.0 || gaussian.is_infinite() {
@@ -38,8 +38,8 @@ pub(super) fn sampled_gaussian(q: f64, z: f64, order: f64, added: impl FnMut(f64
     if q == 0.0 {
         return 0.0;
     }
-    let known = softplus(ln_convexity(q, z / 2.0, order)) / (order - 1.0);
-    two_changes(order, added).min(known).clamp(LEAST_LOSS, gaussian)
+    let coin_bound = softplus(ln_convexity(q, z / 2.0, order)) / (order - 1.0);
+    two_changes(order, added).min(coin_bound).clamp(LEAST_LOSS, gaussian)
 }
 
 #[cfg(test)]
@@ -47,7 +47,8 @@ mod tests {
     use super::super::{gaussian, pure, sampled};
     use super::{sampled_gaussian, two_changes};
 
-    /// D_α between the two mixtures by the trapezoid rule, for contributions `u` and `v` in units of C on one axis.
+    /// Returns D_α between the two mixtures by the trapezoid rule, for contributions `u` and `v` in units of C on one
+    /// axis.
     fn divergence(q: f64, z: f64, (u, v): (f64, f64), order: f64) -> f64 {
         let step = z / 400.0;
         let reach = 14.0 * z + 2.0 * order;
@@ -57,7 +58,8 @@ mod tests {
         let (mut sum, mut all) = (0.0, 0.0);
         for index in 0..=count {
             let x = -reach + step * index as f64;
-            let (p, r) = (mixture(x, u), mixture(x, v));
+            let p = mixture(x, u);
+            let r = mixture(x, v);
             all += density(x, 0.0);
             if p > 0.0 && r > 0.0 {
                 sum += (order * p.ln() + (1.0 - order) * r.ln()).exp();
@@ -71,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn no_pair_of_contributions_loses_more_than_its_price() {
+    fn pairs_of_contributions_lose_at_most_the_price() {
         for (q, z) in [(0.02, 0.8), (0.1, 1.0), (0.3, 2.0), (0.7, 1.5), (0.95, 4.0)] {
             for order in [1.125, 1.5, 2.0, 3.0, 6.0] {
-                let charged = price(q, z, order);
+                let charge = price(q, z, order);
                 for u in [-1.0, -0.4, 0.0, 0.5, 1.0] {
                     for v in [-1.0, -0.7, 0.0, 0.3, 1.0] {
                         let lost = divergence(q, z, (u, v), order);
-                        assert!(lost <= charged * (1.0 + 1e-6) + 1e-9, "{q} {z} {order} {u} {v}: {lost} {charged}");
+                        assert!(lost <= charge * (1.0 + 1e-6) + 1e-9, "{q} {z} {order} {u} {v}: {lost} {charge}");
                     }
                 }
             }
@@ -86,31 +88,34 @@ mod tests {
     }
 
     #[test]
-    fn two_changes_of_a_gaussian_are_one_of_twice_the_size() {
+    fn two_gaussian_changes_equal_one_of_twice_the_size() {
         for order in [1.007_812_5, 1.5, 2.0, 64.0] {
-            let (two, exact) = (two_changes(order, |order| gaussian(3.0, order)), gaussian(1.5, order));
+            let two = two_changes(order, |order| gaussian(3.0, order));
+            let exact = gaussian(1.5, order);
             assert!((two / exact - 1.0).abs() < 1e-12, "{order}: {two} {exact}");
         }
     }
 
     #[test]
-    fn two_changes_of_a_pure_release_cover_twice_its_epsilon() {
+    fn two_pure_changes_cover_twice_epsilon() {
         // Randomized response with three answers: the middle one of the three datasets lies between the others.
         let epsilon = 0.4_f64;
         for order in [1.25, 2.0, 8.0] {
             let e = epsilon.exp();
             // P : Q is e² on one answer, and each step from P to R to Q is within e.
-            let (p, r) = (e / (1.0 + e), 1.0 / (1.0 + e));
+            let p = e / (1.0 + e);
+            let r = 1.0 / (1.0 + e);
             let lost = (p.powf(order) * r.powf(1.0 - order) + r.powf(order) * p.powf(1.0 - order)).ln() / (order - 1.0);
             assert!(lost <= two_changes(order, |order| pure(epsilon, order)));
         }
     }
 
     #[test]
-    fn a_replacement_costs_more_than_a_removal_and_less_than_no_sampling() {
+    fn replacement_cost_lies_between_removal_and_unsampled() {
         for (q, z) in [(0.001, 0.6), (0.01, 1.0), (0.5, 2.0)] {
             for order in [1.5, 2.0, 8.0, 64.0] {
-                let (added, replaced) = (sampled::poisson_sampled_gaussian(q, z, order), price(q, z, order));
+                let added = sampled::poisson_sampled_gaussian(q, z, order);
+                let replaced = price(q, z, order);
                 assert!(added < replaced && replaced <= gaussian(z / 2.0, order), "{q} {z} {order}");
             }
         }

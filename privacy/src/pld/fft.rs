@@ -1,41 +1,41 @@
 //! Fourier transforms of real sequences on `libm` only: no platform intrinsics, so every machine gets the same bits.
 //!
-//! A real sequence of n points is one complex sequence of n/2, transformed by Stockham's algorithm in radix 4 (it sorts
-//! itself, and its inner loops run over neighbouring numbers).
+//! A real sequence of n points is one complex sequence of n/2, transformed by Stockham's algorithm in radix 4 (its
+//! output is sorted, and its inner loops run over neighbouring numbers).
 
 use std::f64::consts::PI;
 
 use libm::sincos;
 
-/// Numbers of a complex plane, real parts and imaginary parts apart.
+/// A sequence of complex numbers, with real and imaginary parts in separate vectors.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Plane {
+pub(super) struct ComplexVector {
     pub(super) re: Vec<f64>,
     pub(super) im: Vec<f64>,
 }
 
-impl Plane {
-    /// Makes it this long; what it holds then is of no meaning.
+impl ComplexVector {
+    /// Sets the length; the content is then unspecified.
     fn resize(&mut self, length: usize) {
         self.re.resize(length, 0.0);
         self.im.resize(length, 0.0);
     }
 
-    /// Real and imaginary part of every number.
+    /// Iterates over the real and imaginary part of every number.
     pub(super) fn both(&mut self) -> impl Iterator<Item = (&mut f64, &mut f64)> {
         self.re.iter_mut().zip(&mut self.im)
     }
 }
 
-/// Memory to transform in, kept from one transform to the next.
+/// Buffers of a transform, reused by the next one.
 #[derive(Debug, Default)]
-pub(super) struct Room {
-    from: Plane,
-    to: Plane,
+pub(super) struct FourierBuffers {
+    from: ComplexVector,
+    to: ComplexVector,
 }
 
-impl Room {
-    fn first(&mut self, length: usize) -> &mut Plane {
+impl FourierBuffers {
+    fn first(&mut self, length: usize) -> &mut ComplexVector {
         self.from.resize(length);
         &mut self.from
     }
@@ -43,21 +43,21 @@ impl Room {
 
 /// The transform of one length, a power of two of at least 4, with its roots of unity.
 #[derive(Debug)]
-pub(super) struct Fourier {
+pub(super) struct FourierTransform {
     length: usize,
     /// e^{−2πik/length} for k up to a quarter of the length.
-    roots: Plane,
+    roots: ComplexVector,
 }
 
-impl Fourier {
-    /// Roots for transforms of `length` real points, rounded up to a power of two.
+impl FourierTransform {
+    /// Computes the roots for transforms of `length` real points, rounded up to a power of two.
     pub(super) fn new(length: usize) -> Self {
         let length = length.next_power_of_two().max(4);
         // e^{ia}·e^{ib} from two short tables: two roundings more than each by itself, and the square root of the work.
         let block = 1usize << (length.trailing_zeros() / 2);
         let turn = |k: usize| sincos(-2.0 * PI * k as f64 / length as f64);
         let near: Vec<(f64, f64)> = (0..block).map(turn).collect();
-        let mut roots = Plane::default();
+        let mut roots = ComplexVector::default();
         for far in (0..=length / 4).step_by(block) {
             let (sin, cos) = turn(far);
             for (s, c) in near.iter().take(length / 4 + 1 - far) {
@@ -68,13 +68,14 @@ impl Fourier {
         Self { length, roots }
     }
 
-    /// How many real points.
+    /// Returns the number of real points.
     pub(super) const fn length(&self) -> usize {
         self.length
     }
 
-    /// The spectrum of real points, from frequency 0 to half the length; the rest are its conjugates. Into `spectrum`.
-    pub(super) fn forward(&self, points: &[f64], room: &mut Room, spectrum: &mut Plane) {
+    /// Writes the spectrum of real points to `spectrum`, from frequency 0 to half the length; the rest are its
+    /// conjugates.
+    pub(super) fn forward(&self, points: &[f64], room: &mut FourierBuffers, spectrum: &mut ComplexVector) {
         let half = self.length / 2;
         for (pair, (re, im)) in points.chunks_exact(2).zip(room.first(half).both()) {
             (*re, *im) = (pair[0], pair[1]);
@@ -86,7 +87,7 @@ impl Fourier {
         (spectrum.re[half], spectrum.im[half]) = (folded.re[0] - folded.im[0], 0.0);
         for k in 1..=half / 2 {
             let back = half - k;
-            // The transforms of the even points and of the odd ones, turned.
+            // The transforms of the even points and of the odd ones, rotated.
             let even = (0.5 * (folded.re[k] + folded.re[back]), 0.5 * (folded.im[k] - folded.im[back]));
             let odd = (0.5 * (folded.im[k] + folded.im[back]), 0.5 * (folded.re[back] - folded.re[k]));
             let (cos, sin) = (self.roots.re[k], self.roots.im[k]);
@@ -96,8 +97,8 @@ impl Fourier {
         }
     }
 
-    /// The real points of a spectrum as [`Fourier::forward`] gives it, into `points`.
-    pub(super) fn inverse(&self, spectrum: &Plane, room: &mut Room, points: &mut [f64]) {
+    /// Writes the real points of a spectrum, in the form of [`FourierTransform::forward`], to `points`.
+    pub(super) fn inverse(&self, spectrum: &ComplexVector, room: &mut FourierBuffers, points: &mut [f64]) {
         let half = self.length / 2;
         let folded = room.first(half);
         // Conjugated: the inverse is the forward transform of conjugates.
@@ -119,8 +120,8 @@ impl Fourier {
         }
     }
 
-    /// The complex transform of half the length, in place.
-    fn complex(&self, room: &mut Room) {
+    /// Computes the complex transform of half the length, in place.
+    fn complex(&self, room: &mut FourierBuffers) {
         let (mut left, mut stride) = (self.length / 2, 1);
         room.to.resize(left);
         while left >= 4 {
@@ -138,8 +139,8 @@ impl Fourier {
         }
     }
 
-    /// One pass: `groups` butterflies of four numbers, `stride` times each.
-    fn quarter(&self, from: &Plane, to: &mut Plane, groups: usize, stride: usize) {
+    /// Runs one pass: `groups` butterflies of four numbers, `stride` times each.
+    fn quarter(&self, from: &ComplexVector, to: &mut ComplexVector, groups: usize, stride: usize) {
         let quarter = groups * stride;
         // The pass needs the roots of 4·groups; the table has those of the whole length.
         let skip = self.length / (4 * groups);
@@ -149,8 +150,14 @@ impl Fourier {
             let twice = (once.0 * once.0 - once.1 * once.1, 2.0 * once.0 * once.1);
             let thrice = (once.0 * twice.0 - once.1 * twice.1, once.0 * twice.1 + once.1 * twice.0);
             let at = |n: usize| n * quarter + p * stride..n * quarter + (p + 1) * stride;
-            let (a_re, b_re, c_re, d_re) = (&from.re[at(0)], &from.re[at(1)], &from.re[at(2)], &from.re[at(3)]);
-            let (a_im, b_im, c_im, d_im) = (&from.im[at(0)], &from.im[at(1)], &from.im[at(2)], &from.im[at(3)]);
+            let a_re = &from.re[at(0)];
+            let b_re = &from.re[at(1)];
+            let c_re = &from.re[at(2)];
+            let d_re = &from.re[at(3)];
+            let a_im = &from.im[at(0)];
+            let b_im = &from.im[at(1)];
+            let c_im = &from.im[at(2)];
+            let d_im = &from.im[at(3)];
             let (y0_re, rest) = out_re.split_at_mut(stride);
             let (y1_re, rest) = rest.split_at_mut(stride);
             let (y2_re, y3_re) = rest.split_at_mut(stride);
@@ -180,11 +187,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transform_is_the_sum_it_stands_for_and_its_inverse_takes_it_back() {
+    fn transform_matches_sum_and_inverse_restores_it() {
         for length in [4usize, 8, 16, 32, 64, 512] {
             let points: Vec<f64> = (0..length).map(|i| (i * i % 7) as f64 - 0.3 * (i % 5) as f64).collect();
-            let fourier = Fourier::new(length);
-            let (mut room, mut spectrum) = (Room::default(), Plane::default());
+            let fourier = FourierTransform::new(length);
+            let mut room = FourierBuffers::default();
+            let mut spectrum = ComplexVector::default();
             fourier.forward(&points, &mut room, &mut spectrum);
             assert_eq!(spectrum.re.len(), length / 2 + 1);
             for k in 0..=length / 2 {

@@ -3,38 +3,38 @@
 
 use libm::{ceil, exp, expm1, floor};
 
-use super::pair::Loss;
+use super::pair::DirectionLoss;
 
-/// A loss distribution on the grid {i·h}, with how often it is composed.
+/// A loss distribution on the grid {i·h}, with the number of its compositions.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct GridPart {
     /// The spacing h in nats.
     pub(super) step: f64,
     /// The index of the first mass: losses are (low + j)·h.
     pub(super) low: i64,
-    /// Masses. They may be below zero by rounding; their sums are right.
+    /// Masses. Rounding may make them slightly negative; their sums are right.
     pub(super) masses: Vec<f64>,
-    /// The profile δ at the points of the masses, kept for finer grids; empty where it is not needed.
+    /// The profile δ at the points of the masses, for finer grids; empty where no finer grid is needed.
     deltas: Vec<f64>,
     /// The mass of infinite loss.
     pub(super) infinite: f64,
-    /// How many such steps.
+    /// Number of such steps.
     pub(super) count: u64,
 }
 
-/// More points than this is a finer grid than any answer needs.
+/// More points than this are a finer grid than any answer needs.
 pub(super) const MOST_POINTS: f64 = 2_097_152.0;
 
-impl Part {
-    /// The loss of mass j.
+impl GridPart {
+    /// Returns the loss of mass j.
     pub(super) fn loss(&self, j: usize) -> f64 {
         (self.low as f64 + j as f64) * self.step
     }
 
-    /// The loss on a grid of spacing `step`; losses of a tail mass below `tail` become infinite. Nothing when that takes
-    /// more points than is sensible.
-    pub(super) fn new(loss: &Loss, step: f64, tail: f64, count: u64) -> Option<Self> {
-        if let Loss::Finite { atoms, infinite } = loss {
+    /// Computes the loss on a grid of spacing `step`; losses of a tail mass below `tail` become infinite. `None` when
+    /// that takes too many points.
+    pub(super) fn new(loss: &DirectionLoss, step: f64, tail: f64, count: u64) -> Option<Self> {
+        if let DirectionLoss::Finite { atoms, infinite } = loss {
             return finite(atoms, *infinite, step, count);
         }
         let (least, most) = loss.range();
@@ -51,10 +51,10 @@ impl Part {
         Some(Self::connect(step, low, deltas, count))
     }
 
-    /// The same loss on a grid of half the spacing. Nothing when that takes more points than is sensible.
-    pub(super) fn halved(&self, loss: &Loss) -> Option<Self> {
+    /// Computes the same loss on a grid of half the spacing. `None` when that takes too many points.
+    pub(super) fn halved(&self, loss: &DirectionLoss) -> Option<Self> {
         let step = 0.5 * self.step;
-        if let Loss::Finite { atoms, infinite } = loss {
+        if let DirectionLoss::Finite { atoms, infinite } = loss {
             return finite(atoms, *infinite, step, self.count);
         }
         if 2.0 * self.deltas.len() as f64 > MOST_POINTS {
@@ -71,10 +71,11 @@ impl Part {
         Some(Self::connect(step, low, deltas, self.count))
     }
 
-    /// Connects the dots: E_i = (D_{i−1} − D_i)/(1 − e^{−h}) and p_i = E_i − e^{−h} E_{i+1}; what is left lies at the lowest
-    /// point.
+    /// Connects the dots: E_i = (D_{i−1} − D_i)/(1 − e^{−h}) and p_i = E_i − e^{−h} E_{i+1}; the remaining mass lies at
+    /// the lowest point.
     fn connect(step: f64, low: i64, deltas: Vec<f64>, count: u64) -> Self {
-        let (shrink, gap) = (exp(-step), -expm1(-step));
+        let shrink = exp(-step);
+        let gap = -expm1(-step);
         let mut masses = vec![0.0; deltas.len()];
         let infinite = deltas[deltas.len() - 1];
         let (mut above, mut sum) = (0.0, infinite);
@@ -89,8 +90,8 @@ impl Part {
     }
 }
 
-/// The least index above `low` at which the tail of the profile is at most `tail`.
-fn last(loss: &Loss, step: f64, tail: f64, low: i64) -> Option<i64> {
+/// Returns the least index above `low` at which the tail of the profile is at most `tail`.
+fn last(loss: &DirectionLoss, step: f64, tail: f64, low: i64) -> Option<i64> {
     let small = |index: i64| loss.profile(index as f64 * step) <= tail;
     let mut width = 1i64;
     while !small(low + width) {
@@ -107,8 +108,8 @@ fn last(loss: &Loss, step: f64, tail: f64, low: i64) -> Option<i64> {
     Some(above)
 }
 
-/// Each atom split between the two points around it so that its mass under P and under Q stay what they are.
-fn finite(atoms: &[(f64, f64)], infinite: f64, step: f64, count: u64) -> Option<Part> {
+/// Splits each atom between the two points around it, so that its mass under P and under Q is unchanged.
+fn finite(atoms: &[(f64, f64)], infinite: f64, step: f64, count: u64) -> Option<GridPart> {
     let index = |loss: f64| floor(loss / step) as i64;
     let low = atoms.iter().map(|atom| index(atom.0)).min().unwrap_or(0);
     let high = atoms.iter().map(|atom| index(atom.0)).max().unwrap_or(0) + 1;
@@ -122,7 +123,7 @@ fn finite(atoms: &[(f64, f64)], infinite: f64, step: f64, count: u64) -> Option<
         masses[(at - low) as usize] += mass * (1.0 - up);
         masses[(at - low) as usize + 1] += mass * up;
     }
-    Some(Part { step, low, masses, deltas: Vec::new(), infinite, count })
+    Some(GridPart { step, low, masses, deltas: Vec::new(), infinite, count })
 }
 
 #[cfg(test)]
@@ -130,14 +131,14 @@ mod tests {
     use super::*;
     use crate::pld::Pair;
 
-    /// δ of a part at ε.
-    fn profile(part: &Part, epsilon: f64) -> f64 {
+    /// Returns δ of a part at ε.
+    fn profile(part: &GridPart, epsilon: f64) -> f64 {
         let above = part.masses.iter().enumerate().filter(|(j, _)| part.loss(*j) > epsilon);
         part.infinite + above.map(|(j, mass)| mass * -expm1(epsilon - part.loss(j))).sum::<f64>()
     }
 
     #[test]
-    fn the_grid_is_never_below_the_mechanism_and_meets_it_at_its_points() {
+    fn grid_bounds_profile_and_meets_it_at_points() {
         let pairs = [
             Pair::sampled_gaussian(0.1, 0.8),
             Pair::sampled_gaussian_replacing(0.3, 2.0),
@@ -147,7 +148,7 @@ mod tests {
         ];
         for pair in pairs {
             for direction in &pair.directions {
-                let coarse = Part::new(direction, 0.02, 1e-12, 1).expect("few points");
+                let coarse = GridPart::new(direction, 0.02, 1e-12, 1).expect("few points");
                 let part = coarse.halved(direction).expect("few points");
                 for k in -60..200 {
                     let epsilon = f64::from(k) * 0.0037;
@@ -155,7 +156,8 @@ mod tests {
                     let got = profile(&part, epsilon);
                     assert!(got >= truth - 1e-14, "{direction:?} {epsilon}: {got:e} {truth:e}");
                     let point = f64::from(k) * 0.01;
-                    let (got, truth) = (profile(&part, point), direction.profile(point) + direction.infinite());
+                    let got = profile(&part, point);
+                    let truth = direction.profile(point) + direction.infinite();
                     assert!((got - truth).abs() < 2e-12, "{direction:?} {point}: {got:e} {truth:e}");
                 }
             }

@@ -18,7 +18,8 @@ use crate::special::ln_binomial;
 use crate::unit::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 
 fn sampled(q: f64, z: f64) -> Event {
-    let (sampling_rate, noise_multiplier) = (SamplingRate::new(q).unwrap(), NoiseMultiplier::new(z).unwrap());
+    let sampling_rate = SamplingRate::new(q).unwrap();
+    let noise_multiplier = NoiseMultiplier::new(z).unwrap();
     Event::PoissonSampledGaussian { sampling_rate, noise_multiplier }
 }
 
@@ -30,10 +31,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn gaussians_on_the_grid_are_never_below_their_closed_form_and_near_it(
+    fn grid_gaussians_bound_closed_form_closely(
         ln_z in -1.5f64..2.0, steps in 1u64..2000, ln_delta in -23.0f64..-3.0
     ) {
-        let (z, delta) = (exp(ln_z), exp(ln_delta));
+        let z = exp(ln_z);
+        let delta = exp(ln_delta);
         let mut plan = Plan::new();
         plan.add_pair(Pair::sampled_gaussian(1.0, z), steps);
         let exact = GaussianProfile::new(1.0, z).unwrap().times(steps).epsilon(Delta::new(delta).unwrap()).unwrap().get();
@@ -43,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn randomized_response_is_its_binomial_sum(epsilon0 in 0.05f64..2.0, steps in 1u64..60, ln_delta in -20.0f64..-2.0) {
+    fn randomized_response_matches_binomial_sum(epsilon0 in 0.05f64..2.0, steps in 1u64..60, ln_delta in -20.0f64..-2.0) {
         let mut plan = Plan::new();
         plan.add_pair(Pair::approximate(epsilon0, 0.0), steps);
         let got = epsilon(&plan, exp(ln_delta));
@@ -61,10 +63,12 @@ proptest! {
     }
 
     #[test]
-    fn the_tight_number_is_at_most_the_renyi_bound_and_moves_with_steps_and_noise(
+    fn tight_number_is_below_renyi_bound_and_monotone(
         ln_q in -6.0f64..-0.1, ln_z in -0.7f64..2.0, steps in 1u64..3000
     ) {
-        let (q, z, delta) = (exp(ln_q), exp(ln_z), 1e-6);
+        let q = exp(ln_q);
+        let z = exp(ln_z);
+        let delta = 1e-6;
         let at = |z: f64, steps: u64| epsilon(&Plan::of(&sampled(q, z).times(steps), Adjacency::AddRemove), delta);
         let got = at(z, steps);
         let curve = mechanism::curve(&sampled(q, z).times(steps), Adjacency::AddRemove, &OrderGrid::reporting()).unwrap();
@@ -77,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn mixtures_are_at_most_their_renyi_bound_in_whatever_order_and_more_delta_or_less_sampling_never_costs_more(
+    fn mixtures_stay_below_renyi_bound_in_any_order(
         ln_q in -6.0f64..-0.5, z in 0.7f64..5.0, laplace in 0.01f64..0.6, side in 0.01f64..0.6, steps in 1u64..400
     ) {
         let of = |value: f64| Epsilon::new(value).unwrap();
@@ -89,7 +93,8 @@ proptest! {
             sampled((2.0 * q).min(1.0), 1.5 * z).times(7),
         ];
         let at = |events: Vec<Event>, delta: f64| epsilon(&Plan::of(&Event::Composed { events }, Adjacency::AddRemove), delta);
-        let (q, delta) = (exp(ln_q), 1e-6);
+        let q = exp(ln_q);
+        let delta = 1e-6;
         let got = at(mixed(q), delta);
         let whole = Event::Composed { events: mixed(q) };
         let curve = mechanism::curve(&whole, Adjacency::AddRemove, &OrderGrid::reporting()).unwrap();
@@ -99,25 +104,27 @@ proptest! {
         prop_assert!((got - turned).abs() <= 1e-6 * got + 1e-9, "{} {}", got, turned);
         prop_assert!(at(mixed(q), 10.0 * delta) <= got);
         prop_assert!(at(mixed(0.8 * q), delta) <= got * 1.001 + 1e-6);
-        // More of anything never costs less.
+        // More of any parameter never costs less.
         let more = mixed(q).into_iter().chain([Event::Laplace { epsilon: of(0.1) }]).collect();
         prop_assert!(at(more, delta) >= got * 0.999);
     }
 
     #[test]
-    fn epsilon_and_delta_keep_each_others_promise(
+    fn epsilon_and_delta_bound_each_other(
         ln_q in -10.0f64..-0.1, z in 0.5f64..6.0, steps in 2u64..500, ln_delta in -26.0f64..-2.0
     ) {
-        let (plan, delta) = (Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove), exp(ln_delta));
+        let plan = Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove);
+        let delta = exp(ln_delta);
         let got = epsilon(&plan, delta);
         let back = plan.delta(Epsilon::new(got).unwrap()).unwrap();
-        // Each is above the truth by what its own grid costs: about a thousandth of ε; of δ, where it falls steeply, more.
+        // Each exceeds the truth by the cost of its own grid: about a thousandth of ε; of δ, where it falls steeply,
+        // more.
         prop_assert!((0.9..=1.5).contains(&(back / delta)) || got <= 0.0, "{} {:e} {:e}", got, delta, back);
     }
 }
 
 #[test]
-fn a_leak_has_no_epsilon_and_nothing_costs_nothing() {
+fn leak_has_no_epsilon_and_empty_plan_is_free() {
     let leak = Plan::of(&Event::NonPrivate.times(1), Adjacency::AddRemove);
     assert_eq!(leak.epsilon(Delta::new(0.1).unwrap()), Ok(None));
     assert_eq!(leak.delta(Epsilon::new(5.0).unwrap()), Ok(1.0));
@@ -127,7 +134,7 @@ fn a_leak_has_no_epsilon_and_nothing_costs_nothing() {
 }
 
 #[test]
-fn pure_plans_have_an_epsilon_at_delta_zero_and_gaussian_ones_do_not() {
+fn only_pure_plans_have_epsilon_at_delta_zero() {
     let laplace = Event::Laplace { epsilon: Epsilon::new(0.5).unwrap() };
     let at_zero = |event: &Event| epsilon(&Plan::of(event, Adjacency::AddRemove), 0.0);
     assert!((at_zero(&laplace.clone().times(4)) - 2.0).abs() < 1e-12);
@@ -136,7 +143,7 @@ fn pure_plans_have_an_epsilon_at_delta_zero_and_gaussian_ones_do_not() {
 }
 
 #[test]
-fn a_side_mass_above_delta_leaves_no_epsilon() {
+fn side_mass_above_delta_leaves_no_epsilon() {
     let event = Event::Approximate { epsilon: Epsilon::new(0.5).unwrap(), delta: Delta::new(1e-7).unwrap() }.times(20);
     let plan = Plan::of(&event, Adjacency::AddRemove);
     assert!(epsilon(&plan, 1e-6).is_infinite());
@@ -144,12 +151,13 @@ fn a_side_mass_above_delta_leaves_no_epsilon() {
 }
 
 #[test]
-fn the_delta_of_a_very_small_epsilon_is_not_one() {
-    // The tilt that these ask for is near the strongest, and was overshot.
+fn delta_of_very_small_epsilon_is_below_one() {
+    // The tilt of these cases is near the strongest, and an earlier search overshot it.
     for (ln_q, z, steps, ln_delta) in
         [(-6.807f64, 3.0167, 2u64, -25.963f64), (-6.8, 3.0, 2, -20.0), (-6.0, 4.0, 3, -24.0)]
     {
-        let (plan, delta) = (Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove), exp(ln_delta));
+        let plan = Plan::of(&sampled(exp(ln_q), z).times(steps), Adjacency::AddRemove);
+        let delta = exp(ln_delta);
         let got = epsilon(&plan, delta);
         let at = |part: f64| plan.delta(Epsilon::new(got * part).unwrap()).unwrap();
         assert!((0.99..=1.01).contains(&(at(1.0) / delta)), "{ln_q} {z}: {:e} for {delta:e}", at(1.0));

@@ -1,5 +1,5 @@
-//! Mills' ratio m(v) = Φc(v)/φ(v) and its falls, quickly: profiles ask for it hundreds of thousands of times, a few
-//! hundred times within every unit of v.
+//! Fast evaluation of Mills' ratio m(v) = Φc(v)/φ(v) and its differences: a profile needs hundreds of thousands of
+//! values, a few hundred within every unit of v.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use std::sync::LazyLock;
@@ -33,7 +33,7 @@ static NODES: LazyLock<Vec<[f64; TERMS]>> = LazyLock::new(|| {
     (0..=(LAST * PER_UNIT) as usize).map(node).collect()
 });
 
-/// m(v) for v ≥ −7; relative error about 1e-15.
+/// Returns m(v) for v ≥ −7; relative error about 1e-15.
 pub(super) fn mills(v: f64) -> f64 {
     if v >= LAST {
         return (0.5 * PI).sqrt() * erfcx(v * FRAC_1_SQRT_2);
@@ -47,7 +47,7 @@ pub(super) fn mills(v: f64) -> f64 {
     NODES[index].iter().rev().fold(0.0, |sum, coefficient| sum * t + coefficient)
 }
 
-/// Φc(v).
+/// Returns Φc(v).
 pub(super) fn tail(v: f64) -> f64 {
     let below = v < 0.0;
     let size = v.abs();
@@ -55,7 +55,7 @@ pub(super) fn tail(v: f64) -> f64 {
     if below { 1.0 - beyond } else { beyond }
 }
 
-/// m(v) − m(v + w) for v ≥ −7 and w > 0; relative error about 3e-13.
+/// Returns m(v) − m(v + w) for v ≥ −7 and w > 0; relative error about 3e-13.
 pub(super) fn mills_fall(v: f64, w: f64) -> f64 {
     if w >= 0.35 || v * w < -0.1 {
         return mills(v) - mills(v + w);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_series_agree_with_the_function_everywhere() {
+    fn mills_series_match_the_function() {
         for k in -700..5000 {
             let v = f64::from(k) * 0.01 + 0.003;
             let exact = (0.5 * PI).sqrt() * erfcx(v * FRAC_1_SQRT_2);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn falls_agree_with_differences_and_slopes() {
+    fn mills_falls_match_differences_and_slopes() {
         for k in -69..450 {
             let v = f64::from(k) * 0.1 + 0.003;
             for w in [0.9, 0.36, 0.34, 0.1, 0.01, 1e-3] {

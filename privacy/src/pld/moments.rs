@@ -1,12 +1,12 @@
-//! Tilted parts: mean, variance and log-mgf of Σ e^{θl} p(l), and the tilt that moves the sum to where it is asked about.
+//! Tilted parts: mean, variance and log-mgf of Σ e^{θl} p(l), and the tilt that moves the sum to the requested point.
 
 use libm::{exp, log};
 
-use super::grid::Part;
+use super::grid::GridPart;
 
 /// Mean, variance and log-mgf of the tilted sum.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moments {
+pub(super) struct TiltedMoments {
     /// ln E e^{θL}.
     pub(super) ln_mgf: f64,
     /// In nats.
@@ -17,24 +17,24 @@ pub(super) struct Moments {
     pub(super) single: f64,
 }
 
-/// No tilt is stronger: beyond, every mass but the greatest is gone.
+/// The strongest tilt: beyond, every mass but the greatest vanishes.
 const MOST_TILT: f64 = 4000.0;
 
-/// How many masses share one exponential, at most.
+/// Largest number of masses that share one exponential.
 const BLOCK: usize = 64;
 /// The exponents of a block are less far apart: e^±600 keeps all its digits, e^±709 does not.
 const SPAN: f64 = 600.0;
 
-/// How many masses of a grid may share one exponential under a tilt. A strong tilt on a coarse grid leaves one: what is
-/// nothing at the start of a block may be all there is at its end.
+/// Returns the number of masses of a grid that may share one exponential under a tilt. A strong tilt on a coarse grid
+/// leaves one: a mass may be negligible at the start of a block and dominant at its end.
 pub(super) fn block(theta: f64, step: f64) -> usize {
     if theta.abs() * step * BLOCK as f64 <= SPAN { BLOCK } else { 1 }
 }
 
-impl Part {
-    /// Mean, variance and log-mgf of one tilted step.
-    pub(super) fn moments(&self, theta: f64) -> Moments {
-        // The exponent is greatest at an end; its masses decide where the sum lives, so scale by the largest exponent.
+impl GridPart {
+    /// Returns mean, variance and log-mgf of one tilted step.
+    pub(super) fn moments(&self, theta: f64) -> TiltedMoments {
+        // The exponent is greatest at an end; its masses dominate the sum, so scale by the largest exponent.
         let shift = (theta * self.loss(0)).max(theta * self.loss(self.masses.len() - 1));
         let size = block(theta, self.step);
         // e^{θhi}, and times i and i²: with them every block is three sums of products.
@@ -53,14 +53,15 @@ impl Part {
         }
         let mean = first / sum;
         let variance = (second / sum - mean * mean).max(0.0) * self.step * self.step;
-        Moments { ln_mgf: shift + log(sum), mean: self.loss(0) + mean * self.step, variance, single: variance }
+        TiltedMoments { ln_mgf: shift + log(sum), mean: self.loss(0) + mean * self.step, variance, single: variance }
     }
 }
 
-/// Σ aᵢbᵢ over the shorter of both, in four sums.
+/// Returns Σ aᵢbᵢ over the shorter of both, in four sums.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
-    let (a_fours, b_fours) = (a.chunks_exact(4), b.chunks_exact(4));
+    let a_fours = a.chunks_exact(4);
+    let b_fours = b.chunks_exact(4);
     let rest: f64 = a_fours.remainder().iter().zip(&b[a.len() - a.len() % 4..]).map(|(a, b)| a * b).sum();
     for (a, b) in a_fours.zip(b_fours) {
         for lane in 0..4 {
@@ -70,12 +71,13 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
-/// Σ T K(θ) with its first two derivatives.
-pub(super) fn moments(parts: &[Part], theta: f64) -> Moments {
-    let nothing = Moments { ln_mgf: 0.0, mean: 0.0, variance: 0.0, single: 0.0 };
+/// Returns Σ T K(θ) with its first two derivatives.
+pub(super) fn moments(parts: &[GridPart], theta: f64) -> TiltedMoments {
+    let nothing = TiltedMoments { ln_mgf: 0.0, mean: 0.0, variance: 0.0, single: 0.0 };
     parts.iter().fold(nothing, |total, part| {
-        let (one, count) = (part.moments(theta), part.count as f64);
-        Moments {
+        let one = part.moments(theta);
+        let count = part.count as f64;
+        TiltedMoments {
             ln_mgf: total.ln_mgf + count * one.ln_mgf,
             mean: total.mean + count * one.mean,
             variance: total.variance + count * one.variance,
@@ -84,8 +86,9 @@ pub(super) fn moments(parts: &[Part], theta: f64) -> Moments {
     })
 }
 
-impl Moments {
-    /// ln of E[(1 − e^{ε−L})⁺] at ε = the tilted mean, for a locally normal sum: the saddle-point estimate of ln δ.
+impl TiltedMoments {
+    /// Returns ln of E[(1 − e^{ε−L})⁺] at ε = the tilted mean, for a locally normal sum: the saddle-point estimate of
+    /// ln δ.
     pub(super) fn ln_delta(&self, theta: f64, step: f64) -> f64 {
         let spread = self.variance.sqrt().max(step);
         self.ln_mgf - theta * self.mean - log(1.0 + theta * spread * 2.5) - log(1.0 + (theta + 1.0) * spread)
@@ -93,9 +96,9 @@ impl Moments {
     }
 }
 
-/// The tilt whose window answers δ: where the saddle-point estimate of ln δ is the one asked for.
-pub(super) fn tilt_for_delta(parts: &[Part], ln_delta: f64) -> f64 {
-    let top = Top::of(parts);
+/// Returns the tilt whose window answers δ: the tilt at which the saddle-point estimate of ln δ is the requested one.
+pub(super) fn tilt_for_delta(parts: &[GridPart], ln_delta: f64) -> f64 {
+    let top = GreatestLoss::from_parts(parts);
     let first = moments(parts, 0.0);
     let start = (-2.0 * ln_delta / first.variance.max(parts[0].step * parts[0].step)).sqrt();
     search(start, |theta| {
@@ -105,32 +108,33 @@ pub(super) fn tilt_for_delta(parts: &[Part], ln_delta: f64) -> f64 {
     })
 }
 
-/// The tilt whose mean is ε; none below 0.
-pub(super) fn tilt_for_epsilon(parts: &[Part], epsilon: f64, start: f64) -> f64 {
-    let top = Top::of(parts);
+/// Returns the tilt whose mean is ε; at least 0.
+pub(super) fn tilt_for_epsilon(parts: &[GridPart], epsilon: f64, start: f64) -> f64 {
+    let top = GreatestLoss::from_parts(parts);
     search(start, |theta| {
         let at = moments(parts, theta);
         (at.mean >= epsilon || top.holds_most(theta, at.ln_mgf), theta + (epsilon - at.mean) / at.variance)
     })
 }
 
-/// Is δ(ε) at most `delta` by Chernoff's bound alone? Saves composing a direction that cannot matter.
-pub(super) fn surely_meets(parts: &[Part], epsilon: f64, delta: f64, start: f64) -> bool {
+/// Returns true if δ(ε) is at most `delta` by Chernoff's bound alone. This avoids composing a direction that cannot
+/// matter.
+pub(super) fn surely_meets(parts: &[GridPart], epsilon: f64, delta: f64, start: f64) -> bool {
     let theta = tilt_for_epsilon(parts, epsilon, start);
     let infinite: f64 = parts.iter().map(|part| part.count as f64 * part.infinite).sum();
     exp(moments(parts, theta).ln_mgf - theta * epsilon) * (1.0 + 1e-9) + infinite <= delta
 }
 
-/// The greatest loss of the sum and its mass. A tilt that has put nearly everything there has done all it can: losses
-/// with an end (randomized response, Laplace) would otherwise be tilted without end.
-pub(super) struct Top {
-    /// No sum is above this.
+/// The greatest loss of the sum and its mass. A tilt that has moved nearly all mass there cannot move more: bounded
+/// losses (randomized response, Laplace) would otherwise be tilted without end.
+pub(super) struct GreatestLoss {
+    /// The greatest loss of the sum.
     pub(super) loss: f64,
     ln_mass: f64,
 }
 
-impl Top {
-    pub(super) fn of(parts: &[Part]) -> Self {
+impl GreatestLoss {
+    pub(super) fn from_parts(parts: &[GridPart]) -> Self {
         let mut top = Self { loss: 0.0, ln_mass: 0.0 };
         for part in parts {
             let last = part.masses.iter().rposition(|mass| *mass > 0.0).unwrap_or(0);
@@ -145,8 +149,8 @@ impl Top {
     }
 }
 
-/// Roughly the least θ ≥ 0 (two digits are plenty for a tilt) at which a monotone test holds. `at` says whether it does,
-/// and where Newton's method would look next; what that proposes is taken as long as it stays between what is known.
+/// Returns roughly the least θ ≥ 0 (two digits suffice for a tilt) at which a monotone test holds. `at` returns the
+/// result of the test, and the next point of Newton's method, which is used while it stays inside the bracket.
 fn search(start: f64, at: impl Fn(f64) -> (bool, f64)) -> f64 {
     if at(0.0).0 {
         return 0.0;

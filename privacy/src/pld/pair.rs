@@ -7,18 +7,18 @@ use libm::{asinh, exp, expm1, log, log1p, sinh};
 use super::mills::{mills_fall, tail};
 use crate::special::{ln_binomial, log_add};
 
-/// One direction of a dominating pair (P, Q): how the loss ln P/Q is distributed under P.
+/// One direction of a dominating pair (P, Q): the distribution of the loss ln P/Q under P.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Loss {
+pub(super) enum DirectionLoss {
     /// P = (1−q) N(0, z²) + q N(1, z²) against Q = N(0, z²).
     Remove { q: f64, z: f64 },
-    /// The same pair, the other way round.
+    /// The same pair, in the reverse direction.
     Add { q: f64, z: f64 },
     /// P = (1−q) N(0) + q N(1) against Q = (1−q) N(0) + q N(−1); its own reverse.
     Replace { q: f64, z: f64 },
-    /// P = Σ wₖ N(k, z²) against Q = N(0, z²): several units, each sampled by itself.
+    /// P = Σ wₖ N(k, z²) against Q = N(0, z²): several units, each sampled independently.
     RemoveGroup { weights: Vec<f64>, z: f64 },
-    /// The same pair, the other way round.
+    /// The same pair, in the reverse direction.
     AddGroup { weights: Vec<f64>, z: f64 },
     /// Laplace of scale 1/ε; its own reverse.
     Laplace { epsilon: f64 },
@@ -29,28 +29,30 @@ pub(super) enum Loss {
 /// A mechanism's dominating pair. Costs of whole plans are the larger of both directions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
-    pub(super) directions: Vec<Loss>,
+    pub(super) directions: Vec<DirectionLoss>,
 }
 
 impl Pair {
-    /// Is the reverse direction the same?
+    /// Returns true if the reverse direction is the same.
     pub(super) fn symmetric(&self) -> bool {
         self.directions.iter().all(|direction| *direction == self.directions[0])
     }
 
-    /// One Gaussian release of a Poisson(q) sample, one unit added or removed (or zeroed); q = 1 is the plain Gaussian.
+    /// Returns the pair of one Gaussian release of a Poisson(q) sample, one unit added or removed (or zeroed); q = 1 is
+    /// the plain Gaussian.
     pub fn sampled_gaussian(q: f64, z: f64) -> Self {
-        Self { directions: vec![Loss::Remove { q, z }, Loss::Add { q, z }] }
+        Self { directions: vec![DirectionLoss::Remove { q, z }, DirectionLoss::Add { q, z }] }
     }
 
-    /// The same, one unit replaced by another; z is still relative to the clip.
+    /// Returns the same, one unit replaced by another; z is still relative to the clip.
     pub fn sampled_gaussian_replacing(q: f64, z: f64) -> Self {
-        Self { directions: vec![Loss::Replace { q, z }; 2] }
+        Self { directions: vec![DirectionLoss::Replace { q, z }; 2] }
     }
 
-    /// The same for `size` units added or removed together, each sampled by itself: a mixture of Gaussians in each direction
-    /// (Choquette-Choo, Ganesh, Steinke and Thakurta 2024; Ganesh 2024). Whether one direction dominates the other under composition
-    /// is not proved for groups (for replacement it fails: Lebeda, Regehr, Kamath and Steinke 2024), so plans take the larger.
+    /// Returns the same for `size` units added or removed together, each sampled independently: a mixture of Gaussians
+    /// in each direction (Choquette-Choo, Ganesh, Steinke and Thakurta 2024; Ganesh 2024). Whether one direction
+    /// dominates the other under composition is not proved for groups (for replacement it fails: Lebeda, Regehr, Kamath
+    /// and Steinke 2024), so plans take the larger.
     pub fn sampled_gaussian_group(q: f64, z: f64, size: u32) -> Self {
         let g = f64::from(size);
         let weight = |k: u32| {
@@ -66,28 +68,35 @@ impl Pair {
             exp(ln_binomial(g, k) + k * log(q) + rest)
         };
         let weights: Vec<f64> = (0..=size).map(weight).collect();
-        Self { directions: vec![Loss::RemoveGroup { weights: weights.clone(), z }, Loss::AddGroup { weights, z }] }
+        Self {
+            directions: vec![
+                DirectionLoss::RemoveGroup { weights: weights.clone(), z },
+                DirectionLoss::AddGroup { weights, z },
+            ],
+        }
     }
 
-    /// The Laplace mechanism of scale Δ₁/ε.
+    /// Returns the pair of the Laplace mechanism of scale Δ₁/ε.
     pub fn laplace(epsilon: f64) -> Self {
-        Self { directions: vec![Loss::Laplace { epsilon }; 2] }
+        Self { directions: vec![DirectionLoss::Laplace { epsilon }; 2] }
     }
 
-    /// Any (ε, δ)-DP mechanism: with probability δ everything, else binary randomized response (Kairouz, Oh and
-    /// Viswanath 2015).
+    /// Returns the pair of any (ε, δ)-DP mechanism: with probability δ everything, else binary randomized response
+    /// (Kairouz, Oh and Viswanath 2015).
     pub fn approximate(epsilon: f64, delta: f64) -> Self {
         let up = (1.0 - delta) / (1.0 + exp(-epsilon));
         let down = (1.0 - delta) / (1.0 + exp(epsilon));
         let atoms = vec![(-epsilon, down), (epsilon, up)];
-        Self { directions: vec![Loss::Finite { atoms, infinite: delta }; 2] }
+        Self { directions: vec![DirectionLoss::Finite { atoms, infinite: delta }; 2] }
     }
 
-    /// A mechanism with finitely many outcomes, given as (P, Q) for each; the reverse direction is added. Probabilities
-    /// that are left out of P, or have no counterpart in Q, lose everything.
+    /// Returns the pair of a mechanism with finitely many outcomes, given as (P, Q) for each; adds the reverse
+    /// direction. Probabilities that are left out of P, or have no counterpart in Q, lose everything.
     pub fn finite(outcomes: &[(f64, f64)]) -> Self {
         let direction = |outcomes: &mut dyn Iterator<Item = (f64, f64)>| {
-            let (mut atoms, mut infinite, mut left) = (Vec::new(), 0.0, 1.0);
+            let mut atoms = Vec::new();
+            let mut infinite = 0.0;
+            let mut left = 1.0;
             for (p, q) in outcomes {
                 left -= p;
                 if p > 0.0 && q > 0.0 {
@@ -96,7 +105,7 @@ impl Pair {
                     infinite += p;
                 }
             }
-            Loss::Finite { atoms, infinite: infinite + if left > 1e-12 { left } else { 0.0 } }
+            DirectionLoss::Finite { atoms, infinite: infinite + if left > 1e-12 { left } else { 0.0 } }
         };
         let there = direction(&mut outcomes.iter().copied());
         let back = direction(&mut outcomes.iter().map(|&(p, q)| (q, p)));
@@ -104,17 +113,17 @@ impl Pair {
     }
 }
 
-/// How far a normal variable goes, in standard deviations, before what is beyond cannot matter (6e-16; at the
-/// low end, where it is only moved up).
+/// Range of a normal variable, in standard deviations, beyond which the mass cannot matter (6e-16; at the low end it is
+/// only moved up).
 const REACH: f64 = 8.0;
 
-impl Loss {
-    /// The mass at infinity.
+impl DirectionLoss {
+    /// Returns the mass at infinity.
     pub(super) fn infinite(&self) -> f64 {
         if let Self::Finite { infinite, .. } = self { *infinite } else { 0.0 }
     }
 
-    /// Losses below this have no mass worth telling apart (below 1e-15), and the greatest loss, if there is one.
+    /// Returns the loss below which the mass is negligible (below 1e-15), and the greatest loss, if there is one.
     pub(super) fn range(&self) -> (f64, Option<f64>) {
         match self {
             Self::Remove { q, z } => (sampled_loss(*q, *z, -REACH * z), None),
@@ -136,8 +145,8 @@ impl Loss {
         }
     }
 
-    /// Roughly the standard deviation of the loss, to choose a grid by. Losses with an end ask for a finer grid: their few
-    /// values do not smooth out.
+    /// Returns roughly the standard deviation of the loss, for the choice of a grid. Bounded losses need a finer grid:
+    /// their few values do not smooth out.
     pub(super) fn spread(&self) -> f64 {
         match self {
             // With much noise a step's loss is q times the Gaussian's; with little it is that of the rare sampled ones.
@@ -155,7 +164,7 @@ impl Loss {
         }
     }
 
-    /// δ(ε) = Σ max(P − e^ε Q, 0) without the mass at infinity, at any real ε; relative error about 1e-13.
+    /// Returns δ(ε) = Σ max(P − e^ε Q, 0) without the mass at infinity, at any real ε; relative error about 1e-13.
     pub(super) fn profile(&self, epsilon: f64) -> f64 {
         match self {
             Self::Remove { q, z } => {
@@ -208,14 +217,14 @@ impl Loss {
                 let y = group_outcome(weights, *z, -epsilon);
                 // As for one unit, term by term: 1 = e^ε Σ wₖ e^{(2ky−k²)/(2z²)} at the outcome y.
                 let near = -y / z;
-                let drawn = || weights.iter().enumerate().skip(1).filter(|(_, weight)| **weight > 0.0);
+                let mixture = || weights.iter().enumerate().skip(1).filter(|(_, weight)| **weight > 0.0);
                 if near < -7.0 {
-                    let excess = expm1(-epsilon) + drawn().map(|(_, weight)| weight).sum::<f64>();
-                    let beyond: f64 = drawn().map(|(k, weight)| weight * tail(near + k as f64 / z)).sum();
+                    let excess = expm1(-epsilon) + mixture().map(|(_, weight)| weight).sum::<f64>();
+                    let beyond: f64 = mixture().map(|(k, weight)| weight * tail(near + k as f64 / z)).sum();
                     return exp(epsilon) * (excess * tail(near) - beyond);
                 }
                 let gap = |(k, weight): (usize, &f64)| weight * reflected_tail_gap(near, k as f64 / z);
-                exp(epsilon) * drawn().map(gap).sum::<f64>()
+                exp(epsilon) * mixture().map(gap).sum::<f64>()
             }
             Self::Laplace { epsilon: most } => {
                 if epsilon >= *most {
@@ -234,13 +243,14 @@ impl Loss {
     }
 }
 
-/// ln(1 − q + q e^{(2x−1)/(2z²)}).
+/// Returns ln(1 − q + q e^{(2x−1)/(2z²)}).
 fn sampled_loss(q: f64, z: f64, x: f64) -> f64 {
     let t = (x - 0.5) / (z * z);
     if q >= 1.0 { t } else { log_add(log1p(-q), log(q) + t) }
 }
 
-/// φ(v) [m(v) − m(v + w)], with Mills' ratio m = Φc/φ and w > 0: P's tail less e^ε times Q's, without cancellation.
+/// Returns φ(v) [m(v) − m(v + w)], with Mills' ratio m = Φc/φ and w > 0: P's tail less e^ε times Q's, without
+/// cancellation.
 fn tail_gap(v: f64, w: f64) -> f64 {
     let density = exp(-0.5 * v * v) / (2.0 * PI).sqrt();
     if v < -7.0 {
@@ -250,7 +260,7 @@ fn tail_gap(v: f64, w: f64) -> f64 {
     density * mills_fall(v, w)
 }
 
-/// φ(v + w) [m(v) − m(v + w)].
+/// Returns φ(v + w) [m(v) − m(v + w)].
 fn reflected_tail_gap(v: f64, w: f64) -> f64 {
     let far = v + w;
     if v < -7.0 {
@@ -259,8 +269,8 @@ fn reflected_tail_gap(v: f64, w: f64) -> f64 {
     exp(-0.5 * far * far) / (2.0 * PI).sqrt() * mills_fall(v, w)
 }
 
-/// δ of the add direction: e^ε q φ(v + w) [m(v) − m(v + w)] at v = −y/z. Far out, where the ratio overflows, directly:
-/// (1 − e^ε(1−q)) Φ(y/z) − e^ε q Φ((y−1)/z), and 1 − e^ε(1−q) = e^ε · excess.
+/// Returns δ of the add direction: e^ε q φ(v + w) [m(v) − m(v + w)] at v = −y/z. In the tail, where the ratio
+/// overflows, it uses (1 − e^ε(1−q)) Φ(y/z) − e^ε q Φ((y−1)/z), and 1 − e^ε(1−q) = e^ε · excess.
 fn mirrored_gap(q: f64, epsilon: f64, excess: f64, v: f64, w: f64) -> f64 {
     if v < -7.0 {
         return exp(epsilon) * (excess * tail(v) - q * tail(v + w));
@@ -268,7 +278,7 @@ fn mirrored_gap(q: f64, epsilon: f64, excess: f64, v: f64, w: f64) -> f64 {
     exp(epsilon) * q * reflected_tail_gap(v, w)
 }
 
-/// ln Σ wₖ e^{(2kx − k²)/(2z²)}, and its slope in x.
+/// Returns ln Σ wₖ e^{(2kx − k²)/(2z²)}, and its slope in x.
 fn group_parts(weights: &[f64], z: f64, x: f64) -> (f64, f64) {
     let unit = 1.0 / (z * z);
     let term = |(k, weight): (usize, &f64)| {
@@ -290,7 +300,8 @@ fn group_loss(weights: &[f64], z: f64, x: f64) -> f64 {
     group_parts(weights, z, x).0
 }
 
-/// The outcome at which the group's loss is ε: the loss is convex and rises in x, so Newton from the right converges.
+/// Returns the outcome at which the group's loss is ε: the loss is convex and rises in x, so Newton from the right
+/// converges.
 fn group_outcome(weights: &[f64], z: f64, epsilon: f64) -> f64 {
     let mut x = 1.0;
     while group_loss(weights, z, x) < epsilon {
@@ -312,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_reflect_into_each_other() {
+    fn profiles_of_both_directions_reflect() {
         // δ of (P, Q) at −ε is 1 − e^{−ε} + e^{−ε} δ of (Q, P) at ε.
         let pairs = [
             Pair::sampled_gaussian(0.1, 0.7),
@@ -336,34 +347,38 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_one_is_one_unit() {
+    fn group_pair_of_one_equals_unit_pair() {
         for (q, z) in [(0.1, 0.7), (0.5, 3.0)] {
-            let (one, group) = (Pair::sampled_gaussian(q, z), Pair::sampled_gaussian_group(q, z, 1));
+            let one = Pair::sampled_gaussian(q, z);
+            let group = Pair::sampled_gaussian_group(q, z, 1);
             for epsilon in [-0.5, 0.0, 0.1, 1.0, 4.0] {
                 for direction in 0..2 {
-                    let (a, b) =
-                        (one.directions[direction].profile(epsilon), group.directions[direction].profile(epsilon));
+                    let a = one.directions[direction].profile(epsilon);
+                    let b = group.directions[direction].profile(epsilon);
                     assert!((a - b).abs() <= 1e-11 * a, "{direction} {epsilon}: {a:e} {b:e}");
                 }
             }
         }
     }
 
-    /// Both directions of a group against the trapezoid rule on its densities.
+    /// Checks both directions of a group against the trapezoid rule on its densities.
     #[test]
-    fn a_group_s_profiles_are_the_integrals_of_its_densities() {
+    fn group_profiles_match_integrals_of_densities() {
         for (q, z, size) in [(0.1_f64, 1.2_f64, 3_u32), (0.4, 2.5, 5), (0.02, 0.6, 8)] {
             let pair = Pair::sampled_gaussian_group(q, z, size);
-            let Loss::RemoveGroup { weights, .. } = &pair.directions[0] else { panic!("the removal comes first") };
+            let DirectionLoss::RemoveGroup { weights, .. } = &pair.directions[0] else {
+                panic!("the removal comes first")
+            };
             let step = z / 2000.0;
             let density = |x: f64| exp(-0.5 * (x / z) * (x / z)) / (2.0 * PI).sqrt() / z;
-            let drawn = |x: f64| -> f64 { weights.iter().enumerate().map(|(k, w)| w * density(x - k as f64)).sum() };
+            let mixture = |x: f64| -> f64 { weights.iter().enumerate().map(|(k, w)| w * density(x - k as f64)).sum() };
             let points = ((f64::from(size) + 18.0 * z) / step) as i64;
             for epsilon in [-0.3, 0.0, 0.2, 1.0] {
                 let (mut remove, mut add) = (0.0, 0.0);
                 for index in 0..=points {
                     let x = -9.0 * z + index as f64 * step;
-                    let (with, without) = (drawn(x), density(x));
+                    let with = mixture(x);
+                    let without = density(x);
                     remove += (with - exp(epsilon) * without).max(0.0) * step;
                     add += (without - exp(epsilon) * with).max(0.0) * step;
                 }

@@ -1,24 +1,24 @@
-//! Answers on finer and finer grids, until they no longer move; on coarser ones where round-off decides.
+//! Refinement of the grid until the answer is stable; coarser grids where round-off dominates.
 
 use libm::log;
 
 use super::PldError;
-use super::grid::Part;
+use super::grid::GridPart;
 use super::moments::{moments, surely_meets, tilt_for_delta, tilt_for_epsilon};
-use super::pair::{Loss, Pair};
-use super::window::{Found, Window, Workshop};
+use super::pair::{DirectionLoss, Pair};
+use super::window::{AnswerPosition, TiltedWindow, WindowBuffers};
 
-/// What is asked of a plan.
+/// The requested quantity of a plan.
 #[derive(Clone, Copy)]
-pub(super) enum Question {
+pub(super) enum PlanQuestion {
     /// The least ε at this δ.
     Epsilon(f64),
     /// The least δ at this ε.
     Delta(f64),
 }
 
-impl Question {
-    /// Answers below this need no more digits.
+impl PlanQuestion {
+    /// Returns the size below which answers need no more digits.
     const fn trifle(self) -> f64 {
         match self {
             Self::Epsilon(_) => 1e-6,
@@ -28,38 +28,38 @@ impl Question {
 }
 
 /// One direction of the neighbouring relation, on a grid.
-struct Side<'a> {
+struct PlanDirection<'a> {
     pairs: &'a [(Pair, u64)],
     direction: usize,
-    losses: Vec<&'a Loss>,
-    parts: Vec<Part>,
-    /// The tilt that served the last grid.
+    losses: Vec<&'a DirectionLoss>,
+    parts: Vec<GridPart>,
+    /// The tilt of the previous grid.
     theta: Option<f64>,
 }
 
-/// The worse direction's answer, rounded up; `None` when there is no finite one.
-pub(super) fn worst(pairs: &[(Pair, u64)], question: Question) -> Result<Option<f64>, PldError> {
-    let workshop = &mut Workshop::default();
-    let (mut there, first) = Side::coarse(pairs, 0, question, first_step(pairs), workshop)?;
+/// Returns the worse direction's answer, rounded up; `None` when there is no finite one.
+pub(super) fn worst(pairs: &[(Pair, u64)], question: PlanQuestion) -> Result<Option<f64>, PldError> {
+    let workshop = &mut WindowBuffers::default();
+    let (mut there, first) = PlanDirection::coarse(pairs, 0, question, first_step(pairs), workshop)?;
     let Some(first) = there.refine(question, first, workshop) else { return Ok(None) };
     if pairs.iter().all(|(pair, _)| pair.symmetric()) {
         return Ok(Some(first));
     }
     let step = there.parts[0].step;
-    if let (Question::Epsilon(delta), Some(back)) = (question, Side::new(pairs, 1, question, step))
+    if let (PlanQuestion::Epsilon(delta), Some(back)) = (question, PlanDirection::new(pairs, 1, question, step))
         && surely_meets(&back.parts, first, delta, there.theta.unwrap_or(1.0))
     {
         return Ok(Some(first));
     }
-    let (mut back, second) = Side::coarse(pairs, 1, question, step, workshop)?;
+    let (mut back, second) = PlanDirection::coarse(pairs, 1, question, step, workshop)?;
     Ok(match second {
-        // On the grid that was fine enough for the worse direction, the better one is good enough as it is.
+        // The grid was fine enough for the worse direction, so the answer of the better one is final.
         Some(second) if second <= first => Some(first),
         second => back.refine(question, second, workshop).map(|second| second.max(first)),
     })
 }
 
-/// A spacing to start from. Connect-the-dots adds about h²/6 to the variance of every step, so a tenth of the steps'
+/// Returns the first spacing. Connect-the-dots adds about h²/6 to the variance of every step, so a tenth of the steps'
 /// standard deviation costs a thousandth or so of ε, and the first halving a quarter of that.
 fn first_step(pairs: &[(Pair, u64)]) -> f64 {
     let (mut variance, mut steps) = (0.0, 0.0);
@@ -71,25 +71,25 @@ fn first_step(pairs: &[(Pair, u64)]) -> f64 {
     (0.1 * (variance / steps).sqrt()).clamp(1e-5, 0.25)
 }
 
-impl<'a> Side<'a> {
-    /// Every part on a grid of this spacing; nothing when it takes too many points.
-    fn new(pairs: &'a [(Pair, u64)], direction: usize, question: Question, step: f64) -> Option<Self> {
+impl<'a> PlanDirection<'a> {
+    /// Computes every part on a grid of this spacing; `None` when that takes too many points.
+    fn new(pairs: &'a [(Pair, u64)], direction: usize, question: PlanQuestion, step: f64) -> Option<Self> {
         let steps: u64 = pairs.iter().map(|(_, count)| *count).sum();
-        let delta = if let Question::Epsilon(delta) = question { delta } else { 1e-12 };
+        let delta = if let PlanQuestion::Epsilon(delta) = question { delta } else { 1e-12 };
         let tail = delta * 1e-6 / (steps as f64 + 1.0);
         let losses: Vec<_> =
             pairs.iter().map(|(pair, _)| pair.directions.get(direction).unwrap_or(&pair.directions[0])).collect();
-        let parts = losses.iter().zip(pairs).map(|(loss, (_, count))| Part::new(loss, step, tail, *count));
+        let parts = losses.iter().zip(pairs).map(|(loss, (_, count))| GridPart::new(loss, step, tail, *count));
         Some(Self { pairs, direction, parts: parts.collect::<Option<_>>()?, losses, theta: None })
     }
 
-    /// A first answer, on the finest grid from `step` up that is not too fine to compute.
+    /// Computes a first answer, on the finest computable grid from `step` up.
     fn coarse(
         pairs: &'a [(Pair, u64)],
         direction: usize,
-        question: Question,
+        question: PlanQuestion,
         mut step: f64,
-        workshop: &mut Workshop,
+        workshop: &mut WindowBuffers,
     ) -> Result<(Self, Option<f64>), PldError> {
         while step < 16.0 {
             if let Some(mut side) = Self::new(pairs, direction, question, step)
@@ -102,9 +102,9 @@ impl<'a> Side<'a> {
         Err(PldError::TooWide)
     }
 
-    /// Halves the grid until the answer no longer moves by a thousandth; where the grid is already too fine, looks at coarser
-    /// ones. Every answer is valid, so the least is kept.
-    fn refine(&mut self, question: Question, mut best: Option<f64>, workshop: &mut Workshop) -> Option<f64> {
+    /// Halves the grid until the answer changes by less than a thousandth; where the grid is already too fine, tries
+    /// coarser ones. Every answer is valid, so the least is kept.
+    fn refine(&mut self, question: PlanQuestion, mut best: Option<f64>, workshop: &mut WindowBuffers) -> Option<f64> {
         for _ in 0..12 {
             let finer = self.parts.iter().zip(&self.losses).map(|(part, loss)| part.halved(loss));
             let Some(parts) = finer.collect::<Option<Vec<_>>>() else {
@@ -118,7 +118,7 @@ impl<'a> Side<'a> {
                         break;
                     }
                 }
-                // On too fine a grid the round-off of all its points is more than what its fineness saves.
+                // On too fine a grid the round-off of all its points exceeds the gain.
                 (Some(_), Ok(Some(_))) | (_, Err(_)) => {
                     self.parts = coarser;
                     return self.coarsen(question, best, workshop);
@@ -129,8 +129,8 @@ impl<'a> Side<'a> {
         best
     }
 
-    /// Four times the spacing, as long as that lowers the answer.
-    fn coarsen(&mut self, question: Question, mut best: Option<f64>, workshop: &mut Workshop) -> Option<f64> {
+    /// Quadruples the spacing, as long as that lowers the answer.
+    fn coarsen(&mut self, question: PlanQuestion, mut best: Option<f64>, workshop: &mut WindowBuffers) -> Option<f64> {
         let mut step = self.parts[0].step;
         while step < 1.0 {
             step *= 4.0;
@@ -144,29 +144,30 @@ impl<'a> Side<'a> {
         best
     }
 
-    fn answer(&mut self, question: Question, workshop: &mut Workshop) -> Result<Option<f64>, PldError> {
+    fn answer(&mut self, question: PlanQuestion, workshop: &mut WindowBuffers) -> Result<Option<f64>, PldError> {
         match question {
-            Question::Epsilon(delta) => self.epsilon(delta, workshop),
-            Question::Delta(epsilon) => self.delta(epsilon, workshop).map(Some),
+            PlanQuestion::Epsilon(delta) => self.epsilon(delta, workshop),
+            PlanQuestion::Delta(epsilon) => self.delta(epsilon, workshop).map(Some),
         }
     }
 
-    /// The ε at δ; `None` when the mass at infinity is above δ.
-    fn epsilon(&mut self, delta: f64, workshop: &mut Workshop) -> Result<Option<f64>, PldError> {
+    /// Returns the ε at δ; `None` when the mass at infinity is above δ.
+    fn epsilon(&mut self, delta: f64, workshop: &mut WindowBuffers) -> Result<Option<f64>, PldError> {
         let mut theta = self.theta.unwrap_or_else(|| tilt_for_delta(&self.parts, log(delta)));
         let mut answer = Err(PldError::TooWide);
         for _ in 0..4 {
-            let window = Window::new(&self.parts, theta, delta, workshop).ok_or(PldError::TooWide)?;
+            let window = TiltedWindow::new(&self.parts, theta, delta, workshop).ok_or(PldError::TooWide)?;
             match window.epsilon(delta) {
-                Found::Never => return Ok(None),
-                Found::Below => theta *= 0.5,
-                Found::At(epsilon) => {
+                AnswerPosition::Never => return Ok(None),
+                AnswerPosition::Below => theta *= 0.5,
+                AnswerPosition::At(epsilon) => {
                     answer = Ok(Some(epsilon));
                     self.theta = Some(theta);
                     if epsilon <= 0.0 || window.holds(epsilon) {
                         break;
                     }
-                    // A window centred elsewhere loses digits, never validity: look again where the answer is.
+                    // A window centred elsewhere loses digits, never validity: compute again with the window at the
+                    // answer.
                     theta = tilt_for_epsilon(&self.parts, epsilon, theta);
                 }
             }
@@ -174,18 +175,18 @@ impl<'a> Side<'a> {
         answer
     }
 
-    /// The δ at ε.
-    fn delta(&mut self, epsilon: f64, workshop: &mut Workshop) -> Result<f64, PldError> {
+    /// Returns the δ at ε.
+    fn delta(&mut self, epsilon: f64, workshop: &mut WindowBuffers) -> Result<f64, PldError> {
         let mut theta = tilt_for_epsilon(&self.parts, epsilon, self.theta.unwrap_or(1.0));
         for _ in 0..4 {
             self.theta = Some(theta);
             let about = moments(&self.parts, theta).ln_delta(theta, self.parts[0].step);
-            let window = Window::new(&self.parts, theta, libm::exp(about), workshop).ok_or(PldError::TooWide)?;
-            // Above the window there is nothing but what is infinite.
+            let window = TiltedWindow::new(&self.parts, theta, libm::exp(about), workshop).ok_or(PldError::TooWide)?;
+            // Above the window there is only the infinite mass.
             if let Some(delta) = window.delta(epsilon) {
                 return Ok(delta);
             }
-            // Below it: it was tilted too far.
+            // ε is below the window: the tilt was too strong.
             theta *= 0.5;
         }
         Ok(1.0)

@@ -1,26 +1,26 @@
 //! Composition by one tilted Fourier transform.
 //!
-//! A plain transform has round-off of about 1e-16 everywhere, which is not small against δ = 1e-10. Tilting every part by
-//! e^{θl} moves the mass of the sum to the ε asked about, so that the round-off becomes relative to the tail.
+//! A plain transform has round-off of about 1e-16 everywhere, which is not small against δ = 1e-10. Tilting every part
+//! by e^{θl} moves the mass of the sum to the requested ε, so that the round-off becomes relative to the tail.
 
 use libm::{ceil, exp, expm1, log, log1p, rint};
 
-use super::fft::{Fourier, Plane, Room};
-use super::grid::Part;
-use super::moments::{Moments, Top, block, moments};
+use super::fft::{ComplexVector, FourierBuffers, FourierTransform};
+use super::grid::GridPart;
+use super::moments::{GreatestLoss, TiltedMoments, block, moments};
 
-/// Roots and memory, kept from one window to the next.
+/// Roots and buffers, reused by the next window.
 #[derive(Default)]
-pub(super) struct Workshop {
-    fourier: Option<Fourier>,
-    room: Room,
+pub(super) struct WindowBuffers {
+    fourier: Option<FourierTransform>,
+    room: FourierBuffers,
     points: Vec<f64>,
-    spectrum: Plane,
-    product: Plane,
+    spectrum: ComplexVector,
+    product: ComplexVector,
 }
 
 /// The composed loss near one ε: masses on a window of the grid, tilted by θ.
-pub(super) struct Window {
+pub(super) struct TiltedWindow {
     step: f64,
     /// The index of the first mass, a whole number.
     low: f64,
@@ -30,38 +30,38 @@ pub(super) struct Window {
     ln_scale: f64,
     /// Round-off, per point.
     slack: f64,
-    /// The composed mass at infinity, and what lies above the window.
+    /// The composed mass at infinity, and the mass above the window.
     infinite: f64,
-    /// No sum is above this.
+    /// The greatest loss of the sum.
     most: f64,
 }
 
-/// Where the answer lies.
-pub(super) enum Found {
+/// The position of an answer.
+pub(super) enum AnswerPosition {
     /// The least ε.
     At(f64),
-    /// Below the window: it was tilted too far.
+    /// Below the window: the tilt was too strong.
     Below,
-    /// Nowhere: the mass at infinity is more than δ.
+    /// No answer: the mass at infinity is more than δ.
     Never,
 }
 
-/// Windows longer than this are refused.
+/// Longest window.
 const MOST_LENGTH: usize = 1 << 21;
 
 /// The part of δ that lies outside a window.
 const OUTSIDE: f64 = 1e-9;
 
-impl Window {
-    /// Composes all parts with the tilt θ, for a δ of about this much. Nothing when the window would be too long.
-    pub(super) fn new(parts: &[Part], theta: f64, delta: f64, workshop: &mut Workshop) -> Option<Self> {
+impl TiltedWindow {
+    /// Composes all parts with the tilt θ, for a δ of about this much. `None` when the window would be too long.
+    pub(super) fn new(parts: &[GridPart], theta: f64, delta: f64, workshop: &mut WindowBuffers) -> Option<Self> {
         let step = parts[0].step;
         let at = moments(parts, theta);
-        let most = Top::of(parts).loss + 0.5 * step;
-        // Tried for size; what lies outside decides.
+        let most = GreatestLoss::from_parts(parts).loss + 0.5 * step;
+        // A first size; the mass outside decides.
         let width = 9.0 * at.variance.sqrt() + 8.0 * at.single.sqrt() + 64.0 * step;
         let points = ceil(width / step);
-        // Also what is no number at all.
+        // This also rejects NaN.
         if points.is_nan() || points > MOST_LENGTH as f64 {
             return None;
         }
@@ -71,7 +71,7 @@ impl Window {
                 return None;
             }
             let low = rint(at.mean / step) - (length / 2) as f64;
-            let edges = Edges { bottom: low * step, top: (low + length as f64 - 1.0) * step, most };
+            let edges = WindowEdges { bottom: low * step, top: (low + length as f64 - 1.0) * step, most };
             if let Some(above) = edges.above(parts, theta, &at, OUTSIDE * delta)
                 && edges.wraps_little(parts, theta, &at, OUTSIDE * delta)
             {
@@ -97,15 +97,17 @@ impl Window {
         })
     }
 
-    /// Walks down from the top with the mass above each loss l, and that mass under Q times e^l, so that their difference
-    /// is δ(l); until `stop` says where to. Round-off counts as mass. Gives the loss reached and both sums.
+    /// Descends from the top with the mass above each loss l, and that mass under Q times e^l, so that their difference
+    /// is δ(l), until `stop` returns true. Round-off counts as mass. Returns the final loss and both sums.
     fn descend(&self, mut stop: impl FnMut(f64, f64, f64) -> bool) -> Option<(f64, f64, f64)> {
         let (mut mass, mut shrunk, mut factor) = (0.0, 0.0, 0.0);
-        let (fall, rise) = (exp(-self.step), exp(self.theta * self.step));
-        let (last, block) = (self.tilted.len() - 1, block(self.theta, self.step));
+        let fall = exp(-self.step);
+        let rise = exp(self.theta * self.step);
+        let last = self.tilted.len() - 1;
+        let block = block(self.theta, self.step);
         for j in (0..=last).rev() {
             let loss = (self.low + j as f64) * self.step;
-            // What undoes the tilt: by repeated multiplication, refreshed often enough to keep its digits.
+            // The factor that undoes the tilt, by repeated multiplication, recomputed often enough to keep its digits.
             let fresh = (last - j).is_multiple_of(block);
             factor = if fresh { exp(self.ln_scale - self.theta * loss) } else { factor * rise };
             shrunk *= fall;
@@ -122,27 +124,27 @@ impl Window {
         None
     }
 
-    /// The least ε ≥ 0 at which δ(ε) is at most `delta`.
-    pub(super) fn epsilon(&self, delta: f64) -> Found {
+    /// Returns the least ε ≥ 0 at which δ(ε) is at most `delta`.
+    pub(super) fn epsilon(&self, delta: f64) -> AnswerPosition {
         let room = (delta - self.infinite) * (1.0 - 1e-10);
         if room <= 0.0 {
-            return Found::Never;
+            return AnswerPosition::Never;
         }
-        let found = self.descend(|loss, mass, shrunk| loss < 0.0 || mass - shrunk > room);
-        let Some((loss, mass, shrunk)) = found else { return Found::Below };
-        // Between the point found and the one above, δ(ε) = mass − e^{ε−loss} · shrunk exactly.
+        let stop_point = self.descend(|loss, mass, shrunk| loss < 0.0 || mass - shrunk > room);
+        let Some((loss, mass, shrunk)) = stop_point else { return AnswerPosition::Below };
+        // Between the point of the descent and the one above, δ(ε) = mass − e^{ε−loss} · shrunk exactly.
         let above = if mass <= room { 0.0 } else { log((mass - room) / shrunk) };
-        Found::At((loss + above).clamp(loss.max(0.0), (loss + self.step).max(0.0)))
+        AnswerPosition::At((loss + above).clamp(loss.max(0.0), (loss + self.step).max(0.0)))
     }
 
-    /// δ(ε), from above; `None` when ε is outside the window.
+    /// Returns an upper bound of δ(ε); `None` when ε is outside the window.
     pub(super) fn delta(&self, epsilon: f64) -> Option<f64> {
         let (loss, mass, shrunk) = self.descend(|loss, _, _| loss <= epsilon)?;
         let inside = (mass - exp(epsilon - loss) * shrunk).max(0.0) * (1.0 + 1e-10);
         Some((self.infinite + inside).min(1.0))
     }
 
-    /// Is a loss well inside the window?
+    /// Returns true if a loss is well inside the window.
     pub(super) fn holds(&self, loss: f64) -> bool {
         let position = loss / self.step - self.low;
         let length = self.tilted.len() as f64;
@@ -150,22 +152,22 @@ impl Window {
     }
 }
 
-/// The ends of a window, in nats. What lies outside comes in again at the other end, in a transform.
-struct Edges {
+/// The ends of a window, in nats. A transform wraps the mass outside to the other end.
+struct WindowEdges {
     bottom: f64,
     top: f64,
-    /// No sum is above this.
+    /// The greatest loss of the sum.
     most: f64,
 }
 
-/// How far from the mean a Chernoff exponent is tried, in parts of what is best for a normal sum. Jumps larger than the
-/// spread ask for less.
+/// Distances from the mean at which Chernoff exponents are tried, in parts of the best one for a normal sum. Jumps
+/// larger than the spread need smaller ones.
 const TRIES: [f64; 10] = [1.0, 0.5, 2.0, 0.25, 0.125, 0.06, 0.02, 0.006, 0.002, 0.0006];
 
-impl Edges {
-    /// A bound on Pr[L > top], which the window loses and which is to count as infinite; when it is below `little`, and so
-    /// is what comes in again above the answer.
-    fn above(&self, parts: &[Part], theta: f64, at: &Moments, little: f64) -> Option<f64> {
+impl WindowEdges {
+    /// Returns a bound on Pr[L > top], which the window loses and which counts as infinite; `None` unless it is below
+    /// `little` and the mass that wraps in above the answer is, too.
+    fn above(&self, parts: &[GridPart], theta: f64, at: &TiltedMoments, little: f64) -> Option<f64> {
         if self.top >= self.most {
             return Some(0.0);
         }
@@ -185,9 +187,10 @@ impl Edges {
         None
     }
 
-    /// Does what lies below the window, and comes in again above the answer, add no more than `little`? (It is never lost,
-    /// only counted too high.) Shifting all mass up by the window's width weighs it down by e^{−θ·width}; or little is there.
-    fn wraps_little(&self, parts: &[Part], theta: f64, at: &Moments, little: f64) -> bool {
+    /// Returns true if the mass below the window, which wraps in above the answer, adds at most `little`. (It is never
+    /// lost, only counted too high.) Shifting all mass up by the window's width scales it by e^{−θ·width}; or its
+    /// amount is small.
+    fn wraps_little(&self, parts: &[GridPart], theta: f64, at: &TiltedMoments, little: f64) -> bool {
         if exp(-theta * (self.top - self.bottom)) <= little {
             return true;
         }
@@ -199,18 +202,18 @@ impl Edges {
     }
 }
 
-/// A whole number modulo the length.
+/// Returns a whole number modulo the length.
 fn wrapped(index: f64, length: usize) -> usize {
     let length = length as f64;
     (index - length * libm::floor(index / length)) as usize
 }
 
-impl Workshop {
-    /// Π of the parts' spectra to their counts, transformed back: the tilted sum, by index modulo the length.
-    fn convolve(&mut self, parts: &[Part], theta: f64, length: usize) -> Vec<f64> {
+impl WindowBuffers {
+    /// Returns Π of the parts' spectra to their counts, transformed back: the tilted sum, by index modulo the length.
+    fn convolve(&mut self, parts: &[GridPart], theta: f64, length: usize) -> Vec<f64> {
         let fourier = match self.fourier.take() {
             Some(known) if known.length() == length => known,
-            _ => Fourier::new(length),
+            _ => FourierTransform::new(length),
         };
         self.points.resize(length, 0.0);
         for (n, part) in parts.iter().enumerate() {
@@ -230,11 +233,13 @@ impl Workshop {
     }
 }
 
-/// A part's tilted masses by their index modulo the length.
-fn spread(part: &Part, theta: f64, points: &mut [f64]) {
+/// Adds a part's tilted masses by their index modulo the length.
+fn spread(part: &GridPart, theta: f64, points: &mut [f64]) {
     let own = part.moments(theta).ln_mgf;
     let rise = exp(theta * part.step);
-    let (mut at, mut weight, block) = (wrapped(part.low as f64, points.len()), 0.0, block(theta, part.step));
+    let mut at = wrapped(part.low as f64, points.len());
+    let mut weight = 0.0;
+    let block = block(theta, part.step);
     points.fill(0.0);
     for (j, mass) in part.masses.iter().enumerate() {
         weight = if j.is_multiple_of(block) { exp(theta * part.loss(j) - own) } else { weight * rise };
@@ -243,15 +248,15 @@ fn spread(part: &Part, theta: f64, points: &mut [f64]) {
     }
 }
 
-/// A spectrum to a power.
-fn raise(spectrum: &mut Plane, count: u64) {
+/// Raises a spectrum to a power.
+fn raise(spectrum: &mut ComplexVector, count: u64) {
     for (re, im) in spectrum.both() {
         (*re, *im) = power((*re, *im), count);
     }
 }
 
-/// A product with a spectrum to a power; nothing comes of nothing.
-fn times(product: &mut Plane, spectrum: &Plane, count: u64) {
+/// Multiplies by a spectrum to a power; negligible factors give 0.
+fn times(product: &mut ComplexVector, spectrum: &ComplexVector, count: u64) {
     for ((re, im), (other_re, other_im)) in product.both().zip(spectrum.re.iter().zip(&spectrum.im)) {
         if *re == 0.0 && *im == 0.0 {
             continue;
@@ -264,10 +269,10 @@ fn times(product: &mut Plane, spectrum: &Plane, count: u64) {
     }
 }
 
-/// The square of an amplitude that is nothing beside the slack of a window: of a distribution, the greatest is 1.
+/// The square of an amplitude that is negligible against the slack of a window: of a distribution, the greatest is 1.
 const NOTHING: f64 = 1e-50;
 
-/// zⁿ by repeated squaring; what falls below [`NOTHING`] is 0.
+/// Returns zⁿ by repeated squaring; values below [`NOTHING`] are 0.
 fn power(mut base: (f64, f64), mut count: u64) -> (f64, f64) {
     let mut result = (1.0, 0.0);
     loop {

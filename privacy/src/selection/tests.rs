@@ -1,4 +1,4 @@
-//! The selection itself, with a base of two outcomes: the distribution of the best is exact, and so are its divergences.
+//! The selection with a base of two outcomes: the distribution of the best is exact, and so are its divergences.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -12,12 +12,14 @@ use crate::mechanism;
 use crate::unit::{MeanRuns, RunShape, StoppingRate};
 
 fn negative_binomial(shape: f64, stopping: f64) -> Runs {
-    let (shape, stopping) = (RunShape::new(shape).unwrap(), StoppingRate::new(stopping).unwrap());
+    let shape = RunShape::new(shape).unwrap();
+    let stopping = StoppingRate::new(stopping).unwrap();
     Runs::TruncatedNegativeBinomial { shape, stopping }
 }
 
 fn capped(shape: f64, stopping: f64, most: u16) -> Runs {
-    let (shape, stopping) = (RunShape::new(shape).unwrap(), StoppingRate::new(stopping).unwrap());
+    let shape = RunShape::new(shape).unwrap();
+    let stopping = StoppingRate::new(stopping).unwrap();
     Runs::CappedNegativeBinomial { shape, stopping, most: NonZeroU16::new(most).unwrap() }
 }
 
@@ -35,7 +37,8 @@ fn runs() -> impl Strategy<Value = Runs> {
     ]
 }
 
-/// Probabilities of (no run, the worse outcome, the better one) when each run is better with probability `better`.
+/// Returns the probabilities of (no run, the worse outcome, the better one) when each run is better with probability
+/// `better`.
 fn best(runs: Runs, better: f64) -> [f64; 3] {
     let none = runs.probability(0);
     // The best is the worse one when all runs are.
@@ -43,7 +46,7 @@ fn best(runs: Runs, better: f64) -> [f64; 3] {
     [none, worse, 1.0 - none - worse]
 }
 
-/// The Rényi divergence of order α of two finite distributions.
+/// Returns the Rényi divergence of order α of two finite distributions.
 fn renyi(p: &[f64], q: &[f64], order: f64) -> f64 {
     let term = |(p, q): (&f64, &f64)| order * p.ln() + (1.0 - order) * q.ln();
     let terms: Vec<f64> = p.iter().zip(q).filter(|(p, _)| **p > 0.0).map(term).collect();
@@ -54,13 +57,14 @@ fn renyi(p: &[f64], q: &[f64], order: f64) -> f64 {
 
 proptest! {
     #[test]
-    fn the_best_of_many_runs_loses_no_more_than_is_charged(runs in runs(), epsilon in 0.05f64..3.0) {
+    fn best_of_runs_loses_at_most_the_charge(runs in runs(), epsilon in 0.05f64..3.0) {
         let grid = OrderGrid::reporting();
         let base = Curve::evaluated(&grid, |order| mechanism::pure(epsilon, order.get()));
-        let charged = curve(&base, runs).unwrap();
+        let charge = curve(&base, runs).unwrap();
         let p = 1.0 / (1.0 + libm::exp(-epsilon));
-        let (a, b) = (best(runs, p), best(runs, 1.0 - p));
-        for (order, loss) in charged.losses().filter(|(order, _)| order.get() <= 64.0) {
+        let a = best(runs, p);
+        let b = best(runs, 1.0 - p);
+        for (order, loss) in charge.losses().filter(|(order, _)| order.get() <= 64.0) {
             for (p, q) in [(a, b), (b, a)] {
                 let lost = renyi(&p, &q, order.get());
                 prop_assert!(lost <= loss.to_f64_up() + 1e-6, "{:?} {}: {} {}", runs, order.get(), lost, loss.to_f64_up());
@@ -74,10 +78,11 @@ proptest! {
     }
 
     #[test]
-    fn a_base_that_costs_more_never_makes_a_selection_that_costs_less(runs in runs(), a in 0.001f64..2.0, b in 0.001f64..2.0) {
+    fn selection_cost_rises_with_base_cost(runs in runs(), a in 0.001f64..2.0, b in 0.001f64..2.0) {
         let grid = OrderGrid::reporting();
         let of = |rho: f64| curve(&Curve::evaluated(&grid, |order| rho * order.get()), runs).unwrap();
-        let (less, more) = (of(a.min(b)), of(a.max(b)));
+        let less = of(a.min(b));
+        let more = of(a.max(b));
         prop_assert!(less.losses().zip(more.losses()).all(|((_, less), (_, more))| less <= more));
         // A selection shows a run: it never costs less than one, and never less at a higher order.
         let base = Curve::evaluated(&grid, |order| a.min(b) * order.get());
@@ -87,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn the_mean_is_that_of_the_probabilities(runs in runs()) {
+    fn mean_runs_match_probabilities(runs in runs()) {
         let all: f64 = (0..3000).map(|k| runs.probability(k)).sum();
         let mean: f64 = (0..3000).map(|k| f64::from(k) * runs.probability(k)).sum();
         prop_assert!((all - 1.0).abs() < 1e-9, "{}", all);
@@ -96,14 +101,15 @@ proptest! {
 }
 
 #[test]
-fn a_tiny_shape_is_the_logarithmic_one() {
-    let (near, at) = (negative_binomial(1e-14, 0.2), negative_binomial(0.0, 0.2));
+fn tiny_shape_equals_logarithmic() {
+    let near = negative_binomial(1e-14, 0.2);
+    let at = negative_binomial(0.0, 0.2);
     assert!((near.mean() / at.mean() - 1.0).abs() < 1e-12);
     assert!((near.probability(7) / at.probability(7) - 1.0).abs() < 1e-12);
 }
 
 #[test]
-fn a_far_cap_is_none_and_a_near_one_costs_what_it_cuts_off() {
+fn far_cap_is_free_and_near_cap_costs_the_tail() {
     let base = Curve::evaluated(&OrderGrid::reporting(), |order| 0.01 * order.get());
     let whole = curve(&base, negative_binomial(1.0, 0.1)).unwrap();
     let far = curve(&base, capped(1.0, 0.1, 1000)).unwrap();
@@ -112,20 +118,20 @@ fn a_far_cap_is_none_and_a_near_one_costs_what_it_cuts_off() {
     );
     // Geometric: E[K; K > m] / E[K] = (1 + mγ)(1−γ)^m.
     let near = capped(1.0, 0.1, 20);
-    let cut = 3.0 * 0.9f64.powi(20);
-    assert!((near.cap() + (1.0 - cut).ln()).abs() < 1e-12, "{}", near.cap());
+    let tail = 3.0 * 0.9f64.powi(20);
+    assert!((near.cap() + (1.0 - tail).ln()).abs() < 1e-12, "{}", near.cap());
     assert!(near.mean() < 10.0 && near.probability(21) == 0.0);
     assert!((capped(1.0, 0.1, 1).mean() - 1.0).abs() < 1e-15, "one run is one run");
 }
 
 #[test]
-fn a_base_with_a_delta_of_its_own_has_no_price() {
+fn base_with_side_delta_has_no_price() {
     let base = Curve::zero(&OrderGrid::standard()).with_side_delta(1e-9);
     assert_eq!(curve(&base, poisson(3.0)), Err(SelectionError::SideDelta));
 }
 
 #[test]
-fn a_base_without_a_finite_loss_stays_without_one() {
+fn infinite_base_gives_infinite_selection() {
     let base = Curve::infinite(&OrderGrid::standard());
     for runs in [poisson(3.0), negative_binomial(1.0, 0.1)] {
         assert!(curve(&base, runs).unwrap().is_infinite());

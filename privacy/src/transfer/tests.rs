@@ -1,5 +1,5 @@
-//! Every dataset of a tiny population, every transcript of every sequence of jobs: what a record and a speaker lose is computed
-//! exactly and held against what their accounts admitted.
+//! Every dataset of a tiny population and every transcript of every sequence of jobs: the exact losses of a record and
+//! a speaker are compared with the admissions of their accounts.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -12,24 +12,25 @@ use crate::event::Event;
 use crate::ledger::{Account, Budget, GridKind, ReservationId};
 use crate::unit::{Delta, Epsilon};
 
-/// One speaker's records: each is absent, or says yes or no.
+/// One speaker's records: each is absent, or is a yes or a no.
 type Speech = [Option<bool>; 2];
 
 /// A job: one answer about the speaker, by a mechanism of few outcomes. The other speakers cancel out: they are the same in both
 /// datasets, and their noise is a part of the mechanism.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Job {
+enum SpeakerJob {
     /// For each record present, randomized response of ε; an absent record answers like a coin. Each outcome is a pair of answers.
     Records { tenths: u16 },
-    /// The sign of the speaker's sum, told by randomized response, or a coin for no sign.
+    /// The sign of the speaker's sum by randomized response, or a coin for no sign.
     Speaker { tenths: u16 },
-    /// The same of a speaker who is sampled with probability one half; unsampled, the answer is that of nobody.
+    /// The same for a speaker who is sampled with probability one half; without sampling, the answer is that of an
+    /// absent speaker.
     Sampled { tenths: u16 },
-    /// The clipped sum with noise of a discrete Gaussian, z = `tenths`/10, cut into outcomes.
+    /// The clipped sum with noise of a discrete Gaussian, z = `tenths`/10, in a finite number of outcomes.
     Noisy { tenths: u16 },
 }
 
-impl Job {
+impl SpeakerJob {
     const fn unit(self) -> PrivacyUnit {
         match self {
             Self::Records { .. } => Record,
@@ -48,7 +49,7 @@ impl Job {
         }
     }
 
-    /// The probability of each outcome, given the speaker's data.
+    /// Returns the probability of each outcome, given the speaker's data.
     fn outcomes(self, data: Option<Speech>) -> Vec<f64> {
         match self {
             Self::Records { tenths } => {
@@ -58,11 +59,13 @@ impl Job {
             }
             Self::Speaker { tenths } => response(sign(data), tenths).to_vec(),
             Self::Sampled { tenths } => {
-                let (there, absent) = (response(sign(data), tenths), response(None, tenths));
+                let there = response(sign(data), tenths);
+                let absent = response(None, tenths);
                 (0..2).map(|index| 0.5 * there[index] + 0.5 * absent[index]).collect()
             }
             Self::Noisy { tenths } => {
-                let (z, mean) = (f64::from(tenths) / 10.0, clipped(data));
+                let z = f64::from(tenths) / 10.0;
+                let mean = clipped(data);
                 let reach = (30.0 * z).ceil();
                 let weights = |at: f64| -> Vec<f64> {
                     let count = (2.0 * reach) as i32;
@@ -86,7 +89,7 @@ fn tenth(tenths: u16) -> Epsilon {
     Epsilon::new(f64::from(tenths) / 10.0).unwrap()
 }
 
-/// ε of [`Job::Sampled`] for a speaker there or not: the larger of both directions.
+/// Returns ε of [`SpeakerJob::Sampled`] for a speaker present or absent: the larger of both directions.
 fn sampled(tenths: u16) -> f64 {
     let [yes, no] = response(Some(true), tenths);
     let up = 0.5 * yes / 0.5 + 0.5;
@@ -94,7 +97,8 @@ fn sampled(tenths: u16) -> f64 {
     up.max(down).ln() * (1.0 + 1e-12)
 }
 
-/// Yes and no: a coin for nothing, and for something as far from the coin as ε allows. A yes and a no are nearly 2ε apart.
+/// Returns the probabilities of yes and no: a coin for an absent record, and for a present one as far from the coin as
+/// ε allows. A yes and a no are nearly 2ε apart.
 fn response(record: Option<bool>, tenths: u16) -> [f64; 2] {
     let rare = 0.5 * (-f64::from(tenths) / 10.0).exp();
     match record {
@@ -104,7 +108,7 @@ fn response(record: Option<bool>, tenths: u16) -> [f64; 2] {
     }
 }
 
-/// The sum of the records, clipped to 1; 0 for a speaker who is not there.
+/// Returns the sum of the records, clipped to 1; 0 for an absent speaker.
 fn clipped(data: Option<Speech>) -> f64 {
     let sum: i32 = data.iter().flatten().flatten().map(|yes| if *yes { 1 } else { -1 }).sum();
     f64::from(sum.clamp(-1, 1))
@@ -115,14 +119,14 @@ fn sign(data: Option<Speech>) -> Option<bool> {
     (sum != 0.0).then_some(sum > 0.0)
 }
 
-/// Every state of the speaker, and `None` for one who is not there.
+/// Returns every state of the speaker, and `None` for an absent one.
 fn states() -> Vec<Option<Speech>> {
     let records = [None, Some(true), Some(false)];
     let speeches = records.iter().flat_map(|a| records.map(|b| Some([*a, b])));
     [None].into_iter().chain(speeches).collect()
 }
 
-/// Whether two states differ in one unit: one record added, removed or emptied, or the whole speaker.
+/// Returns true if two states differ in one unit: one record added, removed or emptied, or the whole speaker.
 fn neighbours(unit: PrivacyUnit, a: Option<Speech>, b: Option<Speech>) -> bool {
     match (unit, a, b) {
         (Speaker, None, Some(_)) | (Speaker, Some(_), None) => true,
@@ -135,23 +139,23 @@ fn neighbours(unit: PrivacyUnit, a: Option<Speech>, b: Option<Speech>) -> bool {
 }
 
 /// A site with limits at some units; every job is charged to each of them, or refused.
-struct Site {
+struct TestSite {
     accounts: Vec<(PrivacyUnit, Account)>,
 }
 
 const EPSILON: f64 = 3.0;
 const DELTA: f64 = 1e-2;
 
-impl Site {
+impl TestSite {
     fn new(limited: &[PrivacyUnit]) -> Self {
         let budget =
             Budget::new(Epsilon::new(EPSILON).unwrap(), Delta::new(DELTA).unwrap(), GridKind::Standard).unwrap();
         Self { accounts: limited.iter().map(|unit| (*unit, Account::new(Some(budget)))).collect() }
     }
 
-    /// Whether the job is admitted; all accounts are charged then, and none otherwise.
-    fn admit(&mut self, job: Job, id: u128) -> bool {
-        let mut charged = Vec::new();
+    /// Charges the job to all accounts and returns true if all admit it; otherwise charges none.
+    fn admit(&mut self, job: SpeakerJob, id: u128) -> bool {
+        let mut accounts = Vec::new();
         for (unit, account) in &self.accounts {
             let Ok(event) = event_at(&job.event(), job.unit(), *unit) else { return false };
             let mut account = account.clone();
@@ -160,15 +164,15 @@ impl Site {
                 return false;
             }
             account.commit(ReservationId(id)).unwrap();
-            charged.push((*unit, account));
+            accounts.push((*unit, account));
         }
-        self.accounts = charged;
+        self.accounts = accounts;
         true
     }
 }
 
-/// Σ max(P − e^ε Q, 0) over every transcript of the jobs.
-fn lost(jobs: &[Job], a: Option<Speech>, b: Option<Speech>) -> f64 {
+/// Returns Σ max(P − e^ε Q, 0) over every transcript of the jobs.
+fn lost(jobs: &[SpeakerJob], a: Option<Speech>, b: Option<Speech>) -> f64 {
     let mut transcripts = vec![(1.0, 1.0)];
     for job in jobs {
         let pairs: Vec<(f64, f64)> = job.outcomes(a).into_iter().zip(job.outcomes(b)).collect();
@@ -177,12 +181,12 @@ fn lost(jobs: &[Job], a: Option<Speech>, b: Option<Speech>) -> f64 {
     transcripts.iter().map(|(p, q)| (p - EPSILON.exp() * q).max(0.0)).sum()
 }
 
-fn jobs() -> impl Strategy<Value = Vec<Job>> {
+fn jobs() -> impl Strategy<Value = Vec<SpeakerJob>> {
     let job = (1u16..16, 0u8..4, 8u16..40).prop_map(|(tenths, kind, noise)| match kind {
-        0 => Job::Records { tenths },
-        1 => Job::Speaker { tenths },
-        2 => Job::Sampled { tenths },
-        _ => Job::Noisy { tenths: noise },
+        0 => SpeakerJob::Records { tenths },
+        1 => SpeakerJob::Speaker { tenths },
+        2 => SpeakerJob::Sampled { tenths },
+        _ => SpeakerJob::Noisy { tenths: noise },
     });
     prop::collection::vec(job, 1..7)
 }
@@ -191,11 +195,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_limited_unit_loses_more_than_its_limit(
+    fn limited_units_stay_within_their_limits(
         jobs in jobs(), limited in prop::sample::subsequence(vec![Record, Speaker], 1..=2)
     ) {
-        let mut site = Site::new(&limited);
-        let admitted: Vec<Job> = jobs
+        let mut site = TestSite::new(&limited);
+        let admitted: Vec<SpeakerJob> = jobs
             .into_iter()
             .zip(0_u128..)
             .filter_map(|(job, id)| site.admit(job, id).then_some(job))
@@ -231,29 +235,32 @@ proptest! {
     }
 }
 
-/// Before: each job was charged to the account of its own unit alone.
+/// The former rule charged each job to the account of its own unit alone.
 #[test]
-fn accounts_that_ignore_each_other_let_a_record_lose_more_than_its_limit() {
-    let (mut records, mut speakers) = (Site::new(&[Record]), Site::new(&[Speaker]));
+fn independent_accounts_exceed_a_record_limit() {
+    let mut records = TestSite::new(&[Record]);
+    let mut speakers = TestSite::new(&[Speaker]);
     let mut admitted = Vec::new();
     for id in 0..5 {
-        for (site, job) in [(&mut records, Job::Records { tenths: 10 }), (&mut speakers, Job::Speaker { tenths: 10 })] {
+        for (site, job) in
+            [(&mut records, SpeakerJob::Records { tenths: 10 }), (&mut speakers, SpeakerJob::Speaker { tenths: 10 })]
+        {
             if site.admit(job, id) {
                 admitted.push(job);
             }
         }
     }
-    let worst = |jobs: &[Job]| lost(jobs, Some([None, None]), Some([Some(true), None]));
+    let worst = |jobs: &[SpeakerJob]| lost(jobs, Some([None, None]), Some([Some(true), None]));
     let apart = worst(&admitted);
     assert!(apart > DELTA, "{} of {}: two limits were spent on one record", apart, admitted.len());
-    let mut both = Site::new(&[Record, Speaker]);
-    let together: Vec<Job> =
+    let mut both = TestSite::new(&[Record, Speaker]);
+    let together: Vec<SpeakerJob> =
         admitted.into_iter().zip(9_u128..).filter_map(|(job, id)| both.admit(job, id).then_some(job)).collect();
     assert!(worst(&together) <= DELTA && !together.is_empty());
 }
 
 #[test]
-fn a_finer_unit_is_charged_a_substitution_and_a_coarser_one_nothing() {
+fn finer_unit_is_charged_and_coarser_unit_is_refused() {
     let event = Event::Pure { epsilon: tenth(5) };
     let substituted = Event::Substituted { of: Box::new(event.clone()) };
     for (protected, limited) in [(Speaker, Record), (User, Record), (User, Speaker)] {
@@ -272,9 +279,9 @@ fn a_finer_unit_is_charged_a_substitution_and_a_coarser_one_nothing() {
 
 /// A pure release costs a finer unit twice its ε: a removal and an addition.
 #[test]
-fn a_pure_release_costs_a_record_of_a_protected_speaker_twice_its_epsilon() {
+fn pure_release_costs_record_twice_epsilon() {
     let grid = crate::curve::OrderGrid::standard();
     let cost = |event: &Event| crate::mechanism::curve(event, Adjacency::AddRemove, &grid).unwrap();
-    let charged = event_at(&Event::Pure { epsilon: tenth(5) }, Speaker, Record).unwrap();
-    assert_eq!(cost(&charged), cost(&Event::Pure { epsilon: tenth(10) }));
+    let charge = event_at(&Event::Pure { epsilon: tenth(5) }, Speaker, Record).unwrap();
+    assert_eq!(cost(&charge), cost(&Event::Pure { epsilon: tenth(10) }));
 }

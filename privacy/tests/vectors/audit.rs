@@ -2,7 +2,7 @@
 
 use undertone_privacy::audit::{Membership, OneRun, clopper_pearson};
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_audit_vector_holds() {
@@ -42,14 +42,14 @@ fn every_audit_vector_holds() {
     }
 }
 
-fn one_run(case: &Case) -> OneRun {
+fn one_run(case: &VectorCase) -> OneRun {
     OneRun::new(case.count("m"), case.count("r"), case.count("v"))
         .unwrap_or_else(|error| panic!("{}: {error}", case.id()))
 }
 
-/// A lower bound: never above the reference, and below it by no more than the case allows.
+/// Checks a lower bound: never above the reference, and below it by no more than the case allows.
 #[track_caller]
-fn below(case: &Case, got: f64, key: &str) {
+fn below(case: &VectorCase, got: f64, key: &str) {
     let reference = case.number(key);
     let slack = reference.abs() * case.number_or("rel_tol", 0.0) + case.number_or("abs_tol", 0.0);
     assert!(got <= reference + reference.abs() * 1e-12, "{}: `{key}` {got} is above {reference}", case.id());

@@ -6,27 +6,27 @@ use serde_json::Value;
 use undertone_privacy::{Delta, Epsilon, Order, OrderGrid};
 
 /// One case of a vector file.
-pub(crate) struct Case(Value);
+pub(crate) struct VectorCase(Value);
 
-/// Where the vectors are.
+/// Returns the folder of the vectors.
 pub(crate) fn folder() -> PathBuf {
     let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "tests/vectors".into(), PathBuf::from);
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)
 }
 
-/// Every case of a file, in order.
-pub(crate) fn cases(name: &str) -> Vec<Case> {
+/// Returns every case of a file, in order.
+pub(crate) fn cases(name: &str) -> Vec<VectorCase> {
     let path = folder().join(format!("{name}.json"));
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}; set UNDERTONE_VECTORS to the folder of vectors", path.display()));
     let file: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let cases = file["cases"].as_array().unwrap_or_else(|| panic!("{}: no cases", path.display())).clone();
     assert!(!cases.is_empty(), "{}: no cases", path.display());
-    cases.into_iter().map(Case).collect()
+    cases.into_iter().map(VectorCase).collect()
 }
 
-impl Case {
-    /// Part of a case, read like one.
+impl VectorCase {
+    /// Reads part of a case like a case.
     pub(crate) fn part(value: &Value) -> Self {
         Self(value.clone())
     }
@@ -65,19 +65,19 @@ impl Case {
         self.0[key].as_array().unwrap_or_else(|| panic!("{}: `{key}` is not a list", self.id())).clone()
     }
 
-    /// What is under a key, as it is.
+    /// Returns the value under a key.
     pub(crate) fn value(&self, key: &str) -> Value {
         self.0[key].clone()
     }
 
-    /// Numbers by name.
+    /// Returns the numbers under a key, by name.
     pub(crate) fn table(&self, key: &str) -> Vec<(String, f64)> {
         let table = self.0[key].as_object().unwrap_or_else(|| panic!("{}: `{key}` is not a table", self.id()));
         let value = |value| number(value).unwrap_or_else(|| panic!("{}: `{key}`", self.id()));
         table.iter().map(|(name, found)| (name.clone(), value(found))).collect()
     }
 
-    /// Lists of numbers by name.
+    /// Returns the lists of numbers under a key, by name.
     pub(crate) fn lists(&self, key: &str) -> Vec<(String, Vec<f64>)> {
         let table = self.0[key].as_object().unwrap_or_else(|| panic!("{}: `{key}` is not a table", self.id()));
         table.keys().map(|name| (name.clone(), Self(self.0[key].clone()).numbers(name))).collect()
@@ -101,7 +101,7 @@ impl Case {
         OrderGrid::new(orders).unwrap_or_else(|error| panic!("{}: {error}", self.id()))
     }
 
-    /// A logarithm within `tolerance`, relative above 1 and absolute below.
+    /// Checks a logarithm within `tolerance`, relative above 1 and absolute below.
     #[track_caller]
     pub(crate) fn near(&self, got: f64, key: &str, tolerance: f64) {
         let reference = self.number(key);
@@ -109,32 +109,34 @@ impl Case {
         assert!(close || same(got, reference), "{}: `{key}` is {got}, not {reference}", self.id());
     }
 
-    /// A kind that no rule knows.
+    /// Fails for an unknown kind.
     pub(crate) fn unknown(&self) -> ! {
         panic!("{}: no rule for kind `{}`", self.id(), self.text("kind"))
     }
 
-    /// Never below the reference by more than `slack` of it, never above it by more than the case's tolerances.
+    /// Checks a bound: never below the reference by more than `slack` of it, never above it by more than the case's
+    /// tolerances.
     #[track_caller]
     pub(crate) fn bounds(&self, got: f64, reference: f64, slack: f64) {
         if reference.is_infinite() {
             assert!(same(got, reference), "{}: {got:e} instead of {reference}", self.id());
             return;
         }
-        let (relative, absolute) = (self.number_or("rel_tol", 1e-12), self.number_or("abs_tol", 0.0));
+        let relative = self.number_or("rel_tol", 1e-12);
+        let absolute = self.number_or("abs_tol", 0.0);
         assert!(got >= reference - reference.abs() * slack, "{}: {got:e} is below {reference:e}", self.id());
-        // A reference that underflowed to 0 is met by the least number above it.
+        // The least number above 0 satisfies a reference that underflowed to 0.
         let most = reference + reference.abs() * relative + absolute + f64::MIN_POSITIVE;
         assert!(got <= most, "{}: {got:e} is above {reference:e} by more than allowed", self.id());
     }
 }
 
-/// The same number, infinities included.
+/// Returns true for equal numbers, infinities included.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits()
 }
 
-/// A JSON number, or an infinity written as text.
+/// Reads a JSON number, or an infinity written as text.
 fn number(value: &Value) -> Option<f64> {
     match value.as_str() {
         Some("inf") => Some(f64::INFINITY),

@@ -4,7 +4,7 @@ use undertone_privacy::Epsilon;
 use undertone_privacy::calibrate::{CalibrateError, analytic_gaussian, classic_gaussian};
 use undertone_privacy::gaussian::GaussianProfile;
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_gaussian_vector_holds() {
@@ -16,7 +16,8 @@ fn every_gaussian_vector_holds() {
                 case.bounds(got, case.number("epsilon"), 1e-12);
             }
             "delta" => {
-                let (profile, epsilon) = (profile(&case), case.epsilon());
+                let profile = profile(&case);
+                let epsilon = case.epsilon();
                 case.bounds(profile.delta(epsilon), case.number("delta"), 1e-9);
                 if case.has("log_delta") {
                     case.near(profile.ln_delta(epsilon), "log_delta", 1e-9);
@@ -27,13 +28,15 @@ fn every_gaussian_vector_holds() {
     }
 }
 
-fn profile(case: &Case) -> GaussianProfile {
+fn profile(case: &VectorCase) -> GaussianProfile {
     let one = GaussianProfile::new(case.number("l2_sensitivity"), case.number("sigma"));
     one.unwrap_or_else(|error| panic!("{}: {error}", case.id())).times(case.count("compositions"))
 }
 
-fn calibrate(case: &Case) {
-    let (epsilon, delta, sensitivity) = (case.epsilon(), case.delta(), case.number("l2_sensitivity"));
+fn calibrate(case: &VectorCase) {
+    let epsilon = case.epsilon();
+    let delta = case.delta();
+    let sensitivity = case.number("l2_sensitivity");
     let analytic = match analytic_gaussian(epsilon, delta, sensitivity) {
         Err(CalibrateError::NoDelta) => f64::INFINITY,
         other => other.unwrap_or_else(|error| panic!("{}: {error}", case.id())),

@@ -1,13 +1,13 @@
-//! ledger.json: which jobs the filters admit, what they then hold, and guarantees for groups.
+//! ledger.json: admissions of the filters, their state afterwards, and guarantees for groups.
 
 use undertone_privacy::gaussian::GaussianProfile;
 use undertone_privacy::ledger::{
-    Account, BasicFilter, Budget, Decimal, GdpFilter, GridKind, Headroom, LedgerError, ReservationId,
+    Account, BasicFilter, Budget, ExactDecimal, GdpFilter, GridKind, Headroom, LedgerError, ReservationId,
 };
 use undertone_privacy::mechanism::{gaussian, laplace, poisson_sampled_gaussian, pure};
 use undertone_privacy::{Curve, Delta, Fixed, OrderGrid, group};
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_ledger_vector_holds() {
@@ -42,8 +42,8 @@ fn every_ledger_vector_holds() {
     }
 }
 
-/// One release of a job; the rates of the vectors are decimals, so this does not go through `Event`.
-fn release(job: &Case, grid: &OrderGrid) -> Curve {
+/// Returns one release of a job; the rates of the vectors are decimals, so this does not go through `Event`.
+fn release(job: &VectorCase, grid: &OrderGrid) -> Curve {
     match job.text("type") {
         "gaussian" => Curve::evaluated(grid, |order| gaussian(job.number("noise_multiplier"), order.get())),
         "sgm" => Curve::evaluated(grid, |order| {
@@ -57,8 +57,8 @@ fn release(job: &Case, grid: &OrderGrid) -> Curve {
     }
 }
 
-/// The rule itself, on whatever orders the case names.
-fn renyi_filter(case: &Case) {
+/// Checks the rule itself, on the orders of the case.
+fn renyi_filter(case: &VectorCase) {
     let grid = case.grid();
     assert_eq!(case.text("delta_split"), "delta/len(orders)", "{}", case.id());
     let filter = Headroom::of_filter(case.epsilon(), case.delta(), &grid);
@@ -70,7 +70,8 @@ fn renyi_filter(case: &Case) {
     }
     let mut spent = Curve::zero(&grid);
     for (job, decision) in case.list("jobs").iter().zip(case.list("decisions")) {
-        let (job, decision) = (Case::part(job), Case::part(&decision));
+        let job = VectorCase::part(job);
+        let decision = VectorCase::part(&decision);
         let cost = release(&job, &grid).times(job.count("count"));
         let admitted = filter.after(&spent).admits(&cost);
         assert_eq!(admitted, decision.truth("admitted"), "{}: {spent:?} and {cost:?}", case.id());
@@ -86,8 +87,8 @@ fn renyi_filter(case: &Case) {
     }
 }
 
-/// The same jobs through a whole account: reserve, commit every release, settle.
-fn account(case: &Case) {
+/// Runs the same jobs through a whole account: reserve, commit every release, settle.
+fn account(case: &VectorCase) {
     let Some(kind) = [GridKind::Standard, GridKind::Research].into_iter().find(|kind| kind.orders() == case.grid())
     else {
         return;
@@ -98,8 +99,11 @@ fn account(case: &Case) {
     };
     let mut account = Account::new(Some(budget));
     for (index, (job, decision)) in case.list("jobs").iter().zip(case.list("decisions")).enumerate() {
-        let (job, decision) = (Case::part(job), Case::part(&decision));
-        let (id, cost, count) = (ReservationId(index as u128), release(&job, &case.grid()), job.count("count"));
+        let job = VectorCase::part(job);
+        let decision = VectorCase::part(&decision);
+        let id = ReservationId(index as u128);
+        let cost = release(&job, &case.grid());
+        let count = job.count("count");
         let before = account.clone();
         match account.reserve(id, &cost, count) {
             Ok(()) => {
@@ -121,14 +125,15 @@ fn account(case: &Case) {
     }
 }
 
-fn basic_filter(case: &Case) {
-    // The shortest text of a parsed number is the decimal that was written.
-    let decimal = |case: &Case, key: &str| -> Decimal {
+fn basic_filter(case: &VectorCase) {
+    // The shortest text of a parsed number is the decimal of the file.
+    let decimal = |case: &VectorCase, key: &str| -> ExactDecimal {
         format!("{:e}", case.number(key)).parse().unwrap_or_else(|error| panic!("{}: {error}", case.id()))
     };
     let mut filter = BasicFilter::new(decimal(case, "epsilon"), decimal(case, "delta"));
     for (job, decision) in case.list("jobs").iter().zip(case.list("decisions")) {
-        let (job, decision) = (Case::part(job), Case::part(&decision));
+        let job = VectorCase::part(job);
+        let decision = VectorCase::part(&decision);
         let admitted = filter.charge(decimal(&job, "epsilon"), decimal(&job, "delta"));
         assert_eq!(admitted, decision.truth("admitted"), "{}", case.id());
         let (epsilon, delta) = filter.spent();
@@ -137,12 +142,14 @@ fn basic_filter(case: &Case) {
     }
 }
 
-fn gdp_filter(case: &Case) {
+fn gdp_filter(case: &VectorCase) {
     let mut filter = GdpFilter::new(case.epsilon(), case.delta());
-    let (got, reference) = (filter.limit(), case.number("mu2_budget"));
+    let got = filter.limit();
+    let reference = case.number("mu2_budget");
     assert!(got <= reference * (1.0 + 1e-12) && got >= reference * (1.0 - 1e-9), "{}: {got} {reference}", case.id());
     for (job, decision) in case.list("jobs").iter().zip(case.list("decisions")) {
-        let (job, decision) = (Case::part(job), Case::part(&decision));
+        let job = VectorCase::part(job);
+        let decision = VectorCase::part(&decision);
         assert_eq!(job.text("type"), "gaussian", "{}", case.id());
         let admitted = filter.charge(job.number("noise_multiplier"), job.count("count"));
         assert_eq!(admitted, decision.truth("admitted"), "{}", case.id());

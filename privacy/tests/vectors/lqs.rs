@@ -1,10 +1,10 @@
-//! lqs.json and lqs_set.json: what sampling with a threshold promises, and the searches for thresholds and rates.
+//! lqs.json and lqs_set.json: guarantees of sampling with a threshold, and the searches for thresholds and rates.
 
 use undertone_privacy::amplify::by_sampling;
 use undertone_privacy::kanon::{self, KanonError, Shown, largest_rate, least_threshold};
 use undertone_privacy::unit::SamplingRate;
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_threshold_vector_holds() {
@@ -14,7 +14,9 @@ fn every_threshold_vector_holds() {
                 let published = promised(&case, Shown::Counts);
                 case.bounds(published, case.number("delta"), 1e-12);
                 case.bounds(promised(&case, Shown::CountsTight), case.number("delta_tight"), 1e-12);
-                let (k, rate, epsilon) = (case.count("k"), case.number("beta"), case.number("epsilon"));
+                let k = case.count("k");
+                let rate = case.number("beta");
+                let epsilon = case.number("epsilon");
                 let ln = kanon::ln_delta(Shown::Counts, k, rate, epsilon);
                 case.near(ln.unwrap_or_else(|error| panic!("{}: {error}", case.id())), "log_delta", 1e-12);
             }
@@ -26,7 +28,7 @@ fn every_threshold_vector_holds() {
             }
             "max_beta_grid_0.001" => {
                 let got = largest_rate(Shown::Counts, case.epsilon(), case.delta(), case.count("k"), 1000);
-                // No rate of the grid is written as 0.
+                // A 0 in the file means that no rate of the grid qualifies.
                 match SamplingRate::floor(case.number("beta")) {
                     Ok(rate) => assert_eq!(got, Ok(rate), "{}", case.id()),
                     Err(_) => assert!(matches!(got, Err(KanonError::Unreachable { .. })), "{}: {got:?}", case.id()),
@@ -41,7 +43,7 @@ fn every_threshold_vector_holds() {
             "invalid" => {
                 for shown in [Shown::Counts, Shown::CountsTight] {
                     let got = kanon::delta(shown, case.count("k"), case.number("beta"), case.number("epsilon"));
-                    assert!(got.is_err(), "{}: {got:?} in spite of {}", case.id(), case.text("reason"));
+                    assert!(got.is_err(), "{}: {got:?} despite {}", case.id(), case.text("reason"));
                 }
             }
             _ => case.unknown(),
@@ -70,7 +72,7 @@ fn every_vector_of_surviving_sets_holds() {
     }
 }
 
-fn promised(case: &Case, shown: Shown) -> f64 {
+fn promised(case: &VectorCase, shown: Shown) -> f64 {
     let delta = kanon::delta(shown, case.count("k"), case.number("beta"), case.number("epsilon"));
     delta.unwrap_or_else(|error| panic!("{}: {error}", case.id())).get()
 }

@@ -1,4 +1,5 @@
-//! noise.json: what discrete noise costs. That the worker's samples follow its tables is tested beside the sampler.
+//! noise.json: the cost of discrete noise. The tests of the worker's sampler check that its samples follow these
+//! tables.
 
 use libm::exp;
 use undertone_privacy::event::DistributedNoise;
@@ -9,7 +10,7 @@ use undertone_privacy::pld::{Pair, Plan};
 use undertone_privacy::unit::GridSteps;
 use undertone_privacy::{Curve, Delta, Epsilon, OrderGrid, convert};
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_noise_vector_that_is_priced_holds() {
@@ -17,21 +18,22 @@ fn every_noise_vector_that_is_priced_holds() {
         match case.text("kind") {
             "discrete_gaussian" => discrete(&case),
             "distributed_discrete_gaussian" => distributed(&case),
-            // A coin of the sampler: nothing is charged for it.
+            // A coin of the sampler has no charge.
             "bernoulli_exp" => {}
             _ => case.unknown(),
         }
     }
 }
 
-fn discrete(case: &Case) {
+fn discrete(case: &VectorCase) {
     let variance: f64 = case.text("sigma2").parse().unwrap_or_else(|error| panic!("{}: {error}", case.id()));
-    let (sigma, shift) = (variance.sqrt(), case.number("sensitivity"));
+    let sigma = variance.sqrt();
+    let shift = case.number("sensitivity");
     let curve = Curve::evaluated(&OrderGrid::reporting(), |order| gaussian(sigma / shift, order.get()));
     for (order, loss) in curve.losses() {
         case.bounds(loss.to_f64_up(), case.number("zcdp_rho") * order.get(), 1e-12);
     }
-    // The mechanism itself, outcome by outcome: its δ is that of the vectors, and the curve is never below it.
+    // The mechanism itself, outcome by outcome: its δ equals that of the vectors, and the curve is never below it.
     let reach = (40.0 * sigma + 10.0) as i64;
     let weight = |x: f64| exp(-x * x / (2.0 * variance));
     let all: f64 = (-reach..=reach).map(|x| weight(x as f64)).sum();
@@ -50,7 +52,7 @@ fn discrete(case: &Case) {
     }
 }
 
-fn distributed(case: &Case) {
+fn distributed(case: &VectorCase) {
     let grid = case.number("gamma");
     let steps = |key: &str| {
         GridSteps::new(case.number(key) / grid).unwrap_or_else(|error| panic!("{}: `{key}`: {error}", case.id()))

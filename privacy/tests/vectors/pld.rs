@@ -4,7 +4,7 @@ use libm::{exp, tanh};
 use undertone_privacy::Epsilon;
 use undertone_privacy::pld::{Pair, Plan};
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_loss_distribution_vector_holds() {
@@ -18,7 +18,7 @@ fn every_loss_distribution_vector_holds() {
             "sgm_hetero_eps" => {
                 let mut plan = Plan::new();
                 for part in case.list("parts") {
-                    let part = Case::part(&part);
+                    let part = VectorCase::part(&part);
                     sampled(&mut plan, &part, case.text("adjacency"), part.count("steps"));
                 }
                 tight(&case, &plan);
@@ -26,7 +26,7 @@ fn every_loss_distribution_vector_holds() {
             "mixed_eps" => {
                 let mut plan = Plan::new();
                 for event in case.list("events") {
-                    let event = Case::part(&event);
+                    let event = VectorCase::part(&event);
                     mechanism(&mut plan, &event, event.number_or("count", 1.0) as u64);
                 }
                 tight(&case, &plan);
@@ -50,7 +50,8 @@ fn every_group_vector_holds() {
         match case.text("kind") {
             "sgm_group_eps" => {
                 let size = u32::try_from(case.count("group")).unwrap_or_else(|error| panic!("{}: {error}", case.id()));
-                let (q, z) = (case.number("q"), case.number("noise_multiplier"));
+                let q = case.number("q");
+                let z = case.number("noise_multiplier");
                 let mut plan = Plan::new();
                 plan.add_pair(Pair::sampled_gaussian_group(q, z, size), case.count("steps"));
                 tight(&case, &plan);
@@ -60,8 +61,9 @@ fn every_group_vector_holds() {
     }
 }
 
-fn sampled(plan: &mut Plan, part: &Case, adjacency: &str, steps: u64) {
-    let (q, z) = (part.number("q"), part.number("noise_multiplier"));
+fn sampled(plan: &mut Plan, part: &VectorCase, adjacency: &str, steps: u64) {
+    let q = part.number("q");
+    let z = part.number("noise_multiplier");
     match adjacency {
         "add_remove" | "zero_out" if q >= 1.0 => plan.add_gaussian(z, steps),
         "add_remove" | "zero_out" => plan.add_pair(Pair::sampled_gaussian(q, z), steps),
@@ -71,7 +73,7 @@ fn sampled(plan: &mut Plan, part: &Case, adjacency: &str, steps: u64) {
     }
 }
 
-fn mechanism(plan: &mut Plan, event: &Case, count: u64) {
+fn mechanism(plan: &mut Plan, event: &VectorCase, count: u64) {
     match event.text("type") {
         "sgm" => sampled(plan, event, "add_remove", count),
         "gaussian" => plan.add_gaussian(event.number("noise_multiplier"), count),
@@ -79,7 +81,8 @@ fn mechanism(plan: &mut Plan, event: &Case, count: u64) {
         "eps_delta" => plan.add_pair(Pair::approximate(event.number("epsilon"), event.number("delta")), count),
         "pure" => plan.add_pair(Pair::approximate(event.number("epsilon"), 0.0), count),
         "randomized_response" => {
-            let (noise, k) = (event.number("p_noise"), event.number("k"));
+            let noise = event.number("p_noise");
+            let k = event.number("k");
             let (truth, other) = (1.0 - noise + noise / k, noise / k);
             plan.add_pair(
                 Pair::finite(&[(truth, other), (other, truth), (1.0 - truth - other, 1.0 - truth - other)]),
@@ -101,8 +104,8 @@ fn mechanism(plan: &mut Plan, event: &Case, count: u64) {
     }
 }
 
-/// The pair of an integer noise and its shift by the sensitivity; what is beyond `reach` has no mass to speak of.
-fn shifted(event: &Case, pmf: impl Fn(f64) -> f64, reach: f64) -> Pair {
+/// Returns the pair of an integer noise and its shift by the sensitivity; the mass beyond `reach` is negligible.
+fn shifted(event: &VectorCase, pmf: impl Fn(f64) -> f64, reach: f64) -> Pair {
     let shift = event.number_or("sensitivity", 1.0);
     let outcomes: Vec<(f64, f64)> = (-(reach as i64)..=(reach as i64 + shift as i64))
         .map(|x| (pmf(x as f64), pmf(x as f64 - shift)))
@@ -111,12 +114,14 @@ fn shifted(event: &Case, pmf: impl Fn(f64) -> f64, reach: f64) -> Pair {
     Pair::finite(&outcomes)
 }
 
-/// Never below the reference's lower end, and above its upper end by no more than the case allows.
+/// Checks a tight number: never below the reference's lower end, and above its upper end by no more than the case
+/// allows.
 #[track_caller]
-fn tight(case: &Case, plan: &Plan) {
+fn tight(case: &VectorCase, plan: &Plan) {
     let got = plan.epsilon(case.delta()).unwrap_or_else(|error| panic!("{}: {error}", case.id()));
     let got = got.map_or(f64::INFINITY, Epsilon::get);
-    let (lower, upper) = (case.number("epsilon_lower"), case.number("epsilon_upper"));
+    let lower = case.number("epsilon_lower");
+    let upper = case.number("epsilon_upper");
     assert!(got >= lower * (1.0 - 1e-9), "{}: {got} is below {lower}", case.id());
     let most = upper * (1.0 + case.number("upper_tol_rel")) + case.number("upper_tol_abs");
     assert!(got <= most, "{}: {got} is above {upper} by more than allowed", case.id());

@@ -6,7 +6,7 @@ use undertone_privacy::amplify::{before_sampling, by_sampling};
 use undertone_privacy::histogram::{Differences, Partition, TruncatedLaplace, printed_topic_bound};
 use undertone_privacy::{Delta, Epsilon};
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_dummy_word_vector_holds() {
@@ -16,29 +16,33 @@ fn every_dummy_word_vector_holds() {
             "unpartitioned" => unpartitioned(&case),
             "thm44_cmin" => {
                 let documents: Vec<Vec<u64>> =
-                    case.list("histograms").iter().map(|counts| counted(&case, counts)).collect();
+                    case.list("histograms").iter().map(|counts| read_counts(&case, counts)).collect();
                 let got = printed_topic_bound(&documents, case.number("v"));
                 case.near(got, "cmin", 1e-12);
-                assert!(got <= 0.0, "{}: the printed bound says something", case.id());
+                assert!(got <= 0.0, "{}: the printed bound is positive", case.id());
             }
             "thm42" => {
-                let (epsilon, delta, rate) = (case.number("epsilon"), case.number("delta"), case.number("beta"));
+                let epsilon = case.number("epsilon");
+                let delta = case.number("delta");
+                let rate = case.number("beta");
                 let (after, mass) = by_sampling(epsilon, delta, rate);
                 case.bounds(after, case.number("amplified_epsilon"), 1e-13);
                 case.bounds(mass, case.number("amplified_delta"), 1e-13);
                 // Allowances are rounded the other way.
                 let (before, mass) = before_sampling(epsilon, delta, rate);
-                allowed(&case, before, "inverse_epsilon");
-                allowed(&case, mass, "inverse_delta");
+                check_allowance(&case, before, "inverse_epsilon");
+                check_allowance(&case, mass, "inverse_delta");
             }
             _ => case.unknown(),
         }
     }
 }
 
-fn calibrate(case: &Case) {
-    let (epsilon, delta) = (number(case, "target_epsilon", Epsilon::new), number(case, "target_delta", Delta::new));
-    let (distance, providers) = (count(case, "d"), count(case, "n_csps"));
+fn calibrate(case: &VectorCase) {
+    let epsilon = number(case, "target_epsilon", Epsilon::new);
+    let delta = number(case, "target_delta", Delta::new);
+    let distance = count(case, "d");
+    let providers = count(case, "n_csps");
     let partition =
         |colluding| Partition::new(providers, colluding).unwrap_or_else(|error| panic!("{}: {error}", case.id()));
     let one = partition(NonZeroU32::MIN);
@@ -54,7 +58,7 @@ fn calibrate(case: &Case) {
         );
     }
 
-    let noise = exactly(case, "base_epsilon", "eta0_corrected");
+    let noise = exact_noise(case, "base_epsilon", "eta0_corrected");
     assert!((noise.rate() - -case.number("alpha").ln()).abs() <= 1e-12, "{}", case.id());
     case.near(noise.probability(noise.shift().into()), "p", 1e-12);
     case.bounds(noise.probability(0), case.number("prob_zero_corrected"), 1e-9);
@@ -66,9 +70,9 @@ fn calibrate(case: &Case) {
         let dummies = dummies.parse().unwrap_or_else(|error| panic!("{}: {error}", case.id()));
         case.bounds(noise.probability(dummies), probability, 1e-9);
     }
-    charged(case, noise, distance, "corrected_delta");
-    let published = exactly(case, "base_epsilon", "eta0_paper_ceil");
-    charged(case, published, distance, "paper_delta");
+    check_charge(case, noise, distance, "corrected_delta");
+    let published = exact_noise(case, "base_epsilon", "eta0_paper_ceil");
+    check_charge(case, published, distance, "paper_delta");
     let factor = published.delta(distance) / case.number("base_delta");
     assert!((factor / case.number("paper_violation_factor") - 1.0).abs() < 1e-2, "{}: {factor}", case.id());
 
@@ -84,18 +88,20 @@ fn calibrate(case: &Case) {
     }
 }
 
-fn unpartitioned(case: &Case) {
-    let (epsilon, delta, distance) = (case.epsilon(), case.delta(), count(case, "d"));
+fn unpartitioned(case: &VectorCase) {
+    let epsilon = case.epsilon();
+    let delta = case.delta();
+    let distance = count(case, "d");
     let noise = TruncatedLaplace::calibrated(epsilon, delta, distance, Partition::NONE, Differences::OneWay);
     let noise = noise.unwrap_or_else(|error| panic!("{}: {error}", case.id()));
     assert_eq!(u64::from(noise.shift()), case.count("eta0_corrected"), "{}", case.id());
-    let noise = exactly(case, "epsilon", "eta0_corrected");
+    let noise = exact_noise(case, "epsilon", "eta0_corrected");
     case.near(noise.probability(noise.shift().into()), "p", 1e-12);
     case.bounds(noise.mean(), case.number("mean_noise_corrected"), 1e-9);
     case.bounds(noise.variance(), case.number("var_noise_corrected"), 1e-9);
-    let published = exactly(case, "epsilon", "eta0_paper_ceil");
+    let published = exact_noise(case, "epsilon", "eta0_paper_ceil");
     case.bounds(published.mean(), case.number("mean_noise_paper_ceil"), 1e-9);
-    // The worst is exact there; what is charged is a union bound of it.
+    // The worst case is exact there; the charge is a union bound of it.
     let worst = case.number("paper_delta_worst");
     let got = published.delta(distance);
     assert!(got >= worst * (1.0 - 1e-12) && got <= worst * (1.0 + worst), "{}: {got} {worst}", case.id());
@@ -103,19 +109,23 @@ fn unpartitioned(case: &Case) {
     assert!((factor / case.number("paper_violation_factor") - 1.0).abs() < 1e-9, "{}: {factor}", case.id());
 }
 
-/// δ of d copies of one word, and of d different words, is never above what is charged, and the larger is nearly it.
-fn charged(case: &Case, noise: TruncatedLaplace, distance: NonZeroU32, key: &str) {
+/// Checks that δ of d copies of one word, and of d different words, is never above the charge, and the larger nearly
+/// equals it.
+fn check_charge(case: &VectorCase, noise: TruncatedLaplace, distance: NonZeroU32, key: &str) {
     let d = f64::from(distance.get());
-    let (zero, rate) = (noise.probability(0), noise.rate());
-    let (one, distinct) = (zero * (rate * (d - 1.0)).exp(), -(d * (-zero).ln_1p()).exp_m1());
+    let zero = noise.probability(0);
+    let rate = noise.rate();
+    let one = zero * (rate * (d - 1.0)).exp();
+    let distinct = -(d * (-zero).ln_1p()).exp_m1();
     case.bounds(one, case.number(&format!("{key}_if_one_word")), 1e-9);
     case.bounds(distinct, case.number(&format!("{key}_if_all_distinct")), 1e-9);
-    let (got, worst) = (noise.delta(distance), one.max(distinct));
+    let got = noise.delta(distance);
+    let worst = one.max(distinct);
     assert!(got >= worst && got <= worst * (1.0 + 2.0 * worst), "{}: {got} {one} {distinct}", case.id());
 }
 
-/// Noise of the very parameters of the case.
-fn exactly(case: &Case, epsilon: &str, shift: &str) -> TruncatedLaplace {
+/// Makes noise of the exact parameters of the case.
+fn exact_noise(case: &VectorCase, epsilon: &str, shift: &str) -> TruncatedLaplace {
     let rate = Epsilon::new(case.number(epsilon) / case.number("d"));
     let shift = u32::try_from(case.count(shift)).unwrap_or_else(|error| panic!("{}: {error}", case.id()));
     let noise = rate.map(|rate| TruncatedLaplace::new(rate, shift));
@@ -124,22 +134,22 @@ fn exactly(case: &Case, epsilon: &str, shift: &str) -> TruncatedLaplace {
 }
 
 #[track_caller]
-fn allowed(case: &Case, got: f64, key: &str) {
+fn check_allowance(case: &VectorCase, got: f64, key: &str) {
     let reference = case.number(key);
     let least = reference * (1.0 - case.number("rel_tol"));
     assert!(got <= reference && got >= least, "{}: `{key}` is {got}, not {reference}", case.id());
 }
 
-fn number<T, E: std::fmt::Display>(case: &Case, key: &str, parse: impl Fn(f64) -> Result<T, E>) -> T {
+fn number<T, E: std::fmt::Display>(case: &VectorCase, key: &str, parse: impl Fn(f64) -> Result<T, E>) -> T {
     parse(case.number(key)).unwrap_or_else(|error| panic!("{}: `{key}`: {error}", case.id()))
 }
 
-fn count(case: &Case, key: &str) -> NonZeroU32 {
+fn count(case: &VectorCase, key: &str) -> NonZeroU32 {
     let count = u32::try_from(case.count(key)).ok().and_then(NonZeroU32::new);
     count.unwrap_or_else(|| panic!("{}: `{key}` is not a count of at least 1", case.id()))
 }
 
-fn counted(case: &Case, counts: &serde_json::Value) -> Vec<u64> {
+fn read_counts(case: &VectorCase, counts: &serde_json::Value) -> Vec<u64> {
     let counts = counts.as_array().map(|counts| counts.iter().filter_map(serde_json::Value::as_u64).collect());
     counts.unwrap_or_else(|| panic!("{}: a histogram is not a list", case.id()))
 }

@@ -3,7 +3,7 @@
 use undertone_privacy::mechanism::{fixed_size_sampled_gaussian, laplace, poisson_sampled_gaussian, pure};
 use undertone_privacy::{Curve, Delta, Epsilon, convert};
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_renyi_vector_holds() {
@@ -17,13 +17,15 @@ fn every_renyi_vector_holds() {
                 }
             }
             "sgm_eps_intgrid" => {
-                let (q, z) = (case.number("q"), case.number("sigma"));
+                let q = case.number("q");
+                let z = case.number("sigma");
                 let step = Curve::evaluated(&case.grid(), |order| poisson_sampled_gaussian(q, z, order.get()));
                 epsilon(&case, &step.times(case.count("steps")), 1e-9);
             }
-            "rdp_to_eps" => epsilon(&case, &given(&case), 1e-12),
+            "rdp_to_eps" => epsilon(&case, &case_curve(&case), 1e-12),
             "rdp_to_delta" => {
-                let (curve, at) = (given(&case), case.epsilon());
+                let curve = case_curve(&case);
+                let at = case.epsilon();
                 let got = convert::delta(&curve, at).map_or(1.0, Delta::get);
                 case.bounds(got, case.number("delta"), 1e-10);
                 case.near(convert::ln_delta(&curve, at), "log_delta", 1e-10);
@@ -46,12 +48,12 @@ fn every_renyi_vector_holds() {
     }
 }
 
-fn given(case: &Case) -> Curve {
+fn case_curve(case: &VectorCase) -> Curve {
     Curve::from_nats(&case.grid(), &case.numbers("rdp")).unwrap_or_else(|error| panic!("{}: {error}", case.id()))
 }
 
 #[track_caller]
-fn epsilon(case: &Case, curve: &Curve, slack: f64) {
+fn epsilon(case: &VectorCase, curve: &Curve, slack: f64) {
     let got = convert::epsilon(curve, case.delta()).map_or(f64::INFINITY, Epsilon::get);
     case.bounds(got, case.number("epsilon"), slack);
 }

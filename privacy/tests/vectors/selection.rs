@@ -4,7 +4,7 @@ use undertone_privacy::selection::{self, Runs};
 use undertone_privacy::unit::{MeanRuns, RunShape, StoppingRate};
 use undertone_privacy::{Curve, Epsilon, convert};
 
-use crate::case::{Case, cases};
+use crate::case::{VectorCase, cases};
 
 #[test]
 fn every_selection_vector_holds() {
@@ -21,7 +21,7 @@ fn every_selection_vector_holds() {
                 }
                 selected(&case, runs);
                 if case.has("pure_dp_epsilon") {
-                    let got = selection::pure(Case::part(&case.value("base")).number("epsilon"), shape);
+                    let got = selection::pure(VectorCase::part(&case.value("base")).number("epsilon"), shape);
                     case.bounds(got, case.number("pure_dp_epsilon"), 1e-12);
                 }
             }
@@ -44,7 +44,7 @@ fn every_selection_vector_holds() {
     }
 }
 
-fn selected(case: &Case, runs: Runs) {
+fn selected(case: &VectorCase, runs: Runs) {
     let base = parsed(case, Curve::from_nats(&case.grid(), &case.numbers("base_rdp")));
     let single = convert::epsilon(&base, case.delta()).map_or(f64::INFINITY, Epsilon::get);
     case.bounds(single, case.number("single_run_epsilon"), 1e-9);
@@ -57,6 +57,6 @@ fn selected(case: &Case, runs: Runs) {
 }
 
 #[track_caller]
-fn parsed<T, E: std::fmt::Display>(case: &Case, value: Result<T, E>) -> T {
+fn parsed<T, E: std::fmt::Display>(case: &VectorCase, value: Result<T, E>) -> T {
     value.unwrap_or_else(|error| panic!("{}: {error}", case.id()))
 }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::{Epsilon, Pair, Plan};
 
-/// Both densities of a pair on the line, whose likelihood ratio rises with x; where they live, and their least width.
-struct Densities {
+/// Both densities of a pair on the line, whose likelihood ratio rises with x; their support, and their least width.
+struct PairDensities {
     p: Box<dyn Fn(f64) -> f64>,
     q: Box<dyn Fn(f64) -> f64>,
     ends: (f64, f64),
@@ -16,8 +16,8 @@ fn normal(z: f64, mean: f64, x: f64) -> f64 {
     exp(-0.5 * ((x - mean) / z) * ((x - mean) / z)) / (z * (2.0 * std::f64::consts::PI).sqrt())
 }
 
-impl Densities {
-    /// One unit more, in a sample or not; or the reverse, mirrored so that the ratio rises.
+impl PairDensities {
+    /// Makes the densities for one more unit, sampled; or for the reverse, mirrored so that the ratio rises.
     fn sampled(rate: f64, z: f64, add: bool) -> Self {
         let mixed = move |x: f64| (1.0 - rate) * normal(z, 0.0, x) + rate * normal(z, 1.0, x);
         let ends = (-12.0 * z - 1.0, 12.0 * z + 1.0);
@@ -33,7 +33,7 @@ impl Densities {
         Self { p: Box::new(mixed), q: Box::new(move |x| mixed(-x)), ends: (-12.0 * z - 1.0, 12.0 * z + 1.0) }
     }
 
-    /// Several units more, each in a sample or not; or the reverse, mirrored.
+    /// Makes the densities for several more units, each sampled; or for the reverse, mirrored.
     fn grouped(weights: Vec<f64>, z: f64, add: bool) -> Self {
         let reach = 12.0 * z + weights.len() as f64;
         let mixed =
@@ -46,7 +46,8 @@ impl Densities {
         }
     }
 
-    /// δ(ε) = ∫ max(P − e^ε Q, 0): from where the integrand leaves 0 to the right, which bisection finds.
+    /// Returns δ(ε) = ∫ max(P − e^ε Q, 0), from the point where the integrand leaves 0 to the right; bisection finds
+    /// this point.
     fn delta(&self, epsilon: f64) -> f64 {
         let above = |x: f64| (self.p)(x) - exp(epsilon) * (self.q)(x);
         let (mut low, mut high) = self.ends;
@@ -73,16 +74,16 @@ fn delta(plan: &Plan, epsilon: f64) -> f64 {
     plan.delta(Epsilon::new(epsilon).expect("in range")).expect("a grid")
 }
 
-/// δ(ε) of two sampled releases [q, z], as we account for it and exactly.
+/// Returns δ(ε) of two sampled releases [q, z], by the accountant and exactly.
 fn two_steps([q, z]: [f64; 2], [other_q, other_z]: [f64; 2], epsilon: f64) -> (f64, f64) {
     let mut plan = Plan::new();
     plan.add_pair(Pair::sampled_gaussian(q, z), 1);
     plan.add_pair(Pair::sampled_gaussian(other_q, other_z), 1);
-    // E over the first outcome of the second step's exact profile at what is left of ε; the second is the formula that
-    // the law of one step holds.
+    // E over the first outcome of the second step's exact profile at the remaining ε. The law of one step checks the
+    // second step's formula.
     let second = Pair::sampled_gaussian(other_q, other_z);
     let first = |add: bool| {
-        let densities = Densities::sampled(q, z, add);
+        let densities = PairDensities::sampled(q, z, add);
         let profile = &second.directions[usize::from(add)];
         let integrand = |x: f64| (densities.p)(x) * profile.profile(epsilon - densities.loss(x));
         simpson(densities.ends.0, densities.ends.1, integrand)
@@ -90,30 +91,34 @@ fn two_steps([q, z]: [f64; 2], [other_q, other_z]: [f64; 2], epsilon: f64) -> (f
     (delta(&plan, epsilon), first(false).max(first(true)))
 }
 
-/// Training draws discrete noise. Its hockey sticks are the trapezoid sums of the continuous ones, whose kink they meet within a
-/// step: δ differs by a part that falls with the square of the noise in steps, of which the worker's grid has at least 2²⁰.
+/// Training draws discrete noise. Its hockey sticks are the trapezoid sums of the continuous ones, whose kink they meet
+/// within a step: δ differs by a part that falls with the square of the noise in steps, of which the worker's grid has
+/// at least 2²⁰.
 #[test]
-fn discrete_noise_has_the_profile_of_continuous_noise_up_to_the_square_of_a_step() {
+fn discrete_profile_matches_continuous_to_second_order() {
     for (q, s) in [(1.0, 16_i32), (1.0, 64), (0.1, 32), (0.1, 128)] {
         let deviation = f64::from(s);
         let weight = |x: i32| exp(-0.5 * (f64::from(x) / deviation) * (f64::from(x) / deviation));
         let all: f64 = (-14 * s..=15 * s).map(weight).sum();
         let outcomes: Vec<(f64, f64)> =
             (-12 * s..=13 * s).map(|x| (((1.0 - q) * weight(x) + q * weight(x - s)) / all, weight(x) / all)).collect();
-        let (mut discrete, mut continuous) = (Plan::new(), Plan::new());
+        let mut discrete = Plan::new();
+        let mut continuous = Plan::new();
         discrete.add_pair(Pair::finite(&outcomes), 1);
         continuous.add_pair(Pair::sampled_gaussian(q, 1.0), 1);
         for epsilon in [0.1, 1.0, 2.0, 3.0] {
-            let (got, exact) = (delta(&discrete, epsilon), delta(&continuous, epsilon));
+            let got = delta(&discrete, epsilon);
+            let exact = delta(&continuous, epsilon);
             let apart = (got / exact - 1.0).abs() * deviation * deviation;
             assert!(apart < 3.0, "{q} {s} {epsilon}: {got:e} {exact:e}, {apart} squared steps");
         }
     }
 }
 
-/// Two releases for a group, which adding it could in principle cost more than removing it: the plan answers the larger.
+/// Two releases for a group; adding the group could in principle cost more than removing it, so the plan returns the
+/// larger.
 #[test]
-fn two_steps_of_a_group_are_the_larger_of_both_directions() {
+fn two_group_steps_take_the_larger_direction() {
     for (q, z, size) in [(0.1_f64, 1.5_f64, 3_u32), (0.5, 3.0, 4), (0.02, 0.9, 6)] {
         let weight = |k: u32| {
             let ways: f64 = (0..k).map(|i| f64::from(size - i) / f64::from(i + 1)).product();
@@ -125,21 +130,22 @@ fn two_steps_of_a_group_are_the_larger_of_both_directions() {
         plan.add_pair(pair.clone(), 2);
         for epsilon in [0.1, 0.8, 2.0] {
             let exact = [false, true].map(|add| {
-                let densities = Densities::grouped(weights.clone(), z, add);
+                let densities = PairDensities::grouped(weights.clone(), z, add);
                 let profile = &pair.directions[usize::from(add)];
                 let integrand = |x: f64| (densities.p)(x) * profile.profile(epsilon - densities.loss(x));
                 simpson(densities.ends.0, densities.ends.1, integrand)
             });
-            let (got, larger) = (delta(&plan, epsilon), exact[0].max(exact[1]));
+            let got = delta(&plan, epsilon);
+            let larger = exact[0].max(exact[1]);
             assert!(got >= larger * (1.0 - 1e-6) - 1e-14, "{q} {z} {size} {epsilon}: {got:e} {exact:?}");
             assert!(got <= larger * 1.01 + 1e-12, "{q} {z} {size} {epsilon}: {got:e} {exact:?}");
         }
     }
 }
 
-/// A direction that has nearly nothing above ε was tilted so far that the exponents of a block overflowed.
+/// In a direction with nearly no mass above ε, the exponents of a block overflowed under a strong tilt.
 #[test]
-fn a_tilt_that_is_strong_for_its_grid_overflows_nothing() {
+fn strong_tilt_on_coarse_grid_does_not_overflow() {
     let [q, z] = [exp(-1.743_297_664_122_239_3), exp(-0.320_693_265_383_090_56)];
     let (got, exact) = two_steps([q, z], [0.721_057_376_746_006_7, 1.358_432_396_620_658_8], 1.484_183_695_547_049);
     assert!(got >= exact * (1.0 - 1e-7) && got <= exact * 1.01, "{got:e} {exact:e}");
@@ -149,18 +155,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn one_step_is_the_integral_that_defines_it(
+    fn one_step_matches_its_integral(
         ln_q in -5.0f64..-0.01, ln_z in -0.9f64..1.8, epsilon in 0.0f64..3.0, replaced: bool
     ) {
-        let (q, z) = (exp(ln_q), exp(ln_z));
+        let q = exp(ln_q);
+        let z = exp(ln_z);
         let mut plan = Plan::new();
         let exact = if replaced {
             plan.add_pair(Pair::sampled_gaussian_replacing(q, z), 1);
-            Densities::replaced(q, z).delta(epsilon)
+            PairDensities::replaced(q, z).delta(epsilon)
         } else {
             plan.add_pair(Pair::sampled_gaussian(q, z), 1);
-            let (remove, add) =
-                (Densities::sampled(q, z, false).delta(epsilon), Densities::sampled(q, z, true).delta(epsilon));
+            let remove = PairDensities::sampled(q, z, false).delta(epsilon);
+            let add = PairDensities::sampled(q, z, true).delta(epsilon);
             prop_assert!(remove >= add - 1e-15, "adding costs more than removing: {remove:e} {add:e}");
             remove.max(add)
         };
@@ -170,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn two_different_steps_are_never_below_their_exact_composition_and_near_it(
+    fn two_steps_bound_exact_composition_closely(
         ln_q in -4.0f64..-0.1, ln_z in -0.5f64..1.2, other_q in 0.05f64..1.0, other_z in 0.7f64..3.0, epsilon in 0.0f64..2.0
     ) {
         let (got, exact) = two_steps([exp(ln_q), exp(ln_z)], [other_q, other_z], epsilon);

@@ -1,6 +1,6 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test devices cluster demo bench fuzz bundle package boot setup
+.PHONY: help test devices cluster demo bench fuzz bundle package reproducible advisories boot setup
 
 help:
 	@echo 'make test                        everything a change must pass'
@@ -11,6 +11,8 @@ help:
 	@echo 'make fuzz [SECONDS=60] [NAME=x]  hostile inputs at every door, a JSON object a target'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
 	@echo 'make package                     Debian packages of the worker and the server'
+	@echo 'make reproducible                builds the packages twice in two folders and compares them; most of an hour'
+	@echo 'make advisories                  known vulnerabilities, by the copy of the advisory database in UNDERTONE_ADVISORIES'
 	@echo 'make boot                        tries these packages under a systemd of their own; needs root on Debian'
 	@echo 'make setup                       what the above install, and nothing else'
 
@@ -37,6 +39,12 @@ bundle: setup
 
 package: setup
 	@.ci/package.sh
+
+reproducible: setup
+	@.ci/reproducible.sh
+
+advisories:
+	@.ci/advisories.sh
 
 boot: setup
 	@.ci/boot.sh

@@ -6,13 +6,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
 VERSION=5.1.1
-root="$TOOLS/pocketsphinx-$VERSION"
+root=$(pinned_root "pocketsphinx-$VERSION" pocketsphinx.txt)
 
 if [ ! -x "$root/bin/python" ]; then
   command -v python3 >/dev/null || fail "forced alignment needs python3 with venv"
   say "fetching pocketsphinx $VERSION, once"
   rm -rf "$root.part"
-  python3 -m venv "$root.part" && "$root.part/bin/pip" install --quiet "pocketsphinx==$VERSION" >&2 ||
+  pinned_python "$root.part" pocketsphinx.txt ||
     fail "pip could not bring pocketsphinx $VERSION"
   # A virtual environment may be moved as long as only its interpreter is called.
   mv "$root.part" "$root"

@@ -6,17 +6,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
 VERSION=4.14.1
-root="$TOOLS/axe-core-$VERSION"
+root=$(pinned_root "axe-core-$VERSION" axe)
 
 if [ ! -f "$root/axe.min.js" ]; then
   command -v npm >/dev/null || fail "axe-core needs npm"
   say "fetching axe-core $VERSION, once"
   rm -rf "$root.part"
-  mkdir -p "$root.part"
-  (cd "$root.part" && npm pack --silent "axe-core@$VERSION" >/dev/null && tar -xzf axe-core-*.tgz) >&2 ||
-    fail "npm could not bring axe-core $VERSION"
-  mv "$root.part/package/axe.min.js" "$root.part/package/LICENSE" "$root.part/"
-  rm -rf "$root.part/package" "$root.part"/*.tgz
+  pinned_npm "$root.part" axe || fail "npm could not bring axe-core $VERSION"
+  mv "$root.part/node_modules/axe-core/axe.min.js" "$root.part/node_modules/axe-core/LICENSE" "$root.part/"
+  rm -rf "$root.part/node_modules"
   mv "$root.part" "$root"
 fi
 echo "$root/axe.min.js"

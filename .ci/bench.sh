@@ -35,6 +35,10 @@ else
   programs="$CARGO_TARGET_DIR/debug"
 fi
 release_target_dir
+if [ "${1:-}" = hostile ]; then
+  # Ten thousand connections at each end.
+  ulimit -n "$(ulimit -Hn)"
+fi
 if [ "${1:-}" = ledger ] || [ "${1:-}" = load ]; then
   # On both databases, and what is committed must be on the disk. Some thousand files and connections are open at a time.
   ulimit -n "$(ulimit -Hn)"

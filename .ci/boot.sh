@@ -45,8 +45,8 @@ if [ ! -d "$base" ]; then
     unable "debootstrap could not make a system: see $base.log"
   aligner=$(.ci/aligner.sh) || unable "no PocketSphinx"
   python=$(cd "$base.part/usr/lib" && echo python3.[0-9]*)
-  "$aligner" -m pip install --quiet --only-binary=:all: --python-version "${python#python}" --target "$base.part/usr/local/lib/$python/dist-packages" \
-    "pocketsphinx==$("$aligner" -c 'import importlib.metadata as m; print(m.version("pocketsphinx"))')" >&2 || unable "pip could not bring pocketsphinx"
+  pinned_target "$aligner" "$base.part/usr/local/lib/$python/dist-packages" "${python#python}" pocketsphinx.txt ||
+    unable "pip could not bring pocketsphinx"
   rm -rf "$base.part"/var/cache/apt/archives/*.deb "$base.log"
   : >"$base.part/etc/machine-id"
   mv "$base.part" "$base"

@@ -8,13 +8,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 claim_target_dir
 BINARYEN=132.0.0
 DIST=app/dist
-binaryen="$TOOLS/binaryen-$BINARYEN"
+binaryen=$(pinned_root "binaryen-$BINARYEN" binaryen)
 wasm_opt="$binaryen/node_modules/.bin/wasm-opt"
 
 # binaryen halves the wasm; without npm the bundle is larger and works the same.
 if [ ! -x "$wasm_opt" ] && command -v npm >/dev/null; then
   say "fetching binaryen $BINARYEN, once"
-  timeout 180 npm install --silent --no-audit --no-fund --prefix "$binaryen.part" "binaryen@$BINARYEN" >/dev/null 2>&1 &&
+  rm -rf "$binaryen.part"
+  pinned_npm "$binaryen.part" binaryen 2>/dev/null &&
     rm -rf "$binaryen" && mv "$binaryen.part" "$binaryen" || say "npm could not bring it: the bundle stays larger"
   rm -rf "$binaryen.part"
 fi

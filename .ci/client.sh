@@ -9,14 +9,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 GENERATOR=0.29.1
 FUZZER=4.32.5
-root="$TOOLS/client-$GENERATOR-$FUZZER"
+root=$(pinned_root "client-$GENERATOR-$FUZZER" client.txt)
 
 if [ ! -x "$root/bin/python" ]; then
   command -v python3 >/dev/null || fail "a generated client needs python3 with venv"
   say "fetching openapi-python-client $GENERATOR and schemathesis $FUZZER, once"
   rm -rf "$root.part"
-  python3 -m venv "$root.part" &&
-    "$root.part/bin/pip" install --quiet "openapi-python-client==$GENERATOR" "schemathesis==$FUZZER" setuptools wheel >&2 ||
+  pinned_python "$root.part" client.txt ||
     fail "pip could not bring openapi-python-client and schemathesis"
   # A virtual environment may be moved as long as only its interpreter is called.
   mv "$root.part" "$root"

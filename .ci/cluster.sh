@@ -7,4 +7,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
 claim_target_dir
-cargo test --locked -p undertone-worker --lib --features cluster-test -- queries::count
+cargo test --locked -p undertone-worker-queries --lib --features cluster-test -- count

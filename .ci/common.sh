@@ -14,6 +14,25 @@ checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 say() { printf '[undertone] %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
+# The tools that pip and npm bring are pinned by the digests in .ci/pins. A tool's folder has the digest of its pins in its name: other
+# pins are another tool.
+# `pinned_root NAME PINS`: the folder of the tool with these pins, a file or a folder of files.
+pinned_root() { echo "$TOOLS/$1-$(find ".ci/pins/$2" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum | cut -c1-12)"; }
+# `pinned_python ROOT FILE`: makes a Python with the packages of a list, or nothing. What a package needs to be built from its source, where
+# it has no wheel, is not pinned.
+pinned_python() {
+  python3 -m venv "$1" && "$1/bin/pip" install --quiet --require-hashes --requirement ".ci/pins/$2" >&2
+}
+# `pinned_target PYTHON FOLDER VERSION FILE`: puts the packages of a list into a folder, for a Python of that version.
+pinned_target() {
+  "$1" -m pip install --quiet --only-binary=:all: --require-hashes --python-version "$3" --target "$2" --requirement ".ci/pins/$4" >&2
+}
+# `pinned_npm ROOT FOLDER`: installs what a lock file of npm names; no script of a package runs.
+pinned_npm() {
+  mkdir -p "$1" && cp ".ci/pins/$2/package.json" ".ci/pins/$2/package-lock.json" "$1" &&
+    timeout 180 npm ci --prefix "$1" --silent --no-audit --no-fund --ignore-scripts >&2
+}
+
 # Whether the ordinary compiler can already build for the browser.
 wasm_target_installed() {
   local libdir

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `cargo deny` with deny.toml: licences, sources, and which crate may name which library. Known vulnerabilities are not
-# part of it: they need a database from the network and change without a commit (`cargo deny check advisories`).
+# part of it: they need a database from elsewhere and change without a commit (`.ci/advisories.sh`).
+# `.ci/deny.sh --path` only prints where the program is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
@@ -15,4 +16,5 @@ if [ ! -x "$root/bin/cargo-deny" ]; then
     CARGO_TARGET_DIR="$root/target" cargo install cargo-deny --version "$VERSION" --locked --root "$root" --quiet
   rm -rf "$root/target"
 fi
+[ "${1:-}" != --path ] || { echo "$root/bin/cargo-deny"; exit; }
 "$root/bin/cargo-deny" --locked check "$@" bans licenses sources

@@ -11,4 +11,4 @@ for device in cuda wgpu; do
   say "the worker with $device"
   cargo check --locked -p undertone-worker --features "$device"
 done
-cargo test --locked -p undertone-worker --lib --features cuda,wgpu -- dp::layers dp::device
+cargo test --locked -p undertone-worker-training --lib --features cuda,wgpu -- layers device

@@ -6,15 +6,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
 VERSION=8.8.1
-root="$TOOLS/oidc-provider-$VERSION"
+root=$(pinned_root "oidc-provider-$VERSION" oidc)
 
 # What was fetched earlier needs node too.
 command -v node >/dev/null || fail "a provider of sign-ins needs node and npm, which are not installed by themselves"
 if [ ! -f "$root/node_modules/oidc-provider/package.json" ]; then
   command -v npm >/dev/null || fail "a provider of sign-ins needs npm, which is not installed by itself"
   say "fetching oidc-provider $VERSION, once"
-  rm -rf "$root.part" && mkdir -p "$root.part"
-  npm install --prefix "$root.part" --silent --no-audit --no-fund --ignore-scripts "oidc-provider@$VERSION" >&2 ||
+  rm -rf "$root.part"
+  pinned_npm "$root.part" oidc ||
     fail "npm could not bring oidc-provider $VERSION"
   mv "$root.part" "$root"
 fi

@@ -7,21 +7,21 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
-case "${1:-accounting}" in
-  accounting) name=dp-accounting-0.6.0 packages=(dp-accounting==0.6.0) ;;
-  training) name=torch-2.15.0-opacus-1.6.0 packages=(torch==2.15.0 opacus==1.6.0) ;;
-  counting) name=duckdb-2.0.0-datasketches-5.2.0 packages=(duckdb==2.0.0 datasketches==5.2.0) ;;
-  rounds) name=flwr-1.41.0 packages=(flwr==1.41.0) ;;
+peer=${1:-accounting}
+case "$peer" in
+  accounting) name=dp-accounting-0.6.0 ;;
+  training) name=torch-2.15.0-opacus-1.6.0 ;;
+  counting) name=duckdb-2.0.0-datasketches-5.2.0 ;;
+  rounds) name=flwr-1.41.0 ;;
   *) fail "peers are accounting, counting, rounds and training, not ${1}" ;;
 esac
-root="$TOOLS/$name"
+root=$(pinned_root "$name" "$peer.txt")
 
 if [ ! -x "$root/bin/python" ]; then
   command -v python3 >/dev/null || fail "the peer of this measurement needs python3 with venv"
-  say "fetching ${packages[*]}, once"
+  say "fetching $name, once"
   rm -rf "$root.part"
-  python3 -m venv "$root.part" && "$root.part/bin/pip" install --quiet "${packages[@]}" >&2 ||
-    fail "pip could not bring ${packages[*]}"
+  pinned_python "$root.part" "$peer.txt" || fail "pip could not bring $name"
   # A virtual environment may be moved as long as only its interpreter is called.
   mv "$root.part" "$root"
 fi

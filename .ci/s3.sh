@@ -6,14 +6,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
 
 VERSION=2.38.0
-root="$TOOLS/swift-$VERSION"
+root=$(pinned_root "swift-$VERSION" swift.txt)
 
 if [ ! -x "$root/bin/python" ]; then
   command -v python3 >/dev/null || fail "an S3-compatible store needs python3 with venv"
   say "fetching OpenStack Swift $VERSION, once"
   rm -rf "$root"
   # Its programs name their interpreter by its whole path, so it is made where it stays.
-  { python3 -m venv "$root" && "$root/bin/pip" install --quiet "swift==$VERSION" >&2; } || {
+  pinned_python "$root" swift.txt || {
     rm -rf "$root"
     fail "pip could not bring swift $VERSION"
   }

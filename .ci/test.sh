@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change is shared. Each step runs even when one before it failed, so that one run
-# tells all; the last line counts the tests, and the exit status is 0 only if every step and every test passed.
+# tells all. The failed tests stand above the last line, which counts the tests; the exit status is 0 only if every step
+# and every test passed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
@@ -63,5 +64,7 @@ read -r passed failed < <(awk '/^test result:/ { p += $4; f += $6 } END { print 
 printf '\n'
 printf '%s\n' "${table[@]}"
 printf '%-12s %6d s\n\n' total "$SECONDS"
+# Again at the end: where a long log is shown, its middle may be cut.
+awk -f .ci/failures.awk "$tests_log"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failures" = 0 ] && [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -85,7 +85,9 @@ class Site:
 
     def found(self):
         """The first operator founds a consortium with an organization, and makes a token for its worker."""
-        links = re.findall(r"/accept/(\w+)", "\n".join(self.system.messages("undertone-server")))
+        # The journal names the file that holds the link.
+        path = re.findall(r"\S+/operator-link", "\n".join(self.system.messages("undertone-server")))[-1]
+        links = re.findall(r"/accept/(\w+)", self.system.run("sudo", "cat", path))
         self.rest(
             "POST",
             f"/api/v1/invitations/{links[-1]}/accept",

@@ -21,7 +21,17 @@ macro_rules! silent {
     )+};
 }
 
-silent!(SecondStep, FactorOffer, FactorCode, RecoveryCodes, FactorProof, NewPassword, ChangePassword, Reset);
+silent!(
+    SecondStep,
+    FactorOffer,
+    FactorCode,
+    RecoveryCodes,
+    FactorProof,
+    IdentityProof,
+    NewPassword,
+    ChangePassword,
+    Reset
+);
 
 /// The password was right, and a code is asked for: what proves that to `POST /session/second-factor`, and to nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +39,8 @@ silent!(SecondStep, FactorOffer, FactorCode, RecoveryCodes, FactorProof, NewPass
 pub struct HalfSession {
     /// Holds for five minutes and for one sign-in.
     pub half_token: String,
+    /// The ways to finish it.
+    pub factors: SecondFactors,
     /// When it ends.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
@@ -57,6 +69,9 @@ pub struct Factor {
     pub offered: bool,
     /// Recovery codes that were not used yet.
     pub recovery_codes_left: u32,
+    /// Passkeys that are registered; each is a second factor.
+    #[serde(default)]
+    pub passkeys: u32,
     /// Whether this server asks everybody for one.
     pub required: bool,
     /// Whether switching it off takes the password too. Who signs in by a provider only has none, and gives a code alone.
@@ -104,6 +119,32 @@ pub struct FactorProof {
     pub code: String,
 }
 
+/// The ways in which a sign-in whose password was right can be finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SecondFactors {
+    /// By a code of an authenticator, or a recovery code.
+    pub code: bool,
+    /// By a passkey.
+    pub passkey: bool,
+}
+
+/// A proof of identity by a member who is signed in: one of the three.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct IdentityProof {
+    /// The member's password.
+    #[serde(default)]
+    pub password: String,
+    /// Six digits of the authenticator, or a recovery code.
+    #[serde(default)]
+    pub code: String,
+    /// What one of the member's passkeys has signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passkey: Option<crate::passkey::PasskeyAssertion>,
+}
+
 /// A place where a member is signed in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -138,6 +179,9 @@ pub struct ChangePassword {
     pub old: String,
     /// The new one: 12 to 200 characters, not one that is guessed early.
     pub new: String,
+    /// Whether the member's API keys go on. They are revoked unless this says otherwise.
+    #[serde(default)]
+    pub keep_keys: bool,
 }
 
 /// A link by which a member sets a new password, asked for by an operator.

@@ -15,7 +15,7 @@ pub const MOST_DAYS: u32 = 365;
 pub const MOST_KEYS: u64 = 20;
 
 /// What a key reaches of what its owner may. Every key may read, whatever else it may; no key reaches accounts, roles,
-/// invitations, keys and second factors.
+/// invitations, enrolment of workers, retirement, keys and second factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +26,7 @@ pub enum KeyScope {
     Jobs,
     /// Approve and refuse jobs for the datasets of one's organization.
     Approvals,
-    /// Set budgets, clear freezes, enrol workers.
+    /// Set budgets, clear freezes.
     Datasets,
     /// See, answer, export and import the questions of jobs.
     Questions,

@@ -154,6 +154,9 @@ whats! {
     IdentityUnlinked "identity_unlinked" "took an identity of the provider away";
     KeyMade "key_made" "made an API key";
     KeyRevoked "key_revoked" "revoked an API key";
+    PasskeyAdded "passkey_added" "registered a passkey";
+    PasskeyRemoved "passkey_removed" "removed a passkey";
+    PasskeyRefused "passkey_refused" "a passkey gave an old signature counter";
     ApprovalKeyAdded "approval_key_added" "listed an approval key";
     ApprovalKeyRemoved "approval_key_removed" "took an approval key off the list";
     MemberJoined "member_joined" "joined";
@@ -172,6 +175,18 @@ whats! {
     WorkerEnrolled "worker_enrolled" "enrolled a worker";
     WorkerKeyRotated "worker_key_rotated" "rotated a worker's key";
     WorkerRetired "worker_retired" "retired a worker";
+    WorkerRestored "worker_restored" "restored a worker";
+    WorkerReplaced "worker_replaced" "replaced a retired worker";
+    WorkerWrittenOff "worker_written_off" "wrote a worker off";
+    WorkerReconciled "worker_reconciled" "gave the restored server the receipts that it lacked";
+    MemberRetired "member_retired" "retired a member";
+    MemberRestored "member_restored" "restored a member";
+    OrganizationRetired "organization_retired" "retired an organization";
+    OrganizationRestored "organization_restored" "restored an organization";
+    AccountRetired "account_retired" "retired an account";
+    AccountRestored "account_restored" "restored an account";
+    OperatorInvited "operator_invited" "invited an operator";
+    AddressConfirmed "address_confirmed" "confirmed a member's e-mail address";
     DatasetRegistered "dataset_registered" "registered a dataset";
     BudgetSet "budget_set" "set a budget";
     DatasetFrozen "dataset_frozen" "froze a dataset";
@@ -198,6 +213,8 @@ whats! {
     LedgerExported "ledger_exported" "took the ledgers away";
     AuditLogExported "audit_log_exported" "took the audit log away";
     LogsTaken "logs_taken" "took a job's logs away";
+    ReportTaken "report_taken" "took a job's report away";
+    CertificateTaken "certificate_taken" "took a job's certificate away";
     CertificateRenewed "certificate_renewed" "renewed the server's certificate";
     BackupMade "backup_made" "made a backup";
     BackupRestored "backup_restored" "restored a backup";

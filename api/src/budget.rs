@@ -134,6 +134,67 @@ pub struct Refusal {
     /// Why the job has no price for this unit, and what to do; absent where the figures say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The part of the budget that has no room; absent in a refusal that was stored before this field existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeded: Option<ExceededPart>,
+    /// The figures of the part of δ for releases with a δ of their own, where that part is exceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side_delta: Option<SideDelta>,
+}
+
+/// The part of a budget that has no room for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ExceededPart {
+    /// The account has no budget.
+    NoBudget,
+    /// ε at the budget's δ: `would_be` is over `limit`.
+    Epsilon,
+    /// The part of δ for releases with a δ of their own: see `side_delta`. ε may have room.
+    SideDelta,
+    /// The job's loss is infinite: it releases something without noise.
+    InfiniteLoss,
+    /// The job has no price for this unit: see `reason`.
+    NoPrice,
+}
+
+/// The part of δ that an account keeps for releases with a δ of their own, apart from the δ at which ε is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SideDelta {
+    /// The limit.
+    pub limit: f64,
+    /// Spent and reserved of it, rounded up.
+    pub committed: f64,
+    /// Asked of it by the job, rounded up.
+    pub asked: f64,
+}
+
+impl SideDelta {
+    /// Returns the figures as a phrase; what is used is rounded up, the limit down, to three decimals.
+    pub fn phrase(&self) -> String {
+        format!(
+            "{} of {} is spent or reserved and the job asks {}",
+            decimal(self.committed, f64::ceil),
+            decimal(self.limit, f64::floor),
+            decimal(self.asked, f64::ceil)
+        )
+    }
+}
+
+/// Returns a positive number with four significant digits, rounded by `round`.
+fn decimal(number: f64, round: fn(f64) -> f64) -> String {
+    if number <= 0.0 {
+        return "0".to_owned();
+    }
+    let exact = format!("{number:e}");
+    // The fewest digits that name the number: most limits are short, and stand as they were set.
+    if exact.len() <= "1.234e-10".len() {
+        return exact;
+    }
+    let scale = 10_f64.powi(3 - number.log10().floor() as i32);
+    format!("{:.3e}", round(number * scale) / scale)
 }
 
 /// What a row of the ledger records.
@@ -176,4 +237,17 @@ pub struct Entry {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SideDelta;
+
+    #[test]
+    fn side_delta_figures_round_toward_refusal() {
+        let exceeded = SideDelta { limit: 0.002_512_345_6, committed: 0.001_800_000_000_000_1, asked: 1e-3 };
+        assert_eq!(exceeded.phrase(), "1.801e-3 of 2.512e-3 is spent or reserved and the job asks 1e-3");
+        let unused = SideDelta { limit: 2.5e-3, committed: 0.0, asked: 2.6e-3 };
+        assert_eq!(unused.phrase(), "0 of 2.5e-3 is spent or reserved and the job asks 2.6e-3");
+    }
 }

@@ -50,6 +50,8 @@ ids! {
     ApiKeyId;
     /// A key with which a steward approves jobs.
     ApprovalKeyId;
+    /// A passkey with which a member signs in.
+    PasskeyId;
     /// An identity at a provider of sign-ins.
     IdentityId;
     /// A worker daemon at a site.

@@ -148,6 +148,13 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
         None
     }
 
+    /// The greatest L2 norm of a vector that `dataset` sends in `series`, but for a chance of [`dp_sgd::FALSE_REFUSAL`]. `None`
+    /// where the spec bounds none.
+    fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
+        let _ = (dataset, series);
+        None
+    }
+
     /// n, the public number of a dataset's units that stands in every division.
     fn units(&self, dataset: &Dataset) -> u64;
 
@@ -271,6 +278,11 @@ macro_rules! kinds {
             /// See [`Kind::clip`].
             pub fn clip(&self, dataset: DatasetId) -> Option<f64> {
                 match self { $(Self::$variant(spec) => spec.clip(dataset),)* }
+            }
+
+            /// See [`Kind::most_norm`].
+            pub fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
+                match self { $(Self::$variant(spec) => spec.most_norm(dataset, series),)* }
             }
 
             /// See [`Kind::units`].

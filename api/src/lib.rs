@@ -23,10 +23,12 @@ pub mod model;
 pub mod notification;
 pub mod organization;
 pub mod page;
+pub mod passkey;
 pub mod plan;
 pub mod problem;
 pub mod question;
 pub mod report;
+pub mod retirement;
 #[cfg(feature = "openapi")]
 pub mod schema;
 pub mod session;

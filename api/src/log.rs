@@ -2,13 +2,14 @@
 //! checks by which anybody who holds one signed head notices that a row was changed, removed, cut off or told twice.
 //!
 //! [`leaf`] is what a leaf says, [`frontier`] grows a tree, [`proof`] checks that a leaf is in a tree and that one tree
-//! continues another, [`witness`] is what a site asks of the server and how it judges the answer, [`bundle`] is a
+//! continues another, [`peers`] compares the heads of several sites, [`witness`] is what a site asks of the server and how it judges the answer, [`bundle`] is a
 //! whole ledger in a file. No IO here: the server keeps the leaves, the sites keep the heads. To log one more kind of record:
 //! a variant of [`Leaf`].
 
 pub mod bundle;
 pub mod frontier;
 pub mod leaf;
+pub mod peers;
 pub mod proof;
 pub mod view;
 pub mod witness;

@@ -48,12 +48,28 @@ kinds! {
     AccountChanged = "what opens your account has changed";
     /// The credentials of the member, or of somebody in an organization that they administer, were reset or changed.
     CredentialsChanged = "credentials were reset or changed";
+    /// Access of a worker, a member, an organization or an account was retired or restored.
+    AccessRetired = "access was retired or restored";
+    /// The member signed in from a network or a browser that they had not used before.
+    SignInNew = "a sign-in from a new place";
+    /// Wrong codes of the member's second factor were given.
+    SecondFactorFailed = "wrong codes of your second factor";
+    /// A site's key was replaced by another.
+    SiteKeyRotated = "a site's key was rotated";
 }
 
 impl NotificationKind {
-    /// Whether members may switch it off: whoever takes an account over must not keep that quiet.
+    /// Returns whether members may switch it off. Notices about security stay on, so that a thief of a session cannot mute them.
     pub const fn can_be_switched_off(self) -> bool {
-        !matches!(self, Self::CredentialsChanged)
+        !matches!(
+            self,
+            Self::AccountChanged
+                | Self::CredentialsChanged
+                | Self::AccessRetired
+                | Self::SignInNew
+                | Self::SecondFactorFailed
+                | Self::SiteKeyRotated
+        )
     }
 }
 

@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 
 use crate::id::{ConsortiumId, InvitationId, OrganizationId};
 use crate::member::Role;
+use crate::retirement::Retirement;
 use crate::worker::Worker;
 
 /// An owner of datasets and workers.
@@ -25,6 +26,9 @@ pub struct Organization {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
+    /// Its retirement from the consortium that the request names, if one is in force; absent where the request names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retirement: Option<Retirement>,
 }
 
 /// What a one-time link lets its bearer do.
@@ -32,7 +36,7 @@ pub struct Organization {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InvitationPurpose))]
 #[serde(tag = "purpose", rename_all = "snake_case")]
 pub enum Purpose {
-    /// Become the operator of this server (printed at first start).
+    /// Become an operator of this server. The first such link is made at the first start, the others by operators.
     Operator,
     /// Bring a new organization into a consortium, as its first admin, steward and researcher.
     Organization {
@@ -93,7 +97,7 @@ pub struct InvitationPreview {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewInvitation {
-    /// What it is for; `operator` is refused.
+    /// What it is for.
     #[serde(flatten)]
     pub purpose: Purpose,
     /// A note for whom it is: 1 to 100 characters.

@@ -50,8 +50,12 @@ codes! {
     WrongCredentials = "wrong_credentials", 401, 16, "E-mail or password is wrong";
     /// The code of the second factor is wrong, or was used already.
     WrongCode = "wrong_code", 401, 16, "The code is wrong";
+    /// The passkey is not one of the account, or its answer does not hold.
+    WrongPasskey = "wrong_passkey", 401, 16, "The passkey was not accepted";
     /// The server asks everybody for a second factor, and the caller has none yet.
     SecondFactorMissing = "second_factor_missing", 403, 7, "Set up a second factor to go on";
+    /// The operation asks for a proof of identity that is not older than some minutes.
+    ProofStale = "proof_stale", 403, 7, "Confirm your identity to go on";
     /// The caller may see this, but not do that.
     Forbidden = "forbidden", 403, 7, "Your role does not allow this";
     /// Not there, or not for the caller to know.

@@ -10,33 +10,51 @@ pub mod certificate;
 mod head;
 mod hold;
 mod manifest;
+mod observation;
 mod receipt;
+mod restoration;
 mod rotation;
+pub mod server_keys;
+pub mod webauthn;
 
-use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use ed25519_dalek::VerifyingKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
 
 use crate::id::WorkerId;
 
 pub use approval::{
     ApprovalError, ApprovalKey, ApprovalProof, ApprovalRule, ApprovalStatement, Consent, KeyFingerprint,
-    MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS, PasskeyAlgorithm, SignedApproval, SiteApproval, StewardDecision,
-    passkey_challenge,
+    MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS, SignedApproval, SiteApproval, StewardDecision, passkey_challenge,
 };
 pub use audit::AuditStatement;
 pub use certificate::{Certificate, CertificateFile};
 pub use head::{Countersignature, Head, key_id};
 pub use hold::SiteHold;
 pub use manifest::{Decision, Limits, Manifest, ManifestParticipant};
+pub use observation::HeadObservation;
 pub use receipt::{Receipt, ReleaseTick};
+pub use restoration::Restoration;
 pub use rotation::{KeyChange, Pinned, Pins, Rotation, RotationError, SiteKeys};
+pub use server_keys::{
+    DocumentSigner, KeyCertificate, KeyPurpose, RootIntroduction, SignatureChain, SignatureScope, SignedIntroduction,
+    SigningAuthority, TrustedServer,
+};
+pub use webauthn::PasskeyAlgorithm;
 
 /// A kind of document that is signed.
 pub trait Document: Serialize + DeserializeOwned {
     /// What stands before the payload under the signature; never the same for two kinds of document.
     const DOMAIN: &'static str;
+    /// The purpose of the server's online keys that may sign it; `None` for documents that a key itself signs, without a certificate.
+    const PURPOSE: Option<KeyPurpose> = None;
+
+    /// Returns the time that the document states, by which the certificate of its key is judged.
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        None
+    }
 }
 
 /// Why a signed document is not believed.
@@ -51,6 +69,12 @@ pub enum SignedError {
     /// The payload is not the document it should be.
     #[error("the signed payload is not the expected document: {0}")]
     Payload(String),
+    /// The key that signed may not sign this.
+    #[error("the signature's key does not hold: {0}")]
+    Chain(&'static str),
+    /// There is no key that may sign, or its holder does not answer.
+    #[error("nothing can be signed: {0}")]
+    Unavailable(String),
 }
 
 /// A document with its signature.
@@ -59,7 +83,7 @@ pub enum SignedError {
 pub struct Signed {
     /// The document as JSON, byte for byte as it was signed.
     pub payload: String,
-    /// Ed25519 signature over domain, a zero byte and payload, hex.
+    /// Ed25519 signature over domain, a zero byte and payload, hex; where a certified key signed, its certificate follows, as JSON.
     pub signature: String,
 }
 
@@ -67,22 +91,23 @@ impl Signed {
     /// Signs `document`.
     ///
     /// # Errors
-    /// [`SignedError::Payload`] when the document has no JSON form.
-    pub fn new<D: Document>(document: &D, key: &SigningKey) -> Result<Self, SignedError> {
+    /// [`SignedError::Payload`] when the document has no JSON form, [`SignedError::Unavailable`] when no key may sign it.
+    pub fn new<D: Document>(document: &D, key: &dyn DocumentSigner) -> Result<Self, SignedError> {
         let payload = serde_json::to_string(document).map_err(|error| SignedError::Payload(error.to_string()))?;
-        let signature = key.sign(&message::<D>(&payload));
-        Ok(Self { payload, signature: hex::encode(signature.to_bytes()) })
+        let scope = SignatureScope { purpose: D::PURPOSE, at: document.signed_at() };
+        let signature = key.sign_message(&message::<D>(&payload), scope)?;
+        Ok(Self { payload, signature })
     }
 
-    /// The document, when `key` signed it.
+    /// The document, when `key` signed it, or a key that it vouches for.
     ///
     /// # Errors
     /// [`SignedError`] when the signature does not hold or the payload is another document.
-    pub fn open<D: Document>(&self, key: &VerifyingKey) -> Result<D, SignedError> {
-        let bytes = hex::decode(&self.signature).map_err(|_| SignedError::Malformed)?;
-        let signature = Signature::from_slice(&bytes).map_err(|_| SignedError::Malformed)?;
-        key.verify_strict(&message::<D>(&self.payload), &signature).map_err(|_| SignedError::Forged)?;
-        serde_json::from_str(&self.payload).map_err(|error| SignedError::Payload(error.to_string()))
+    pub fn open<D: Document>(&self, key: &dyn SigningAuthority) -> Result<D, SignedError> {
+        let document: Result<D, _> = serde_json::from_str(&self.payload);
+        let scope = SignatureScope { purpose: D::PURPOSE, at: document.as_ref().ok().and_then(D::signed_at) };
+        key.verify_message(&message::<D>(&self.payload), &self.signature, scope)?;
+        document.map_err(|error| SignedError::Payload(error.to_string()))
     }
 
     /// SHA-256 of the payload, hex: the document's name.

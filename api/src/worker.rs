@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 
 use crate::id::{OrganizationId, WorkerId};
 use crate::job::diagnosis::Diagnosis;
+use crate::retirement::Retirement;
 
 /// A worker at a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,46 @@ pub struct Worker {
     /// The changes of the site's key, oldest first; none when it has the key with which it enrolled.
     #[serde(default)]
     pub key_changes: Vec<KeyChanged>,
+    /// The retirement in force, if there is one: the worker has no access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retirement: Option<Retirement>,
+    /// The retired worker whose datasets it took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<WorkerId>,
+    /// How far it has given its receipts back since the server was last restored from an older copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciliation: Option<ReconciliationState>,
+    /// The write-off in force, if there is one: the site was given up until it returns by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_off: Option<WriteOff>,
+}
+
+/// How far a worker has given its receipts back to a restored server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReconciliationState {
+    /// When the server was restored.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub restored_at: OffsetDateTime,
+    /// Receipts that came back.
+    pub receipts: u64,
+    /// When the server had all of them; absent until then, and the worker's datasets take part in no new job.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub finished_at: Option<OffsetDateTime>,
+}
+
+/// A worker that was written off, because its site does not return.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WriteOff {
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// The stated reason.
+    pub reason: String,
 }
 
 /// A change of a site's key. Both keys have signed it, so nobody but the site can have made it.
@@ -75,8 +116,11 @@ pub struct EnrolmentToken {
     /// loopback without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
-    /// Ed25519 public key with which the server signs manifests, hex.
+    /// The server's first Ed25519 public key, hex: it signs manifests, or has introduced the root of the keys that do.
     pub server_key: String,
+    /// The root's public key, hex, once its certificates are in force: the new site accepts nothing of the first key then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_root: Option<String>,
     /// The one-time secret, hex.
     pub secret: String,
 }

@@ -3,7 +3,8 @@
 use tonic::metadata::MetadataValue;
 use tonic::{Code as GrpcCode, Status};
 use undertone_api::log::Hash;
-use undertone_api::log::witness::{Answer, Proof, WitnessError};
+use undertone_api::log::peers::PeerHead;
+use undertone_api::log::witness::{Answer, KeyProof, MOST_RESTORATIONS, Proof, RestorationProof, WitnessError};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::signed;
 
@@ -31,10 +32,23 @@ impl From<Answer> for v1::WitnessReply {
             leaf: proof.leaf,
             inclusion: bytes(proof.inclusion),
         };
+        let restoration = |restoration: RestorationProof| v1::RestorationProof {
+            statement: Some(restoration.statement.into()),
+            consistency: bytes(restoration.consistency),
+            inclusion: bytes(restoration.inclusion),
+        };
+        let key = |proof: KeyProof| v1::KeyProof {
+            position: proof.position,
+            leaf: proof.leaf,
+            inclusion: bytes(proof.inclusion),
+        };
         Self {
             head: answer.head.map(v1::Signed::from),
             consistency: bytes(answer.consistency),
             receipts: answer.receipts.into_iter().map(proof).collect(),
+            restorations: answer.restorations.into_iter().map(restoration).collect(),
+            must_reconcile: answer.must_reconcile,
+            key: answer.key.map(key),
         }
     }
 }
@@ -58,10 +72,69 @@ impl TryFrom<v1::WitnessReply> for Answer {
                 inclusion: hashes(proof.inclusion)?,
             })
         };
+        let restoration = |restoration: v1::RestorationProof| {
+            let statement =
+                restoration.statement.ok_or_else(|| malformed("the statement of a restoration is missing"))?;
+            Ok(RestorationProof {
+                statement: statement.into(),
+                consistency: hashes(restoration.consistency)?,
+                inclusion: hashes(restoration.inclusion)?,
+            })
+        };
+        let key = |proof: v1::KeyProof| {
+            Ok(KeyProof { position: proof.position, leaf: proof.leaf, inclusion: hashes(proof.inclusion)? })
+        };
+        if reply.restorations.len() > MOST_RESTORATIONS {
+            return Err(malformed("there are too many restorations in one answer"));
+        }
         Ok(Self {
             head: reply.head.map(signed::Signed::from),
             consistency: hashes(reply.consistency)?,
             receipts: reply.receipts.into_iter().map(proof).collect::<Result<_, _>>()?,
+            restorations: reply.restorations.into_iter().map(restoration).collect::<Result<_, _>>()?,
+            must_reconcile: reply.must_reconcile,
+            key: reply.key.map(key).transpose()?,
+        })
+    }
+}
+
+impl From<PeerHead> for v1::PeerHead {
+    fn from(peer: PeerHead) -> Self {
+        let rotations = peer.rotations.into_iter().map(|rotation| v1::SignedRotation {
+            by_old: Some(rotation.by_old.into()),
+            by_new: Some(rotation.by_new.into()),
+        });
+        Self {
+            worker: peer.worker.to_string(),
+            worker_name: peer.worker_name,
+            organization_name: peer.organization_name,
+            public_key: peer.public_key,
+            rotations: rotations.collect(),
+            observation: Some(peer.observation.into()),
+            consistency: peer.consistency.into_iter().map(|hash| hash.to_vec()).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::PeerHead> for PeerHead {
+    /// The field that cannot be read.
+    type Error = &'static str;
+
+    fn try_from(peer: v1::PeerHead) -> Result<Self, Self::Error> {
+        let rotations = peer.rotations.into_iter().map(|rotation| {
+            let by_old = rotation.by_old.ok_or("rotations.by_old")?.into();
+            let by_new = rotation.by_new.ok_or("rotations.by_new")?.into();
+            Ok(signed::Rotation { by_old, by_new })
+        });
+        let consistency: Result<Vec<Hash>, _> = peer.consistency.into_iter().map(Hash::try_from).collect();
+        Ok(Self {
+            worker: peer.worker.parse().map_err(|_| "worker")?,
+            worker_name: peer.worker_name,
+            organization_name: peer.organization_name,
+            public_key: peer.public_key,
+            rotations: rotations.collect::<Result<_, Self::Error>>()?,
+            observation: peer.observation.ok_or("observation")?.into(),
+            consistency: consistency.map_err(|_| "consistency")?,
         })
     }
 }

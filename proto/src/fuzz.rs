@@ -34,7 +34,7 @@ macro_rules! messages {
     };
 }
 
-messages! { Account AnswersChunk AnswersHeader AnswersRequest ApproveJobRequest Artifact AskChunk AskHeader AskReply AskedChunk AskedHeader AskedRequest AverageChunk AverageHeader AverageRequest CancelJobRequest ChallengeReply ChallengeRequest ChooseReply ChooseRequest Chosen CloneJobRequest Consortium CountersignReply CountersignRequest CreateDraftRequest CredentialNotice CredentialNoticesReply CredentialNoticesRequest Dataset DecideReply DecideRequest DeleteDraftReply DeleteDraftRequest Done DownloadArtifactChunk DownloadArtifactRequest Draft EnrollReply EnrollRequest Entry ExportQuestionsChunk ExportQuestionsRequest FinishReply FinishRequest GaveUp GetArtifactChunk GetArtifactHeader GetArtifactRequest GetCertificateReply GetCertificateRequest GetConsortiumRequest GetDatasetRequest GetDraftRequest GetJobRequest GetReportReply GetReportRequest ImportAnswersReply ImportAnswersRequest Job ListArtifactsReply ListArtifactsRequest ListConsortiaReply ListConsortiaRequest ListDatasetsReply ListDatasetsRequest ListDraftsReply ListDraftsRequest ListEntriesReply ListEntriesRequest ListJobsReply ListJobsRequest ListOrganizationsReply ListOrganizationsRequest LogEvent LogReply LogRequest LogRound MeasureReply MeasureRequest NextOfferReply NextOfferRequest Nothing Organization PageRequest PauseJobRequest PinsReply PinsRequest PlanJobReply PlanJobRequest Pool Progress Proposal ProposeDraftRequest ProposeJobAgainRequest ProposeJobRequest PutArtifactChunk PutArtifactHeader PutArtifactReply ReceiptProof ReceiptsReply ReceiptsRequest ReceivedReply ReceivedRequest RefuseJobRequest RegisterDatasetReply RegisterDatasetRequest RenewReply RenewRequest ResumeJobRequest RetryJobRequest RotateKeyReply RotateKeyRequest SetBudgetRequest SignInReply SignInRequest Signed SubmitChunk SubmitHeader SubmitReply UpdateDraftRequest WatchJobRequest WhoAmIReply WhoAmIRequest WitnessReply WitnessRequest Work }
+messages! { AccessSubject Account AnswersChunk AnswersHeader AnswersRequest ApproveJobRequest Artifact AskChunk AskHeader AskReply AskedChunk AskedHeader AskedRequest AverageChunk AverageHeader AverageRequest CancelJobRequest ChallengeReply ChallengeRequest ChooseReply ChooseRequest Chosen CloneJobRequest Consortium CountersignReply CountersignRequest CreateDraftRequest CredentialNotice CredentialNoticesReply CredentialNoticesRequest Dataset DecideReply DecideRequest DeleteDraftReply DeleteDraftRequest Done DownloadArtifactChunk DownloadArtifactRequest Draft EnrollReply EnrollRequest Entry ExchangeHeadsReply ExchangeHeadsRequest ExportQuestionsChunk ExportQuestionsRequest FinishReply FinishRequest GaveUp GetArtifactChunk GetArtifactHeader GetArtifactRequest GetCertificateReply GetCertificateRequest GetConsortiumRequest GetDatasetRequest GetDraftRequest GetJobRequest GetReportReply GetReportRequest ImportAnswersReply ImportAnswersRequest Job JoinedSubject KeyProof ListArtifactsReply ListArtifactsRequest ListConsortiaReply ListConsortiaRequest ListDatasetsReply ListDatasetsRequest ListDraftsReply ListDraftsRequest ListEntriesReply ListEntriesRequest ListJobsReply ListJobsRequest ListOrganizationsReply ListOrganizationsRequest LogEvent LogReply LogRequest LogRound MeasureReply MeasureRequest NextOfferReply NextOfferRequest Nothing Organization OwnedSubject PageRequest PauseJobRequest PeerHead PinsReply PinsRequest PlanJobReply PlanJobRequest Pool Progress Proposal ProposeDraftRequest ProposeJobAgainRequest ProposeJobRequest PutArtifactChunk PutArtifactHeader PutArtifactReply ReceiptProof ReceiptsReply ReceiptsRequest ReceivedReply ReceivedRequest ReconcileReply ReconcileRequest ReconciledPart RefuseJobRequest RegisterDatasetReply RegisterDatasetRequest RenewReply RenewRequest RestorationProof RestoreReply RestoreRequest ResumeJobRequest RetireReply RetireRequest RetryJobRequest RotateKeyReply RotateKeyRequest SetBudgetRequest SignInReply SignInRequest Signed SignedRotation SubmitChunk SubmitHeader SubmitReply UpdateDraftRequest WatchJobRequest WhoAmIReply WhoAmIRequest WitnessReply WitnessRequest Work }
 
 #[test]
 fn every_message_of_the_wire_is_among_those_that_are_tried() {
@@ -97,7 +97,19 @@ fn witnessed() -> v1::WitnessReply {
         leaf: "{\"previous\":\"\"}".to_owned(),
         inclusion: vec![hash(1), hash(2)],
     };
-    v1::WitnessReply { head: Some(signed("{\"size\":7}")), consistency: vec![hash(3)], receipts: vec![proof] }
+    let restoration = v1::RestorationProof {
+        statement: Some(signed("{\"size\":5}")),
+        consistency: vec![hash(4)],
+        inclusion: vec![hash(5), hash(6)],
+    };
+    v1::WitnessReply {
+        head: Some(signed("{\"size\":7}")),
+        consistency: vec![hash(3)],
+        receipts: vec![proof],
+        restorations: vec![restoration],
+        must_reconcile: true,
+        key: Some(v1::KeyProof { position: 2, leaf: "{}".to_owned(), inclusion: vec![hash(7)] }),
+    }
 }
 
 fn job() -> Value {

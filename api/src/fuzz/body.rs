@@ -14,6 +14,7 @@ use crate::dataset::Registration;
 use crate::job::{Approve, Measurement, NewApprovalLimit, Pause, Refuse, Report};
 use crate::member::{NewConsortiumMember, NewMember};
 use crate::organization::NewInvitation;
+use crate::passkey::{NewPasskey, PasskeySignIn};
 use crate::plan::NewPlan;
 use crate::question::NewAnnotation;
 use crate::session::{Refresh, SignIn};
@@ -21,7 +22,7 @@ use crate::signed::{ApprovalKey, ApprovalStatement};
 use crate::worker::{EnrolmentToken, NewEnrolment};
 
 /// Bodies as programs send them.
-const SENT: [&str; 24] = [
+const SENT: [&str; 26] = [
     r#"{"email":"ada@example.org","password":"correct horse battery staple"}"#,
     r#"{"half":"x","token":"x","code":"123456","refresh_token":"x"}"#,
     r#"{"current":"a password","new":"another password","old":"x","password":"correct horse battery staple"}"#,
@@ -45,6 +46,8 @@ const SENT: [&str; 24] = [
     r#"{"series":"private","round":3,"test":"common","accuracy":0.71,"loss":1.25,"value":0.5,"metric":"accuracy"}"#,
     r#"{"name":"the site's worker"}"#,
     r#"{"label":"the safe","key":{"kind":"passkey","algorithm":"es256","public_key":"04","credential":"c0ffee","relying_party":"hub.example","origin":"https://hub.example"}}"#,
+    r#"{"half_token":"x","passkey":{"ticket":"t","credential":"c0ffee","client_data":"{}","authenticator_data":"00","signature":"30"}}"#,
+    r#"{"label":"the laptop","registration":{"ticket":"t","client_data":"{}","authenticator_data":"00"}}"#,
     r#"{"signature":{"payload":"{\"manifest\":\"aa\"}","proof":{"kind":"passkey","credential":"c0ffee","client_data":"{\"type\":\"webauthn.get\",\"challenge\":\"AA\",\"origin\":\"https://hub.example\"}","authenticator_data":"00","signature":"30"}}}"#,
 ];
 
@@ -70,6 +73,7 @@ bodies! {
     SignIn Refresh SecondStep ChangePassword FactorCode FactorProof NewReset NewPassword NewApiKey NewBudget NewConsortium
     EditConsortium NewOverlap Registration NewApprovalLimit Pause Refuse NewMember NewConsortiumMember NewInvitation NewAnnotation
     EnrolmentToken NewEnrolment NewPlan Measurement Report NewApprovalKey Approve
+    PasskeySignIn NewPasskey
 }
 
 #[test]
@@ -84,6 +88,7 @@ fn every_body_is_refused_or_read_and_never_breaks_its_check() {
             read::<NewApprovalLimit>(bytes).map(|new| new.check(now)),
             read::<Pause>(bytes).map(|pause| pause.check()),
             read::<NewApprovalKey>(bytes).map(|new| new.check()),
+            read::<NewPasskey>(bytes).map(|new| new.check()),
         ];
         if let Some(approval) = read::<Approve>(bytes).and_then(|approve| approve.signature) {
             let key = ApprovalKey::Ed25519 { public_key: "d7".repeat(32) };

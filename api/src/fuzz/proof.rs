@@ -60,7 +60,7 @@ fn whatever_a_server_signs_as_its_head_a_site_can_judge_it() {
     Target::new("api.witness", 1_500).seed(serde_json::to_vec(&known).expect("JSON")).run(|bytes| {
         let Ok(head) = serde_json::from_slice::<Head>(bytes) else { return };
         let signed = Signed::new(&head, &signer).expect("JSON");
-        let answer = Answer { head: Some(signed), consistency: vec![[3; 32]; 4], receipts: Vec::new() };
+        let answer = Answer { head: Some(signed), consistency: vec![[3; 32]; 4], ..Answer::default() };
         let _ = answer.check(&signer.verifying_key(), None, &BTreeMap::new());
         let judged = answer.check(&signer.verifying_key(), Some(&known), &BTreeMap::new());
         assert!(judged.is_err(), "no proof of it was given: {judged:?}");

@@ -15,6 +15,7 @@ mod check;
 mod cost;
 mod model;
 mod noise;
+mod norm;
 mod report;
 mod rounds;
 mod selection;
@@ -33,6 +34,7 @@ use crate::problem::Violation;
 
 pub use model::{Cell, Model, Part, Parts};
 pub use noise::{Clipping, Noise};
+pub use norm::FALSE_REFUSAL;
 pub use report::{ArmResult, Content, Report, TestResult};
 pub use rounds::{Ema, Exchange, Optimizer, Precision, Rounds, Schedule};
 pub use selection::{Candidate, Selection};
@@ -268,6 +270,10 @@ impl Kind for Spec {
 
     fn clip(&self, dataset: DatasetId) -> Option<f64> {
         Some(self.party(dataset)?.noise?.clip)
+    }
+
+    fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
+        norm::most_norm(self, dataset, series)
     }
 
     fn units(&self, dataset: &Dataset) -> u64 {

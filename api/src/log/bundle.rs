@@ -90,6 +90,18 @@ pub enum Line {
         /// A signed [`crate::signed::Countersignature`].
         countersignature: Signed,
     },
+    /// The audit entry whose leaf is the line before it.
+    Audit {
+        /// 32 random bytes, hex.
+        salt: String,
+        /// The entry's text that is hashed: [`crate::audit_log::AuditEntry::content`].
+        content: String,
+    },
+    /// The statement whose leaf is the line before it.
+    Restoration {
+        /// A signed [`crate::signed::Restoration`].
+        statement: Signed,
+    },
     /// A signed [`crate::signed::Head`] over all leaves before it.
     Head {
         /// The document.

@@ -28,6 +28,12 @@ pub enum Leaf {
     Account(Account),
     /// A steward set an account's limit.
     Limit(Limit),
+    /// The server's database was put back to an earlier state.
+    Restoration(RestorationRecord),
+    /// A worker's key began or ended.
+    WorkerKey(WorkerKeyRecord),
+    /// An entry of an audit log.
+    Audit(AuditRecord),
 }
 
 impl Leaf {
@@ -37,6 +43,9 @@ impl Leaf {
             Self::Entry(entry) => entry.content(),
             Self::Account(account) => json(account),
             Self::Limit(limit) => json(limit),
+            Self::Restoration(record) => json(record),
+            Self::WorkerKey(record) => json(record),
+            Self::Audit(record) => json(record),
         }
     }
 
@@ -49,12 +58,13 @@ impl Leaf {
         if leaf.content() == content { Ok(leaf) } else { Err(LeafError::Form) }
     }
 
-    /// The account it is about.
-    pub const fn account(&self) -> Uuid {
+    /// Returns the account that it is about, if it is about one.
+    pub const fn account(&self) -> Option<Uuid> {
         match self {
-            Self::Entry(entry) => entry.account,
-            Self::Account(account) => account.account,
-            Self::Limit(limit) => limit.account,
+            Self::Entry(entry) => Some(entry.account),
+            Self::Account(account) => Some(account.account),
+            Self::Limit(limit) => Some(limit.account),
+            Self::Restoration(_) | Self::WorkerKey(_) | Self::Audit(_) => None,
         }
     }
 }
@@ -196,6 +206,129 @@ impl Limit {
     }
 }
 
+/// Names the kind of leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+enum RestorationMark {
+    #[default]
+    #[serde(rename = "restoration")]
+    Restoration,
+}
+
+/// The server's database was put back to the leaves before this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestorationRecord {
+    record: RestorationMark,
+    /// Digest of the payload of the signed [`crate::signed::Restoration`], hex.
+    pub statement: String,
+}
+
+impl RestorationRecord {
+    /// Creates the leaf of a statement with this digest.
+    pub const fn new(statement: String) -> Self {
+        Self { record: RestorationMark::Restoration, statement }
+    }
+}
+
+/// Names the kind of leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+enum WorkerKeyMark {
+    #[default]
+    #[serde(rename = "worker_key")]
+    WorkerKey,
+}
+
+/// An event in the life of a worker's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyEvent {
+    /// The worker enrolled with the key.
+    Enrolled,
+    /// The key follows the worker's key until then.
+    Rotated,
+    /// The worker with the key was retired: it signs in no more.
+    Retired,
+    /// The retired worker was restored with the key.
+    Restored,
+    /// The retired worker with the key was replaced by another worker.
+    Replaced,
+}
+
+impl KeyEvent {
+    /// Returns whether the key may sign after the event.
+    pub const fn is_active(self) -> bool {
+        matches!(self, Self::Enrolled | Self::Rotated | Self::Restored)
+    }
+}
+
+/// A worker's key began or ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerKeyRecord {
+    record: WorkerKeyMark,
+    /// The worker.
+    pub worker: Uuid,
+    /// Its organization.
+    pub organization: Uuid,
+    /// Position in the worker's events, from 1.
+    pub number: i64,
+    /// The event.
+    pub event: KeyEvent,
+    /// The Ed25519 public key that it is about, hex.
+    pub public_key: String,
+    /// When, in milliseconds since 1970 UTC.
+    pub at_unix_milliseconds: i64,
+}
+
+impl WorkerKeyRecord {
+    /// Creates the leaf of an event of a worker's key.
+    pub const fn new(
+        [worker, organization]: [Uuid; 2],
+        number: i64,
+        event: KeyEvent,
+        public_key: String,
+        at_unix_milliseconds: i64,
+    ) -> Self {
+        let record = WorkerKeyMark::WorkerKey;
+        Self { record, worker, organization, number, event, public_key, at_unix_milliseconds }
+    }
+}
+
+/// Names the kind of leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+enum AuditMark {
+    #[default]
+    #[serde(rename = "audit")]
+    Audit,
+}
+
+/// An entry of an audit log, by a salted digest: the entry can be erased without a trace of its content in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditRecord {
+    record: AuditMark,
+    /// `server`, `consortium` or `organization`.
+    pub place: String,
+    /// The place's id; nil for the server.
+    pub place_id: Uuid,
+    /// The entry's number in the place's log, from 1.
+    pub number: i64,
+    /// [`AuditRecord::commit`] of the entry, hex.
+    pub digest: String,
+}
+
+impl AuditRecord {
+    /// Creates the leaf of an entry.
+    pub fn new(place: &str, place_id: Uuid, number: i64, digest: &str) -> Self {
+        Self { record: AuditMark::Audit, place: place.to_owned(), place_id, number, digest: digest.to_owned() }
+    }
+
+    /// Returns SHA-256(salt ‖ content), hex, where `content` is [`crate::audit_log::AuditEntry::content`].
+    pub fn commit(salt: &[u8], content: &str) -> String {
+        hex::encode(Sha256::new_with_prefix(salt).chain_update(content.as_bytes()).finalize())
+    }
+}
+
 /// Plain strings and numbers always have a JSON form; without one the hash of nothing would verify nowhere.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
@@ -205,7 +338,7 @@ fn json(value: &impl Serialize) -> String {
 mod tests {
     use uuid::Uuid;
 
-    use super::{Account, Entry, Leaf, LeafError, Limit};
+    use super::{Account, AuditRecord, Entry, KeyEvent, Leaf, LeafError, Limit, RestorationRecord, WorkerKeyRecord};
 
     fn entry() -> Entry {
         Entry {
@@ -232,10 +365,20 @@ mod tests {
             Leaf::Entry(entry()),
             Leaf::Account(Account::new([Uuid::nil(); 3], ["record", "add_remove", "insider"], 7)),
             Leaf::Limit(Limit::new([Uuid::nil(); 3], [0.1 + 0.2, 1e-6], "{}", 7)),
+            Leaf::Restoration(RestorationRecord::new("00".repeat(32))),
+            Leaf::WorkerKey(WorkerKeyRecord::new([Uuid::nil(); 2], 2, KeyEvent::Rotated, "ab".repeat(32), 7)),
+            Leaf::Audit(AuditRecord::new("server", Uuid::nil(), 1, &AuditRecord::commit(&[1; 32], "entry"))),
         ];
         for leaf in leaves {
             assert_eq!(Leaf::parse(&leaf.content()), Ok(leaf));
         }
+    }
+
+    #[test]
+    fn commitment_with_another_salt_or_content_differs() {
+        let commitment = AuditRecord::commit(&[1; 32], "entry");
+        assert_ne!(commitment, AuditRecord::commit(&[2; 32], "entry"));
+        assert_ne!(commitment, AuditRecord::commit(&[1; 32], "entrY"));
     }
 
     #[test]

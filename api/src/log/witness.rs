@@ -3,18 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use ed25519_dalek::VerifyingKey;
-
-use super::leaf::{Leaf, LeafError};
+use super::leaf::{Leaf, LeafError, RestorationRecord};
 use super::proof::{ProofError, verify_consistency, verify_inclusion};
 use super::{Hash, from_hex};
-use crate::signed::{Countersignature, Head, Receipt, Signed, SignedError, key_id};
+use crate::id::WorkerId;
+use crate::signed::{Countersignature, Head, Receipt, Restoration, Signed, SignedError, SigningAuthority};
 
 /// Most receipts that one question may ask for.
 pub const MOST_RECEIPTS: usize = 100;
+/// Most restorations in one answer. A site that missed more accepts the newest ones.
+pub const MOST_RESTORATIONS: usize = 16;
 
 /// The server's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     /// Its newest signed [`Head`]; absent only while its log is empty.
     pub head: Option<Signed>,
@@ -22,6 +23,93 @@ pub struct Answer {
     pub consistency: Vec<Hash>,
     /// Proofs of those receipts asked for that the server has, in the order of their numbers.
     pub receipts: Vec<Proof>,
+    /// Restorations of the server that the site has not accepted yet, oldest first: at most [`MOST_RESTORATIONS`].
+    pub restorations: Vec<RestorationProof>,
+    /// Whether the server waits for the receipts that it lacks.
+    pub must_reconcile: bool,
+    /// The newest event of the worker's key in the log; absent from servers that log no keys.
+    pub key: Option<KeyProof>,
+}
+
+/// The proof of an event of a worker's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyProof {
+    /// Position of its leaf in the log.
+    pub position: u64,
+    /// Content of the leaf: a [`Leaf::WorkerKey`].
+    pub leaf: String,
+    /// The inclusion proof in the answer's head.
+    pub inclusion: Vec<Hash>,
+}
+
+impl KeyProof {
+    /// Checks that `public_key` (hex) is the key of `worker` in the log of a verified head, and that it may sign.
+    ///
+    /// # Errors
+    /// [`WitnessError::Key`] for another key or one that has ended, [`WitnessError::Malformed`] when the leaf does not stand there.
+    pub fn check(&self, head: &Head, worker: WorkerId, public_key: &str) -> Result<(), WitnessError> {
+        let unread = |what: &str| WitnessError::Malformed(what.to_owned());
+        verify_inclusion(self.leaf.as_bytes(), self.position, head.size, &root_of(head)?, &self.inclusion)
+            .map_err(|_| unread("the event of this site's key does not stand in the log where the server says"))?;
+        match Leaf::parse(&self.leaf) {
+            Ok(Leaf::WorkerKey(record)) if record.worker == worker.0 => {
+                if record.public_key == public_key && record.event.is_active() {
+                    Ok(())
+                } else {
+                    Err(WitnessError::Key(record.public_key))
+                }
+            }
+            _ => Err(unread("the event of this site's key is another record")),
+        }
+    }
+}
+
+/// The server's statement of a restoration, with the proofs that it stands in the log right after the leaves that it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestorationProof {
+    /// A signed [`Restoration`].
+    pub statement: Signed,
+    /// The consistency proof from the restored log to the answer's head; empty for an empty log.
+    pub consistency: Vec<Hash>,
+    /// The inclusion proof of the statement's leaf in the answer's head.
+    pub inclusion: Vec<Hash>,
+}
+
+impl RestorationProof {
+    /// Opens the statement with the server's `key`.
+    ///
+    /// # Errors
+    /// [`WitnessError::Signed`], and [`WitnessError::Malformed`] for a statement about another log.
+    pub fn open(&self, key: &dyn SigningAuthority) -> Result<Restoration, WitnessError> {
+        let restoration: Restoration = open(&self.statement, key, "statement of a restoration")?;
+        if restoration.server == key.log_id() {
+            Ok(restoration)
+        } else {
+            Err(WitnessError::Malformed("the restoration is of another server's log".to_owned()))
+        }
+    }
+
+    /// Checks that the log of `head` begins with the restored log and has the statement as the next leaf.
+    ///
+    /// # Errors
+    /// As [`RestorationProof::open`], and [`WitnessError::Restoration`] when a proof does not hold.
+    pub fn check(&self, key: &dyn SigningAuthority, head: &Head) -> Result<Restoration, WitnessError> {
+        let restoration = self.open(key)?;
+        let unproved = || WitnessError::Restoration { size: restoration.size };
+        let root = root_of(head)?;
+        if restoration.size >= head.size {
+            return Err(unproved());
+        }
+        if restoration.size > 0 {
+            let restored = from_hex(&restoration.root).ok_or_else(unproved)?;
+            verify_consistency(restoration.size, &restored, head.size, &root, &self.consistency)
+                .map_err(|_| unproved())?;
+        }
+        let leaf = Leaf::Restoration(RestorationRecord::new(self.statement.digest())).content();
+        verify_inclusion(leaf.as_bytes(), restoration.size, head.size, &root, &self.inclusion)
+            .map_err(|_| unproved())?;
+        Ok(restoration)
+    }
 }
 
 /// The server's proof that it has charged a receipt.
@@ -80,6 +168,17 @@ pub enum WitnessError {
     /// The entry in the log says something else than the receipt.
     #[error("the log charges something else than receipt {0} says")]
     Altered(u64),
+    /// The log has another key of this site, or says that the site's key has ended.
+    #[error(
+        "the server's log says that this site's key is {0}, or has ended: a key was changed that this site did not change"
+    )]
+    Key(String),
+    /// The log does not bear out a statement of a restoration.
+    #[error("the server states that it was restored to {size} entries, and its log does not bear that out")]
+    Restoration {
+        /// Leaves of the restored log, as stated.
+        size: u64,
+    },
 }
 
 /// What an answer has proved.
@@ -99,7 +198,7 @@ impl Answer {
     /// [`WitnessError`] says what the answer is evidence of; nothing of the answer must be kept as proved then.
     pub fn check(
         &self,
-        key: &VerifyingKey,
+        key: &dyn SigningAuthority,
         known: Option<&Head>,
         receipts: &BTreeMap<u64, (String, Receipt)>,
     ) -> Result<Witnessed, WitnessError> {
@@ -112,7 +211,7 @@ impl Answer {
         };
         let head: Head = open(head, key, "head")?;
         let root = root_of(&head)?;
-        if head.server != key_id(key) {
+        if head.server != key.log_id() {
             return Err(WitnessError::Malformed("the head is of another server's log".to_owned()));
         }
         if let Some(known) = known {
@@ -137,7 +236,7 @@ impl Answer {
 impl Proof {
     fn check(
         &self,
-        key: &VerifyingKey,
+        key: &dyn SigningAuthority,
         head: &Head,
         root: &Hash,
         digest: &str,
@@ -162,14 +261,14 @@ impl Proof {
 /// [`WitnessError::Signed`] when the server's key did not sign it, [`WitnessError::Swapped`] when it is for another receipt.
 pub fn countersigned(
     signed: &Signed,
-    key: &VerifyingKey,
+    key: &dyn SigningAuthority,
     digest: &str,
     receipt: &Receipt,
 ) -> Result<Countersignature, WitnessError> {
     let countersignature: Countersignature = open(signed, key, "countersignature")?;
     let is_for = (countersignature.worker, countersignature.sequence) == (receipt.worker, receipt.sequence)
         && countersignature.receipt == digest
-        && countersignature.server == key_id(key);
+        && countersignature.server == key.log_id();
     if is_for { Ok(countersignature) } else { Err(WitnessError::Swapped(receipt.sequence)) }
 }
 
@@ -188,7 +287,7 @@ pub fn charges(leaf: &Leaf, digest: &str, receipt: &Receipt) -> bool {
 
 fn open<D: crate::signed::Document>(
     signed: &Signed,
-    key: &VerifyingKey,
+    key: &dyn SigningAuthority,
     what: &'static str,
 ) -> Result<D, WitnessError> {
     signed.open(key).map_err(|source| WitnessError::Signed { what, source })

@@ -16,6 +16,7 @@ mod verify;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::webauthn::PasskeyAlgorithm;
 use super::{Document, Signed, SignedError, message};
 use crate::id::{DatasetId, JobId};
 
@@ -58,17 +59,6 @@ impl ApprovalStatement {
     pub fn approve(manifest: &str, job: JobId, dataset: DatasetId) -> Self {
         Self { manifest: manifest.to_owned(), job, dataset, decision: StewardDecision::Approve }
     }
-}
-
-/// The signature algorithm of a passkey.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum PasskeyAlgorithm {
-    /// ECDSA on P-256 with SHA-256 (COSE −7).
-    Es256,
-    /// Ed25519 (COSE −8).
-    EdDsa,
 }
 
 /// The public half of a key with which a steward approves jobs.

@@ -11,7 +11,7 @@ mod party;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{Document, Signed};
+use super::{Document, KeyPurpose, Signed};
 use crate::consortium::OverlapRule;
 use crate::id::{ConsortiumId, JobId};
 use crate::job::State;
@@ -76,6 +76,11 @@ impl Certificate {
 
 impl Document for Certificate {
     const DOMAIN: &'static str = "undertone/certificate/1";
+    const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Job);
+
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        Some(self.issued_at)
+    }
 }
 
 /// Who signs, and what computed.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 
-use super::Document;
+use super::{Document, KeyPurpose};
 use crate::id::WorkerId;
 
 /// How a document names the server's key: SHA-256 of the public key, hex (the log id of RFC 6962, section 3.2).
@@ -27,12 +27,17 @@ pub struct Head {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Whose log it is: [`key_id`] of the key that signs.
+    /// Whose log it is: [`key_id`] of the server's first key, which signs itself or has introduced the root of the key that does.
     pub server: String,
 }
 
 impl Document for Head {
     const DOMAIN: &'static str = "undertone/head/1";
+    const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Log);
+
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        Some(self.at)
+    }
 }
 
 /// The server's word that it has taken a receipt, and where in its log the release is charged.
@@ -52,10 +57,15 @@ pub struct Countersignature {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Whose log it is: [`key_id`] of the key that signs.
+    /// Whose log it is: [`key_id`] of the server's first key, which signs itself or has introduced the root of the key that does.
     pub server: String,
 }
 
 impl Document for Countersignature {
     const DOMAIN: &'static str = "undertone/countersignature/1";
+    const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Log);
+
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        Some(self.at)
+    }
 }

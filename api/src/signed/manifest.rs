@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use super::Document;
+use super::{Document, KeyPurpose};
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Charge, Purpose, Series, Spec};
 
@@ -109,6 +109,11 @@ impl Limits {
 
 impl Document for Manifest {
     const DOMAIN: &'static str = "undertone/manifest/1";
+    const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Job);
+
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        Some(self.issued_at)
+    }
 }
 
 /// A site's answer to a manifest, signed with the site's key.

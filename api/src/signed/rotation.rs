@@ -8,7 +8,7 @@ use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{Document, Signed, SignedError, public_key};
+use super::{Document, KeyPurpose, Signed, SignedError, public_key};
 use crate::id::WorkerId;
 
 /// A certificate by which the server is recognized.
@@ -36,6 +36,11 @@ pub struct Pins {
 
 impl Document for Pins {
     const DOMAIN: &'static str = "undertone/pins/1";
+    const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Connection);
+
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        Some(self.at)
+    }
 }
 
 /// A site's key follows another.
@@ -172,6 +177,11 @@ impl SiteKeys {
     /// The key in force.
     pub const fn newest(&self) -> &VerifyingKey {
         &self.newest
+    }
+
+    /// Returns whether a key is, or was, one of the site's.
+    pub fn includes(&self, key: &VerifyingKey) -> bool {
+        self.newest == *key || self.earlier.iter().any(|(_, earlier)| earlier == key)
     }
 
     /// How many changes there were.

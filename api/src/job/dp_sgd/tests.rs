@@ -13,7 +13,7 @@ use crate::job::{Kind as _, Spec as AnySpec};
 /// A spec as it was written, signed and digested before models had any options.
 const BEFORE: &str = r#"{"kind":"dp_sgd","spec":{"unit":"speaker","model":{"hidden":200,"classes":9096},"participants":[{"dataset":"00000000-0000-0000-0000-000000000001","sampling_rate":0.125,"noise":null},{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,"noise":{"noise_multiplier":1.5,"clip":0.5}}],"tests":[{"name":"common","dataset":"00000000-0000-0000-0000-000000000001"}],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},"open":{"rounds":5,"optimizer":"adam","learning_rate":0.002,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"private":{"rounds":10,"optimizer":"sgd","learning_rate":0.1,"momentum":0.9,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"weights":"expected_batch","spare_releases":4,"checkpoint_every":10}}"#;
 
-fn before() -> Spec {
+pub(super) fn before() -> Spec {
     let AnySpec::DpSgd(spec) = serde_json::from_str(BEFORE).unwrap() else { panic!("it is of another kind") };
     spec
 }
@@ -24,7 +24,7 @@ pub(super) fn changed(change: impl FnOnce(&mut Spec)) -> Spec {
     spec
 }
 
-fn ours() -> Dataset {
+pub(super) fn ours() -> Dataset {
     Dataset {
         id: DatasetId(Uuid::from_u128(2)),
         lineage: LineageId(Uuid::from_u128(3)),
@@ -80,6 +80,74 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
     assert_eq!((charge.releases, &charge.event), (34, &said));
     assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
     assert!(blocks.next().is_none());
+}
+
+/// The names of all fields in a JSON value.
+fn field_names(value: &serde_json::Value, names: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                names.insert(name.clone());
+                field_names(value, names);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| field_names(item, names)),
+        _ => {}
+    }
+}
+
+/// A spec with every option, by name: a new field does not compile until it stands here.
+fn full() -> Spec {
+    let Spec { unit, participants, tests, warm_start, private, .. } = before();
+    let noise = super::Noise { clipping: Clipping::PerLayer, ..participants[1].noise.unwrap() };
+    let rounds = super::Rounds {
+        schedule: Schedule::Cosine { warmup: 2, r#final: 0.1 },
+        averaging: Some(Ema { decay: 0.99 }),
+        train: Some(super::Parts::from(vec![Part::Output])),
+        local_steps: 20,
+        exchange: super::Exchange { precision: Precision::Int8 },
+        ..private.unwrap()
+    };
+    let selection = r#"{"shape":0,"stopping":0.1,"most_runs":16,"development":50,"candidates":[]}"#;
+    Spec {
+        unit,
+        model: super::Model {
+            hidden: 64,
+            classes: Some(40),
+            cell: Cell::Gru,
+            layers: 2,
+            bidirectional: true,
+            context: Some(5),
+            normalize: true,
+        },
+        participants: vec![super::Party { noise: Some(noise), ..participants[1] }],
+        tests,
+        warm_start,
+        open: None,
+        private: Some(rounds),
+        audit: Some(super::Audit { canaries: 20, guesses: 10, recordings: 20 }),
+        selection: Some(super::Selection {
+            candidates: vec![super::Candidate { learning_rate: 0.1, clip: 0.5 }],
+            ..serde_json::from_str(selection).unwrap()
+        }),
+        weights: super::Weights::Equal,
+        spare_releases: 1,
+        checkpoint_every: 1,
+    }
+}
+
+#[test]
+fn spec_page_names_each_field() {
+    let mut names = std::collections::BTreeSet::new();
+    field_names(&serde_json::to_value(full()).unwrap(), &mut names);
+    let page = include_str!("spec.md").split("## By example").next().unwrap();
+    let table: String = page.lines().filter(|line| line.starts_with('|')).collect();
+    let is_named = |name: &str| {
+        ["`{}`", ".{}`", "`{}[]", "`{}.", "\"{}\""].iter().any(|form| table.contains(&form.replace("{}", name)))
+    };
+    let missing: Vec<_> = names.iter().filter(|name| !is_named(name)).collect();
+    assert!(missing.is_empty(), "no row names {missing:?}");
+    assert!(names.len() > 40, "{names:?}");
 }
 
 #[test]

@@ -126,6 +126,7 @@ impl Server {
             head: self.heads.last().map(|head| Signed::new(head, &self.key).expect("signed")),
             consistency: hashes(&consistency_path(known, size)),
             receipts: receipts.iter().map(proof).collect(),
+            ..Answer::default()
         }
     }
 

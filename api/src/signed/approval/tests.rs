@@ -9,6 +9,7 @@ use super::{
     passkey_challenge,
 };
 use crate::id::{DatasetId, JobId};
+use crate::signed::webauthn::{WebauthnError, check_authenticator_data};
 use crate::signed::{Decision, Document};
 
 const HOST: &str = "undertone.example.org";
@@ -189,8 +190,8 @@ fn an_assertion_that_was_changed_is_refused() {
 fn authenticator_data_of_another_length_is_refused() {
     for (data, reason) in [(Vec::new(), "too short"), (vec![0; 36], "another length"), (vec![0; 38], "another length")]
     {
-        let said = super::verify::check_authenticator_data(&data, HOST).expect_err(reason);
-        assert!(matches!(said, ApprovalError::Assertion(text) if text.contains(reason)), "{said}");
+        let said = check_authenticator_data(&data, HOST).expect_err(reason);
+        assert!(matches!(said, WebauthnError::Refused(text) if text.contains(reason)), "{said}");
     }
 }
 

@@ -2,29 +2,23 @@
 //!
 //! The signature counter is not compared: passkeys that are synchronized between devices leave it at 0.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use p256::ecdsa::signature::Verifier as _;
-use serde::Deserialize;
-use sha2::{Digest, Sha256};
-
 use super::{
-    ApprovalError, ApprovalKey, ApprovalProof, ApprovalStatement, KeyFingerprint, MOST_APPROVAL_BYTES,
-    PasskeyAlgorithm, SignedApproval, StewardDecision, passkey_challenge,
+    ApprovalError, ApprovalKey, ApprovalProof, ApprovalStatement, KeyFingerprint, MOST_APPROVAL_BYTES, SignedApproval,
+    StewardDecision, passkey_challenge,
 };
 use crate::id::{DatasetId, JobId};
-use crate::signed::{Document, Signed, public_key};
+use crate::signed::webauthn::{self, AssertionParts, PasskeyPublicKey, WebauthnError};
+use crate::signed::{Document, Signed, SignedError};
 
-/// Bytes of `authenticatorData` without extensions: hash of the relying party, flags, counter.
-const AUTHENTICATOR_DATA: usize = 37;
-/// The flag that somebody was present.
-const USER_PRESENT: u8 = 0x01;
-/// The flag that the authenticator recognized its user: by PIN, fingerprint or face.
-const USER_VERIFIED: u8 = 0x04;
-/// The flag that extensions follow.
-const EXTENSIONS: u8 = 0x80;
-/// Longest id of a credential, in bytes (WebAuthn, section 4).
-const LONGEST_CREDENTIAL: usize = 1023;
+impl From<WebauthnError> for ApprovalError {
+    fn from(error: WebauthnError) -> Self {
+        match error {
+            WebauthnError::Malformed(part) => Self::Malformed(part),
+            WebauthnError::Forged => Self::Forged,
+            WebauthnError::Refused(reason) => Self::Assertion(reason),
+        }
+    }
+}
 
 impl ApprovalKey {
     /// Checks that every part of the key is well formed.
@@ -33,32 +27,13 @@ impl ApprovalKey {
     /// [`ApprovalError::Malformed`] names the part.
     pub fn check(&self) -> Result<(), ApprovalError> {
         match self {
-            Self::Ed25519 { public_key: key } => ed25519(key).map(|_| ()),
+            Self::Ed25519 { public_key: key } => Ok(webauthn::ed25519(key).map(|_| ())?),
             Self::Passkey { algorithm, public_key, credential, relying_party, origin } => {
-                match algorithm {
-                    PasskeyAlgorithm::Es256 => es256(public_key).map(|_| ())?,
-                    PasskeyAlgorithm::EdDsa => ed25519(public_key).map(|_| ())?,
-                }
-                let id = bytes(credential, "the credential's id")?;
-                if !(1..=LONGEST_CREDENTIAL).contains(&id.len()) {
-                    return Err(ApprovalError::Malformed("the credential's id"));
-                }
-                if !is_host_of(relying_party, origin) {
-                    return Err(ApprovalError::Malformed("the passkey's origin"));
-                }
-                Ok(())
+                let key = PasskeyPublicKey { algorithm: *algorithm, public_key, relying_party, origin };
+                Ok(key.check(credential)?)
             }
         }
     }
-}
-
-/// Whether `origin` is an origin of exactly the host `relying_party`. A browser has passkeys over TLS only, or on this machine.
-fn is_host_of(relying_party: &str, origin: &str) -> bool {
-    let (scheme, rest) = origin.split_once("://").unwrap_or_default();
-    let host = rest.split_once(':').map_or(rest, |(host, _)| host);
-    let port_is_number = rest.split_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok());
-    let is_safe = scheme == "https" || (scheme == "http" && host == "localhost");
-    is_safe && port_is_number && !host.is_empty() && host == relying_party && !rest.contains(['/', '?', '#', '@'])
 }
 
 impl SignedApproval {
@@ -71,36 +46,20 @@ impl SignedApproval {
         match (key, &self.proof) {
             (ApprovalKey::Ed25519 { public_key: key }, ApprovalProof::Ed25519 { signature }) => {
                 let signed = Signed { payload: payload.clone(), signature: signature.clone() };
-                return signed.open(&ed25519(key)?).map_err(|error| match error {
-                    crate::signed::SignedError::Malformed => ApprovalError::Malformed("the signature"),
-                    crate::signed::SignedError::Forged => ApprovalError::Forged,
-                    crate::signed::SignedError::Payload(what) => ApprovalError::Payload(what),
+                return signed.open(&webauthn::ed25519(key)?).map_err(|error| match error {
+                    SignedError::Malformed => ApprovalError::Malformed("the signature"),
+                    // A steward's key vouches for no other.
+                    SignedError::Forged | SignedError::Chain(_) | SignedError::Unavailable(_) => ApprovalError::Forged,
+                    SignedError::Payload(what) => ApprovalError::Payload(what),
                 });
             }
             (
                 ApprovalKey::Passkey { algorithm, public_key, credential, relying_party, origin },
                 ApprovalProof::Passkey { credential: used, client_data, authenticator_data, signature },
             ) if used.eq_ignore_ascii_case(credential) => {
-                let authenticator_data = bytes(authenticator_data, "the authenticator's data")?;
-                let signed = [&authenticator_data[..], &Sha256::digest(client_data.as_bytes())].concat();
-                let signature = bytes(signature, "the signature")?;
-                let holds = match algorithm {
-                    PasskeyAlgorithm::Es256 => {
-                        let signature = p256::ecdsa::Signature::from_der(&signature)
-                            .map_err(|_| ApprovalError::Malformed("the signature"))?;
-                        es256(public_key)?.verify(&signed, &signature).is_ok()
-                    }
-                    PasskeyAlgorithm::EdDsa => {
-                        let signature = ed25519_dalek::Signature::from_slice(&signature)
-                            .map_err(|_| ApprovalError::Malformed("the signature"))?;
-                        ed25519(public_key)?.verify_strict(&signed, &signature).is_ok()
-                    }
-                };
-                if !holds {
-                    return Err(ApprovalError::Forged);
-                }
-                check_client_data(client_data, &passkey_challenge::<D>(payload), origin)?;
-                check_authenticator_data(&authenticator_data, relying_party)?;
+                let key = PasskeyPublicKey { algorithm: *algorithm, public_key, relying_party, origin };
+                let parts = AssertionParts { client_data, authenticator_data, signature };
+                webauthn::verify_assertion(&key, &passkey_challenge::<D>(payload), parts)?;
             }
             _ => return Err(ApprovalError::UnknownKey),
         }
@@ -151,64 +110,4 @@ impl SignedApproval {
             StewardDecision::Refuse => Err(ApprovalError::Refusal),
         }
     }
-}
-
-fn check_client_data(text: &str, challenge: &[u8; 32], origin: &str) -> Result<(), ApprovalError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ClientData {
-        #[serde(rename = "type")]
-        ceremony: String,
-        challenge: String,
-        origin: String,
-        #[serde(default)]
-        cross_origin: bool,
-    }
-    let read: ClientData =
-        serde_json::from_str(text).map_err(|_| ApprovalError::Assertion("its client data cannot be read"))?;
-    if read.ceremony != "webauthn.get" {
-        return Err(ApprovalError::Assertion("it is not from signing"));
-    }
-    if read.challenge != URL_SAFE_NO_PAD.encode(challenge) {
-        return Err(ApprovalError::Assertion("it is for another statement"));
-    }
-    if read.origin != origin || read.cross_origin {
-        return Err(ApprovalError::Assertion("it was made at another origin"));
-    }
-    Ok(())
-}
-
-pub(super) fn check_authenticator_data(data: &[u8], relying_party: &str) -> Result<(), ApprovalError> {
-    let Some((head, flags)) = data.split_at_checked(32).and_then(|(head, rest)| Some((head, *rest.first()?))) else {
-        return Err(ApprovalError::Assertion("its authenticator data is too short"));
-    };
-    let length_fits = data.len() == AUTHENTICATOR_DATA || (data.len() > AUTHENTICATOR_DATA && flags & EXTENSIONS != 0);
-    if !length_fits {
-        return Err(ApprovalError::Assertion("its authenticator data has another length"));
-    }
-    if head != &Sha256::digest(relying_party.as_bytes())[..] {
-        return Err(ApprovalError::Assertion("it was made for another relying party"));
-    }
-    if flags & USER_PRESENT == 0 || flags & USER_VERIFIED == 0 {
-        return Err(ApprovalError::Assertion("the authenticator did not recognize its user"));
-    }
-    Ok(())
-}
-
-fn bytes(text: &str, what: &'static str) -> Result<Vec<u8>, ApprovalError> {
-    hex::decode(text).map_err(|_| ApprovalError::Malformed(what))
-}
-
-fn ed25519(key: &str) -> Result<ed25519_dalek::VerifyingKey, ApprovalError> {
-    let key = public_key(key).map_err(|_| ApprovalError::Malformed("the public key"))?;
-    // A key of small order verifies signatures that nobody made.
-    if key.is_weak() { Err(ApprovalError::Malformed("the public key")) } else { Ok(key) }
-}
-
-fn es256(key: &str) -> Result<p256::ecdsa::VerifyingKey, ApprovalError> {
-    let key = bytes(key, "the public key")?;
-    if key.len() != 65 {
-        return Err(ApprovalError::Malformed("the public key"));
-    }
-    p256::ecdsa::VerifyingKey::from_sec1_bytes(&key).map_err(|_| ApprovalError::Malformed("the public key"))
 }

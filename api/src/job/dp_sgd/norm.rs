@@ -1,0 +1,230 @@
+//! How long the vector of an honest party can be. Clip, noise, batch and steps are in the signed spec, so whoever averages can
+//! refuse a vector that no honest party sends, before it moves the mean.
+//!
+//! One mean gradient is (Σ + N)/B: B = q·n is the expected batch, Σ the sum of at most b gradients of norm at most C, N noise of
+//! deviation σ = z·C in each of d coordinates. With chance p to be exceeded:
+//! * b ≤ μ + t/3 + √(t²/9 + 2μt), with t = ln(2/p) and μ the mean batch of the most units that the dataset's size class tells,
+//!   and of the audit's canaries (Bernstein's inequality; Boucheron, Lugosi and Massart 2013, theorem 2.10);
+//! * ‖N‖ ≤ σ √(d + 2√(dt) + 2t) (Hsu, Kakade and Zhang 2012, theorem 2.1, for subgaussian coordinates; the discrete Gaussian is one:
+//!   Canonne, Kamath and Steinke 2020, fact 18).
+//!
+//! Of s local steps each has chance p/s. An update of SGD with momentum m is at most s·η/(1 − m) gradients long. A step of Adam moves
+//! no coordinate by more than η·(1 − β₁)/√((1 − β₂)(1 − β₁²/β₂)) by the inequality of Cauchy and Schwarz; one of DP-Adam is η times a
+//! mean of gradients over the root of the least second moment, which is a share of the noise's variance.
+//!
+//! The bound holds how far one party moves a mean, and no more: a party that lies within it is believed, and parties that lie
+//! together add up. Vectors without noise (of public or open data) have no clip, and so no bound.
+
+use super::{Arm, Optimizer, Party, Precision, Rounds, Spec};
+use crate::dataset::Dataset;
+use crate::job::Series;
+
+/// The chance that an honest vector is refused.
+pub const FALSE_REFUSAL: f64 = 1e-12;
+/// Most by which a step of Adam, of learning rate 1, moves a coordinate: 0.1/√(0.001 · (1 − 0.81/0.999)), rounded up.
+const ADAM_STEP: f64 = 7.3;
+/// The least root of DP-Adam's second moment, in deviations of the noise: √(4 · √(2 · 0.001/1.999)) is 0.3556.
+const DP_ADAM_ROOT: f64 = 0.355;
+/// What f32, and the grid on which noise is drawn, add at most.
+const ROUNDING: f64 = 1.001;
+
+/// See [`crate::job::Kind::most_norm`].
+pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &Series) -> Option<f64> {
+    let rounds = spec.private.as_ref().filter(|_| series.name == Arm::Private.series())?;
+    let length = series.length? as f64;
+    let party = spec.party(dataset.id)?;
+    let gradient = Gradient::of(spec, rounds, party, dataset, length)?;
+    let norm = if rounds.sends_updates() { update(spec, rounds, gradient, length) } else { gradient.norm };
+    Some(norm * ROUNDING * precision(series.precision)).filter(|norm| norm.is_finite())
+}
+
+/// One noisy mean gradient.
+#[derive(Debug, Clone, Copy)]
+struct Gradient {
+    /// It is no longer than this.
+    norm: f64,
+    /// Deviation of the noise in each coordinate.
+    deviation: f64,
+}
+
+impl Gradient {
+    fn of(spec: &Spec, rounds: &Rounds, party: &Party, dataset: &Dataset, length: f64) -> Option<Self> {
+        let noise = party.noise?;
+        let expected = party.expected_batch(spec.units_of(dataset));
+        let tail = libm::log(2.0 * f64::from(rounds.local_steps.max(1)) / FALSE_REFUSAL);
+        let batch = batch(party, most_units(spec, dataset), tail);
+        let deviation = noise.noise_multiplier.get() * noise.clip / expected;
+        let noise_norm = deviation * (length + 2.0 * (length * tail).sqrt() + 2.0 * tail).sqrt();
+        Some(Self { norm: noise.clip * batch / expected + noise_norm, deviation })
+    }
+}
+
+/// The most units that a site draws its batches from.
+fn most_units(spec: &Spec, dataset: &Dataset) -> f64 {
+    let canaries = spec.audit.map_or(0, |audit| u64::from(audit.canaries) + u64::from(audit.recordings));
+    dataset.count(spec.unit).most().saturating_add(canaries) as f64
+}
+
+/// The batch that is exceeded with chance e⁻ᵗ.
+fn batch(party: &Party, units: f64, tail: f64) -> f64 {
+    let mean = party.sampling_rate.get() * units;
+    let beyond = tail / 3.0 + (tail * tail / 9.0 + 2.0 * mean * tail).sqrt();
+    units.min(mean + beyond)
+}
+
+/// The norm of an update of several steps.
+fn update(spec: &Spec, rounds: &Rounds, gradient: Gradient, length: f64) -> f64 {
+    let candidates = spec.selection.iter().flat_map(|selection| &selection.candidates);
+    let rate = candidates.map(|candidate| candidate.learning_rate).fold(rounds.optimizer.learning_rate(), f64::max);
+    let steps = rate * f64::from(rounds.local_steps);
+    match rounds.optimizer {
+        Optimizer::Sgd { momentum, .. } => steps * gradient.norm / (1.0 - momentum),
+        Optimizer::Adam { .. } => steps * ADAM_STEP * length.sqrt(),
+        Optimizer::DpAdam { .. } => steps * gradient.norm / (DP_ADAM_ROOT * gradient.deviation),
+    }
+}
+
+/// What rounding to a precision makes of a norm at most: half a unit of the last of 8 bits, or in each block of 256 numbers a step of
+/// its scale, 1/127 of the greatest, in each number.
+const fn precision(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => 1.0,
+        Precision::Bf16 => 1.0 + 1.0 / 256.0,
+        Precision::Int8 => 1.0 + 16.0 / 127.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
+
+    use proptest::prelude::*;
+    use undertone_privacy::{NoiseMultiplier, SamplingRate};
+
+    use super::super::tests::{before, ours};
+    use super::{Optimizer, Precision, Spec};
+    use crate::dataset::{Dataset, SizeClass, Visibility};
+    use crate::job::{Kind as _, Series};
+
+    /// A private series of one step, with clip C, noise z and rate q.
+    fn spec(clip: f64, noise: f64, rate: f64) -> Spec {
+        let mut spec = before();
+        for party in &mut spec.participants {
+            party.sampling_rate = SamplingRate::new(rate).unwrap();
+            if let Some(own) = &mut party.noise {
+                *own = super::super::Noise::flat(NoiseMultiplier::new(noise).unwrap(), clip);
+            }
+        }
+        spec.audit = None;
+        spec
+    }
+
+    fn series(length: u64, precision: Precision) -> Series {
+        Series {
+            name: "private".to_owned(),
+            rounds: 1,
+            quorum: 1,
+            deadline_seconds: 60,
+            weights: Vec::new(),
+            length: Some(length),
+            precision,
+        }
+    }
+
+    fn sized(records: u64) -> Dataset {
+        Dataset { records: SizeClass(records), speakers: SizeClass(records), ..ours() }
+    }
+
+    /// Standard normal numbers, by Box and Muller from splitmix64.
+    fn normal(seed: u64, length: usize) -> Vec<f64> {
+        let mut state = seed;
+        let mut uniform = || {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut bits = state;
+            bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let one = |first: f64, second: f64| (-2.0 * (1.0 - first).ln()).sqrt() * (std::f64::consts::TAU * second).cos();
+        (0..length).map(|_| one(uniform(), uniform())).collect()
+    }
+
+    proptest! {
+        /// All gradients of a full batch in one direction, and the noise: the longest that an honest party sends.
+        #[test]
+        fn honest_vectors_are_within_the_bound(
+            (seed, length) in (any::<u64>(), 1_usize..400),
+            (clip, noise, rate) in (0.01_f64..100.0, 0.1_f64..10.0, 0.01_f64..1.0),
+        ) {
+            let (spec, dataset) = (spec(clip, noise, rate), sized(1000));
+            let bound = spec.most_norm(&dataset, &series(length as u64, Precision::F32)).unwrap();
+            let expected = rate * 1000.0;
+            let mut vector: Vec<f64> = normal(seed, length).iter().map(|value| value * noise * clip / expected).collect();
+            // A batch three deviations above its mean.
+            vector[0] += clip * (expected + 3.0 * expected.sqrt()) / expected;
+            let norm = vector.iter().map(|value| value * value).sum::<f64>().sqrt();
+            prop_assert!(norm <= bound, "{norm} is beyond {bound}");
+        }
+
+        #[test]
+        fn bound_grows_with_clip_noise_and_length(
+            (clip, noise, rate) in (0.01_f64..100.0, 0.1_f64..10.0, 0.01_f64..0.5), length in 1_u64..100_000,
+        ) {
+            let bound = |clip: f64, noise: f64, length: u64| {
+                spec(clip, noise, rate).most_norm(&sized(1000), &series(length, Precision::F32)).unwrap()
+            };
+            let own = bound(clip, noise, length);
+            prop_assert!(own > 0.0);
+            prop_assert!(bound(2.0 * clip, noise, length) > own);
+            prop_assert!(bound(clip, 2.0 * noise, length) > own);
+            prop_assert!(bound(clip, noise, 2 * length) > own);
+        }
+    }
+
+    #[test]
+    fn bound_of_many_numbers_is_near_the_noise() {
+        let (spec, length) = (spec(1.0, 1.0, 0.1), 1_000_000);
+        let bound = spec.most_norm(&sized(10_000), &series(length, Precision::F32)).unwrap();
+        let noise = (length as f64).sqrt() / 1000.0;
+        assert!(bound < 4.0 * noise, "{bound} of {noise}");
+    }
+
+    #[test]
+    fn updates_are_bounded_for_each_optimizer() {
+        let optimizers = [
+            Optimizer::Sgd { learning_rate: 0.5, momentum: 0.9 },
+            Optimizer::Adam { learning_rate: 0.01 },
+            Optimizer::DpAdam { learning_rate: 0.01 },
+        ];
+        let dataset = sized(1000);
+        for optimizer in optimizers {
+            let mut spec = spec(1.0, 1.0, 0.1);
+            let rounds = spec.private.as_mut().unwrap();
+            (rounds.optimizer, rounds.local_steps) = (optimizer, 10);
+            let bound = spec.most_norm(&dataset, &series(1000, Precision::F32)).unwrap();
+            spec.private.as_mut().unwrap().local_steps = 20;
+            let longer = spec.most_norm(&dataset, &series(1000, Precision::F32)).unwrap();
+            assert!(
+                bound.is_finite() && longer > 1.9 * bound && longer < 2.2 * bound,
+                "{optimizer:?}: {bound}, {longer}"
+            );
+            // Ten steps of the noise alone, all in one direction.
+            let rate = optimizer.learning_rate();
+            assert!(bound > 10.0 * rate * 1000_f64.sqrt() / 100.0, "{optimizer:?}: {bound}");
+        }
+    }
+
+    #[test]
+    fn vectors_without_noise_or_length_have_no_bound() {
+        let dataset = sized(1000);
+        let own = spec(1.0, 1.0, 0.1);
+        let own_series = series(10, Precision::Int8);
+        assert!(own.most_norm(&dataset, &own_series).is_some());
+        assert_eq!(own.most_norm(&dataset, &Series { name: "open".to_owned(), ..own_series.clone() }), None);
+        assert_eq!(own.most_norm(&dataset, &Series { length: None, ..own_series.clone() }), None);
+        let mut exact = own;
+        exact.participants.iter_mut().for_each(|party| party.noise = None);
+        let public = Dataset { visibility: Visibility::Public, ..dataset };
+        assert_eq!(exact.most_norm(&public, &own_series), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! Passkeys with which members sign in and prove their identity: alone, or as the second factor after a password.
+//!
+//! Each use begins with a [`PasskeyChallenge`] of the server, which holds for five minutes and for one use.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::id::PasskeyId;
+use crate::signed::PasskeyAlgorithm;
+
+/// Most passkeys of a member.
+pub const MOST_PASSKEYS: u64 = 10;
+/// Most bytes of the client data of an assertion or a registration.
+pub const MOST_CLIENT_DATA: usize = 4096;
+/// Most characters of each other part of an assertion or a registration.
+pub const MOST_PART: usize = 8192;
+
+/// For which use of a passkey a signed-in member asks for a challenge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PasskeyUse {
+    /// To register a new one.
+    Register,
+    /// To prove one's identity once more.
+    Prove,
+}
+
+/// Asks for a challenge, as a signed-in member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewPasskeyChallenge {
+    /// The use.
+    pub purpose: PasskeyUse,
+}
+
+/// Asks for a challenge to sign in.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SignInChallenge {
+    /// From the first step, where the password was right; left out to sign in by a passkey alone.
+    #[serde(default)]
+    pub half_token: String,
+}
+
+impl std::fmt::Debug for SignInChallenge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignInChallenge").finish_non_exhaustive()
+    }
+}
+
+/// The account for which a passkey is registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PasskeyUser {
+    /// WebAuthn's `user.id`, hex: 32 bytes that say nothing about the member.
+    pub handle: String,
+    /// The name that the authenticator shows.
+    pub name: String,
+}
+
+/// What a passkey signs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PasskeyChallenge {
+    /// Goes back to the server, unread, with the answer.
+    pub ticket: String,
+    /// WebAuthn's `challenge`, hex: SHA-256 of the ticket, in its domain.
+    pub challenge: String,
+    /// WebAuthn's `rpId`.
+    pub relying_party: String,
+    /// The ids of credentials, hex: the ones that may sign, or at a registration those that exist. None at a sign-in by a
+    /// passkey alone, which the authenticator chooses.
+    pub credentials: Vec<String>,
+    /// The account of a registration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<PasskeyUser>,
+    /// When it is over.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub expires_at: OffsetDateTime,
+}
+
+/// What a passkey has signed: a WebAuthn assertion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PasskeyAssertion {
+    /// From the challenge.
+    pub ticket: String,
+    /// The credential's id, hex.
+    pub credential: String,
+    /// `clientDataJSON`, as text.
+    pub client_data: String,
+    /// `authenticatorData`, hex.
+    pub authenticator_data: String,
+    /// The signature, hex.
+    pub signature: String,
+    /// `userHandle`, hex, where the authenticator gives it.
+    #[serde(default)]
+    pub user_handle: String,
+}
+
+impl PasskeyAssertion {
+    /// Returns whether each part is within its limit.
+    pub fn is_bounded(&self) -> bool {
+        let parts = [&self.ticket, &self.credential, &self.authenticator_data, &self.signature, &self.user_handle];
+        self.client_data.len() <= MOST_CLIENT_DATA && parts.iter().all(|part| part.len() <= MOST_PART)
+    }
+}
+
+/// Signs in by a passkey.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PasskeySignIn {
+    /// From the first step, where the password was right; left out to sign in by a passkey alone.
+    #[serde(default)]
+    pub half_token: String,
+    /// What the passkey has signed.
+    pub passkey: PasskeyAssertion,
+}
+
+impl std::fmt::Debug for PasskeySignIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PasskeySignIn").finish_non_exhaustive()
+    }
+}
+
+/// A passkey to be registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewPasskey {
+    /// What its owner calls it: 1 to 100 characters.
+    pub label: String,
+    /// What the browser has made.
+    pub registration: PasskeyRegistration,
+}
+
+/// What a browser has made: a WebAuthn registration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PasskeyRegistration {
+    /// From the challenge.
+    pub ticket: String,
+    /// `clientDataJSON`, as text.
+    pub client_data: String,
+    /// `getAuthenticatorData()`, hex.
+    pub authenticator_data: String,
+}
+
+impl NewPasskey {
+    /// Returns everything wrong with it.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn check(&self) -> Vec<crate::problem::Violation> {
+        let mut violations = Vec::new();
+        crate::member::check_name("label", &self.label, &mut violations);
+        let PasskeyRegistration { ticket, client_data, authenticator_data } = &self.registration;
+        if client_data.len() > MOST_CLIENT_DATA || ticket.len() > MOST_PART || authenticator_data.len() > MOST_PART {
+            let remedy = format!(
+                "send what the browser returns: at most {MOST_CLIENT_DATA} bytes of client data, {MOST_PART} characters of each other part"
+            );
+            violations.push(crate::problem::Violation::new("registration", remedy));
+        }
+        violations
+    }
+}
+
+/// A passkey, as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Passkey {
+    /// Id.
+    pub id: PasskeyId,
+    /// What its owner calls it.
+    pub label: String,
+    /// Its signature algorithm.
+    pub algorithm: PasskeyAlgorithm,
+    /// When it was registered.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: OffsetDateTime,
+    /// When it was last used; absent until then.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_used_at: Option<OffsetDateTime>,
+}

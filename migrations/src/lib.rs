@@ -56,6 +56,14 @@ mod m20261123_000100_charge_every_unit;
 mod m20261123_000500_add_consent;
 mod m20261123_000510_create_approval_key;
 mod m20261123_000520_create_credential_notice;
+mod m20261123_000600_add_retirement;
+mod m20261123_000700_create_head_observation;
+mod m20261123_000810_add_attempt_end;
+mod m20261123_000820_create_passkey;
+mod m20261123_000830_create_notice_delivery;
+mod m20261123_000840_create_restoration;
+mod m20261123_000841_create_audit_seal;
+mod m20261123_000842_create_key_event;
 
 /// Brings a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +121,14 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_000500_add_consent::Migration),
             Box::new(m20261123_000510_create_approval_key::Migration),
             Box::new(m20261123_000520_create_credential_notice::Migration),
+            Box::new(m20261123_000600_add_retirement::Migration),
+            Box::new(m20261123_000700_create_head_observation::Migration),
+            Box::new(m20261123_000810_add_attempt_end::Migration),
+            Box::new(m20261123_000820_create_passkey::Migration),
+            Box::new(m20261123_000830_create_notice_delivery::Migration),
+            Box::new(m20261123_000840_create_restoration::Migration),
+            Box::new(m20261123_000841_create_audit_seal::Migration),
+            Box::new(m20261123_000842_create_key_event::Migration),
         ]
     }
 }

@@ -12,6 +12,7 @@ mod enroll;
 mod jobs;
 mod ledger;
 mod lineage;
+mod output;
 mod policy;
 mod rotate;
 mod serve;
@@ -57,6 +58,9 @@ enum Command {
     Enroll {
         /// The token, from `ute1.` on. It works once, and not for long.
         token: String,
+        /// An HTTP proxy by which the worker reaches the server; config.toml keeps it.
+        #[arg(long, value_name = "http://HOST:PORT")]
+        proxy: Option<String>,
     },
     /// Run the worker until it is interrupted.
     Run(serve::Run),
@@ -149,7 +153,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2));
         }
     };
-    match act(&cli, &mut std::io::stdout()) {
+    // Before the first program starts. A configuration that cannot be read is told by the commands that need it.
+    let folder = Folder::new(&cli.site);
+    let programs = crate::config::Config::load(&folder).map(|config| config.programs).unwrap_or_default();
+    crate::speech::sandbox::confine(folder.root(), programs);
+    match act(&cli, &mut output::PipeOutput::new(std::io::stdout())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {}", chain(&*failure.error));
@@ -162,7 +170,7 @@ fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
     let folder = Folder::new(&cli.site);
     let clock = clock::system();
     match &cli.command {
-        Command::Enroll { token } => Ok(enroll::run(&folder, token, out)?),
+        Command::Enroll { token, proxy } => Ok(enroll::run(&folder, token, proxy.as_deref(), out)?),
         Command::Run(run) => serve::run(&folder, run),
         Command::Data(data) => Ok(data.run(&folder, clock(), out)?),
         Command::Tune(tune) => tune.run(&folder, out),

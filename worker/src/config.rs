@@ -1,8 +1,7 @@
 //! What a worker knows of itself and of its server: `config.toml`, written once at enrolment.
 
 use std::fs;
-use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,64 +13,23 @@ use undertone_api::worker::EnrolmentToken;
 
 use crate::dp::device::Compute;
 use crate::site::folder::{Folder, FolderError, write_durably};
+use crate::speech::sandbox::Programs;
+pub use proxy::ProxyServer;
 use queries::Queries;
 use transcription::Transcription;
+pub use undertone_worker_queries::config as queries;
+pub use undertone_worker_site::config::ConfigError;
+use undertone_worker_site::config::{field, host, is_loopback};
+use undertone_worker_site::ledger::anchor::LedgerAnchor;
 
 pub mod check;
 #[cfg(test)]
 mod fuzz;
-pub mod queries;
+mod proxy;
 pub mod transcription;
 
 /// What every enrolment token begins with.
 pub const TOKEN_PREFIX: &str = "ute1.";
-
-/// Why a token or a configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read or written.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// No configuration yet.
-    #[error(
-        "there is no worker in {0}: enrol one with `undertone-worker enroll <token>`, or name its folder with --site"
-    )]
-    NotEnrolled(std::path::PathBuf),
-    /// A worker is here already.
-    #[error("{folder} already holds worker `{name}`, enrolled at {server}: choose another --site for a second worker")]
-    AlreadyEnrolled {
-        /// The site's folder.
-        folder: std::path::PathBuf,
-        /// The worker's name.
-        name: String,
-        /// Its server.
-        server: String,
-    },
-    /// Not a configuration.
-    #[error("{path} cannot be read as a worker's configuration: mend it, or restore it from a backup")]
-    Toml {
-        /// The file.
-        path: std::path::PathBuf,
-        /// What is wrong, with the line.
-        #[source]
-        source: toml::de::Error,
-    },
-    /// Not a token.
-    #[error("that is not an enrolment token ({0}): copy the whole of it, from `ute1.` on, out of the dashboard")]
-    Token(&'static str),
-    /// A field of it is wrong.
-    #[error("{field}: {problem}")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// What is wrong with it and what would be right.
-        problem: String,
-    },
-}
-
-fn field(field: &'static str, problem: impl Into<String>) -> ConfigError {
-    ConfigError::Field { field, problem: problem.into() }
-}
 
 /// Where the server is and how it is recognized: TLS with one pinned certificate, or plain text that never leaves this
 /// machine.
@@ -81,6 +39,8 @@ pub struct Server {
     address: String,
     /// SHA-256 of the only certificate (DER) that is believed; absent on loopback without TLS.
     certificate: Option<[u8; 32]>,
+    /// The proxy by which the worker reaches it; `None` for a direct connection.
+    proxy: Option<ProxyServer>,
 }
 
 impl Server {
@@ -119,7 +79,18 @@ impl Server {
             }
             _ => return Err(field("server", format!("`{scheme}` is neither https nor http"))),
         }
-        Ok(Self { address: address.trim_end_matches('/').to_owned(), certificate })
+        Ok(Self { address: address.trim_end_matches('/').to_owned(), certificate, proxy: None })
+    }
+
+    /// Reaches the server by way of `proxy`; directly when it is `None`.
+    #[must_use]
+    pub fn with_proxy(self, proxy: Option<ProxyServer>) -> Self {
+        Self { proxy, ..self }
+    }
+
+    /// The proxy by which the worker reaches the server.
+    pub const fn proxy(&self) -> Option<&ProxyServer> {
+        self.proxy.as_ref()
     }
 
     /// The address.
@@ -131,27 +102,6 @@ impl Server {
     pub const fn certificate(&self) -> Option<[u8; 32]> {
         self.certificate
     }
-}
-
-/// The host of `host:port`, without brackets; nothing else may stand there.
-fn host(authority: &str) -> Option<&str> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, rest) = rest.split_once(']')?;
-            (host, rest.strip_prefix(':'))
-        }
-        None => match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
-        },
-    };
-    let port_fits = port.is_none_or(|port| port.parse::<u16>().is_ok());
-    let host_fits = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':'));
-    (port_fits && host_fits).then_some(host)
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn fingerprint(text: &str) -> Result<[u8; 32], ConfigError> {
@@ -167,8 +117,10 @@ fn fingerprint(text: &str) -> Result<[u8; 32], ConfigError> {
 pub struct Token {
     /// The server.
     pub server: Server,
-    /// The key with which it signs manifests.
+    /// Its first key.
     pub server_key: VerifyingKey,
+    /// The root of the keys that sign for it, when it has one.
+    pub server_root: Option<VerifyingKey>,
     /// The one-time secret, hex.
     pub secret: String,
 }
@@ -186,8 +138,10 @@ impl Token {
             serde_json::from_slice(&json).map_err(|_| ConfigError::Token("its content is not that of a token"))?;
         let server = Server::new(&token.server, token.certificate.as_deref())?;
         let server_key = public_key(&token.server_key).map_err(|_| field("server_key", "not an Ed25519 key"))?;
+        let server_root = token.server_root.as_deref().map(public_key).transpose();
+        let server_root = server_root.map_err(|_| field("server_root", "not an Ed25519 key"))?;
         if hex::decode(&token.secret).is_ok_and(|secret| secret.len() >= 16) {
-            Ok(Self { server, server_key, secret: token.secret })
+            Ok(Self { server, server_key, server_root, secret: token.secret })
         } else {
             Err(field("secret", "not a one-time secret"))
         }
@@ -213,12 +167,16 @@ pub struct Config {
     pub concurrent_runs: usize,
     /// Days after which the site's key is followed by another, by itself, between jobs; 0 for never.
     pub rotate_key_days: u32,
+    /// The file outside of the site's folder that holds the number of the ledger's newest receipt; `None` for no anchor.
+    pub anchor: Option<PathBuf>,
     /// What computes here.
     pub compute: Compute,
     /// What counts query logs here.
     pub queries: Queries,
     /// What transcribes recordings here.
     pub transcription: Transcription,
+    /// What the programs get that the worker starts.
+    pub programs: Programs,
 }
 
 /// What the file looks like.
@@ -228,6 +186,8 @@ struct Stored {
     server: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     certificate: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    proxy: Option<String>,
     server_key: String,
     worker: WorkerId,
     worker_name: String,
@@ -237,6 +197,8 @@ struct Stored {
     concurrent_runs: usize,
     #[serde(default = "year")]
     rotate_key_days: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    anchor: Option<PathBuf>,
     // Tables come after all plain values.
     #[serde(default)]
     compute: Compute,
@@ -244,6 +206,8 @@ struct Stored {
     queries: Queries,
     #[serde(default, skip_serializing_if = "Transcription::is_default")]
     transcription: Transcription,
+    #[serde(default, skip_serializing_if = "Programs::is_default")]
+    programs: Programs,
 }
 
 const fn four() -> usize {
@@ -288,7 +252,8 @@ impl Config {
         stored.queries.check()?;
         stored.transcription.check()?;
         Ok(Self {
-            server: Server::new(&stored.server, stored.certificate.as_deref())?,
+            server: Server::new(&stored.server, stored.certificate.as_deref())?
+                .with_proxy(stored.proxy.as_deref().map(ProxyServer::parse).transpose()?),
             server_key: public_key(&stored.server_key).map_err(|_| field("server_key", "not an Ed25519 key, hex"))?,
             worker: stored.worker,
             worker_name: stored.worker_name,
@@ -296,10 +261,17 @@ impl Config {
             organization_name: stored.organization_name,
             concurrent_runs: stored.concurrent_runs,
             rotate_key_days: stored.rotate_key_days,
+            anchor: stored.anchor.map(|anchor| check::outside(&anchor, path)).transpose()?,
             compute: stored.compute,
             queries: stored.queries,
             transcription: stored.transcription,
+            programs: stored.programs,
         })
+    }
+
+    /// Returns the anchor of the site's ledger, if one is configured.
+    pub fn ledger_anchor(&self) -> Option<LedgerAnchor> {
+        self.anchor.clone().map(|path| LedgerAnchor::new(path, self.worker))
     }
 
     /// Writes it, durably.
@@ -310,6 +282,7 @@ impl Config {
         let stored = Stored {
             server: self.server.address().to_owned(),
             certificate: self.server.certificate().map(hex::encode),
+            proxy: self.server.proxy().map(|proxy| proxy.configured().to_owned()),
             server_key: hex::encode(self.server_key.to_bytes()),
             worker: self.worker,
             worker_name: self.worker_name.clone(),
@@ -317,9 +290,11 @@ impl Config {
             organization_name: self.organization_name.clone(),
             concurrent_runs: self.concurrent_runs,
             rotate_key_days: self.rotate_key_days,
+            anchor: self.anchor.clone(),
             compute: self.compute,
             queries: self.queries.clone(),
             transcription: self.transcription.clone(),
+            programs: self.programs.clone(),
         };
         let body = toml::to_string(&stored).map_err(|error| field("config.toml", error.to_string()))?;
         let text = format!(

@@ -12,6 +12,7 @@ mod keeping;
 mod lease;
 mod log;
 mod part;
+mod peers;
 mod release_clock;
 mod witness;
 
@@ -25,7 +26,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Registration;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::problem::Code;
 use undertone_api::signed::{SignedError, SiteApproval};
 
 use crate::config::queries::Queries;
@@ -42,6 +42,7 @@ use crate::site::keys::{KeyError, SiteKey};
 use crate::site::ledger::{Ledger, LedgerError};
 use crate::site::policy::{Policy, PolicyError};
 use crate::site::rotation::ChangeError;
+use crate::site::server_trust::ServerTrust;
 use crate::site::store::{Store, StoreError};
 
 use lease::Lease;
@@ -49,11 +50,16 @@ use witness::Watch;
 
 pub use desk::{Verdict, consider, judge, told, untold};
 pub use errand::{Errand, Letter, Uncountersigned};
+#[cfg(test)]
+pub(crate) use keeping::MOST_SHOWN;
 pub use keeping::take_in;
 #[cfg(test)]
 pub(crate) use log::MOST_WAITING;
 pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
 pub use release_clock::{ClockRecord, ReleaseClock, SystemTimeline, Tick, Timeline};
+
+/// Most proposals that one call to the server names as known: 64 bytes each.
+pub(crate) const MOST_KNOWN: usize = 10_000;
 
 /// How long the server is asked to wait for something to offer.
 const WAIT: Duration = Duration::from_secs(20);
@@ -132,9 +138,10 @@ impl Site {
         let key = SiteKey::load(&folder.key())?;
         let store = Arc::new(Store::open(&folder.ledger())?);
         let ledger = Ledger::open(Arc::clone(&store), lock, key.clone(), config.worker, Arc::clone(&clock))?;
+        let ledger = ledger.with_anchor(config.ledger_anchor());
         let gateway = Gateway::of(config, &folder, key.clone())?;
-        let identity =
-            Identity { worker: config.worker, organization: config.organization, server_key: config.server_key };
+        let server_key = gateway.server_keys().cloned().unwrap_or_else(|| ServerTrust::new(&config.server_key));
+        let identity = Identity { worker: config.worker, organization: config.organization, server_key };
         Ok(Self {
             folder,
             identity,
@@ -310,6 +317,11 @@ impl Daemon {
             let site = Arc::clone(&site);
             async move { keeping::take_credential_notices(&site).await }
         }));
+        let site = Arc::clone(&self.site);
+        self.parts.spawn(every(peers::EVERY, self.stop.clone(), move || {
+            let site = Arc::clone(&site);
+            async move { peers::exchange_heads(&site).await }
+        }));
         let (site, held) = (Arc::clone(&self.site), Arc::clone(&self.held));
         self.parts.spawn(every(ORPHANS, self.stop.clone(), move || {
             let (site, held) = (Arc::clone(&site), Arc::clone(&held));
@@ -324,7 +336,7 @@ impl Daemon {
             };
             match turn {
                 Ok(()) => patience = Patience::default(),
-                Err(DaemonError::Gateway(error)) if is_final(&error) => return Err(error.into()),
+                Err(DaemonError::Gateway(error)) if error.is_final() => return Err(error.into()),
                 Err(error) => {
                     let pause = patience.pause();
                     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -382,6 +394,11 @@ impl Daemon {
                 desk::consider(&self.site, &manifest, dataset)?;
                 let tick = Tick::first_after(opened, release_clock::DECISIONS, self.site.timeline.now());
                 tick.await_on(&*self.site.timeline, &self.stop).await;
+                if self.known.len() >= MOST_KNOWN {
+                    // Every call names them: what is offered again is looked at again, and nothing is decided anew.
+                    tracing::warn!(proposals = MOST_KNOWN, "the server makes proposals without end");
+                    self.known.clear();
+                }
                 self.known.insert(manifest.digest());
                 desk::tell_now(&self.site).await;
             }
@@ -400,7 +417,7 @@ impl Daemon {
                 datasets::note_registered(&self.site.store, &local.name, id)?;
                 local.id = Some(id);
                 tracing::info!(dataset.name = local.name, dataset.id = %id, "dataset registered");
-                if let Some(notice) = local.legacy_notice() {
+                if let Some(notice) = datasets::legacy_notice(local) {
                     let remedy = notice.remedy();
                     tracing::warn!(dataset.name = local.name, remedy, "the dataset {notice}");
                 }
@@ -459,16 +476,6 @@ impl Daemon {
 async fn ended(parts: &mut JoinSet<()>) -> bool {
     let all = async { while parts.join_next().await.is_some() {} };
     tokio::time::timeout(FAREWELL, all).await.is_ok()
-}
-
-/// Whether trying again cannot help.
-fn is_final(error: &GatewayError) -> bool {
-    match error {
-        GatewayError::Address(_) | GatewayError::Signing(_) => true,
-        // Unknown to the server, or its key is not believed.
-        GatewayError::Problem(problem) => matches!(problem.code, Code::Forbidden | Code::BadSignature),
-        GatewayError::Unreachable(_) | GatewayError::Later { .. } | GatewayError::Protocol(_) => false,
-    }
 }
 
 async fn every<F: Future<Output = ()>>(pause: Duration, stop: CancellationToken, act: impl Fn() -> F) {

@@ -11,17 +11,19 @@ mod error;
 pub(crate) mod fake;
 mod identity;
 mod patience;
+mod peers;
 mod pin;
+mod proxy;
 mod questions;
 mod stream;
 mod transfer;
 mod trust;
+mod witness;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ed25519_dalek::VerifyingKey;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
@@ -31,7 +33,6 @@ use tonic::{Request, Response, Status};
 use undertone_api::dataset::Registration;
 use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::{Measurement, Report, Spec};
-use undertone_api::log::witness::Answer;
 use undertone_api::problem::Code;
 use undertone_api::signed::{Presence, Signed, SignedApproval};
 use undertone_proto::v1;
@@ -42,6 +43,7 @@ use crate::fault;
 use crate::site::folder::Folder;
 use crate::site::jobs::Outcome;
 use crate::site::keys::SiteKey;
+use crate::site::server_trust::ServerTrust;
 use crate::telemetry;
 
 pub use enrolment::{Enrolled, enroll, rotate_key};
@@ -134,6 +136,7 @@ pub struct Gateway {
     sessions: AtomicU64,
     server: Server,
     trust: Option<Arc<Trust>>,
+    server_keys: Option<ServerTrust>,
 }
 
 /// Where a server is, and how long it may take to connect and be silent.
@@ -159,7 +162,7 @@ fn channel(server: &Server, trust: Option<&Arc<Trust>>) -> Result<Channel, Gatew
         }
         None => endpoint,
     };
-    Ok(endpoint.connect_lazy())
+    proxy::connect_lazy(&endpoint, server)
 }
 
 /// SHA-256 of a certificate (DER): its fingerprint.
@@ -173,9 +176,9 @@ fn client(server: &Server, trust: Option<&Arc<Trust>>) -> Result<WorkerGatewayCl
         .max_encoding_message_size(MESSAGE))
 }
 
-/// The certificates to believe of a server whose `key` may say others; none without TLS.
-fn trusted(server: &Server, key: VerifyingKey, folder: Option<&Folder>) -> Result<Option<Arc<Trust>>, GatewayError> {
-    let trust = server.certificate().map(|_| Trust::renewed(server, key, folder)).transpose();
+/// The certificates to believe of a server whose `keys` may say others; none without TLS.
+fn trusted(server: &Server, keys: &ServerTrust, folder: Option<&Folder>) -> Result<Option<Arc<Trust>>, GatewayError> {
+    let trust = server.certificate().map(|_| Trust::renewed(server, keys, folder)).transpose();
     trust.map_err(|error| GatewayError::Address(error.to_string()))
 }
 
@@ -196,7 +199,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError::Address`] when the address cannot be used.
     pub fn new(server: &Server, worker: WorkerId, key: SiteKey) -> Result<Self, GatewayError> {
-        Self::with(server, worker, key, server.certificate().map(Trust::fixed))
+        Self::with(server, worker, key, server.certificate().map(Trust::fixed), None)
     }
 
     /// The way of the site in `folder` to its server, by the certificates that the server has said last. Does not connect yet.
@@ -204,11 +207,18 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError::Address`] when the address, or what is kept of the certificates, cannot be used.
     pub fn of(config: &Config, folder: &Folder, key: SiteKey) -> Result<Self, GatewayError> {
-        let trust = trusted(&config.server, config.server_key, Some(folder))?;
-        Self::with(&config.server, config.worker, key, trust)
+        let keys = trust::server_keys(folder, &config.server_key)?;
+        let trust = trusted(&config.server, &keys, Some(folder))?;
+        Self::with(&config.server, config.worker, key, trust, Some(keys))
     }
 
-    fn with(server: &Server, worker: WorkerId, key: SiteKey, trust: Option<Arc<Trust>>) -> Result<Self, GatewayError> {
+    fn with(
+        server: &Server,
+        worker: WorkerId,
+        key: SiteKey,
+        trust: Option<Arc<Trust>>,
+        server_keys: Option<ServerTrust>,
+    ) -> Result<Self, GatewayError> {
         Ok(Self {
             client: client(server, trust.as_ref())?,
             worker,
@@ -217,6 +227,7 @@ impl Gateway {
             sessions: AtomicU64::new(0),
             server: server.clone(),
             trust,
+            server_keys,
         })
     }
 
@@ -442,17 +453,6 @@ impl Gateway {
         let reply =
             self.call(CALL, make, |mut client, request| async move { client.countersign(request).await }).await?;
         Ok(reply.countersignatures.into_iter().map(Signed::from).collect())
-    }
-
-    /// Asks for the server's newest signed head, for the proof that it continues the head that is `known` here, and for the
-    /// proofs that these `receipts` are in its log (at most [`MOST_RECEIPTS`](undertone_api::log::witness::MOST_RECEIPTS)).
-    ///
-    /// # Errors
-    /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has not the form of one.
-    pub async fn witness(&self, known: Option<&Signed>, receipts: &[u64]) -> Result<Answer, GatewayError> {
-        let make = || v1::WitnessRequest { known: known.cloned().map(Into::into), receipts: receipts.to_vec() };
-        let reply = self.call(CALL, make, |mut client, request| async move { client.witness(request).await }).await?;
-        Answer::try_from(reply).map_err(|error| GatewayError::Protocol(error.to_string()))
     }
 
     /// How often this process has signed in.

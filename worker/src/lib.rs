@@ -6,19 +6,44 @@
 
 pub mod cli;
 pub mod config;
-mod contained;
 pub mod daemon;
-pub mod dp;
-pub mod fault;
+pub mod datasets;
 pub mod gateway;
+pub mod lineage;
 pub mod memory;
-pub mod queries;
+pub mod public_speech;
+pub mod restore;
 pub mod run;
-pub mod site;
-pub mod speech;
 pub mod telemetry;
 
+pub use undertone_worker_queries as queries;
+pub use undertone_worker_site::fault;
+pub use undertone_worker_training as dp;
+
+/// The site as this worker has it: the crate of the site, with the kinds of datasets and the configuration that it does not know.
+pub mod site {
+    pub use undertone_worker_site::*;
+
+    pub use crate::public_speech as speech;
+    pub use crate::{datasets, lineage, restore};
+}
+
+/// Speech at the site, under one name: preparation, the model, and transcription.
+pub mod speech {
+    pub use undertone_worker_site::progress;
+    #[cfg(test)]
+    pub(crate) use undertone_worker_site::testing::fixture;
+    pub use undertone_worker_speech::*;
+    pub use undertone_worker_training::model;
+    pub use undertone_worker_transcription as transcribe;
+}
+
 #[cfg(test)]
-mod fixture;
+#[path = "../../tests/support/clouds.rs"]
+pub mod clouds;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+pub(crate) use testing as fixture;

@@ -16,7 +16,9 @@ use crate::site::policy::{LONGEST_PERIOD, LONGEST_UNIT, SHORTEST_PERIOD, SHORTES
 use crate::site::{admission, store};
 use crate::speech::transcribe::provider::{key, line, settings};
 use crate::speech::transcribe::recognize::server::vosk;
-use crate::speech::transcribe::{dummy, inside, outbound, plan, recognize, sensitive, speak, vocabulary, voice, web};
+use crate::speech::transcribe::{
+    dummy, outbound, plan, private_host, recognize, sensitive, speak, vocabulary, voice, web,
+};
 use crate::speech::{audio, recordings};
 use crate::{cli, daemon, gateway};
 
@@ -43,6 +45,8 @@ fn rows() -> Vec<(&'static str, String)> {
         ("vector, file or pools from the server", format!("{} GiB", gateway::MOST_TAKEN >> 30)),
         ("pause between attempts", seconds(gateway::LONGEST_PAUSE)),
         ("faults of the server's own in one call", gateway::FAULTS.to_string()),
+        ("receipts that the ledger lacks and a server shows", grouped(daemon::MOST_SHOWN as u64)),
+        ("proposals that a call to the server names", grouped(daemon::MOST_KNOWN as u64)),
         ("events of a job's log that wait for the server", daemon::MOST_WAITING.to_string()),
         (
             "period of a release clock",
@@ -60,7 +64,7 @@ fn rows() -> Vec<(&'static str, String)> {
         ("label of an utterance", "below the declared number of classes".to_owned()),
         ("recording of a dataset", format!("{} s unless told", audio::LONGEST)),
         ("sensitive words; patterns; words of a vocabulary", words.map(|most| grouped(most as u64)).join("; ")),
-        ("passphrase of a backup", format!("at least {} characters", cli::SHORTEST_PASSPHRASE)),
+        ("passphrase of a backup", format!("at least {} characters; none with `--unsealed`", cli::SHORTEST_PASSPHRASE)),
     ]
 }
 
@@ -118,7 +122,7 @@ fn of_transcription() -> Vec<(&'static str, String)> {
         ("key of a provider", format!("{} bytes", grouped(key::LONGEST as u64))),
         (
             "connection to a provider; a name of the site's network looked up, and connected to",
-            [web::CONNECT, inside::PATIENCE].map(seconds).join("; "),
+            [web::CONNECT, private_host::PATIENCE].map(seconds).join("; "),
         ),
         (
             "pause before a provider is asked again; pause that it asks for",

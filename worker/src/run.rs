@@ -1,7 +1,7 @@
 //! How jobs run at a site: the second face of a job kind.
 //!
 //! A run is ordinary blocking code on a thread of its own. All it may ask of the world is [`Exchange`]; all that it can send of
-//! data are [`Outgoing`] vectors, [`OutgoingPool`]s of questions and [`Sealed`] batches of sounds, which cannot be made without a
+//! data are [`Outgoing`] vectors, [`OutgoingPool`]s of questions and [`SealedSounds`] batches of sounds, which cannot be made without a
 //! [`Clearance`]. The exchange stores them, pays for them, has the server countersign the payment, and then sends them. To add a kind: `run/<kind>.rs` with `impl Run`,
 //! and its line in [`run`].
 
@@ -24,8 +24,9 @@ use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
 use crate::site::clearance::{Clearance, Published};
 use crate::site::clock::Clock;
-use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed};
-use crate::speech::transcribe::provider::line::Line;
+use crate::site::store::is_disk_failure;
+use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds};
+use crate::speech::transcribe::provider::line::ProviderLine;
 
 pub mod active_learning;
 pub mod dp_sgd;
@@ -42,9 +43,19 @@ pub enum RunError {
     /// The site's ledger or policy refuses to go on.
     #[error("the site refuses: {0}")]
     Refused(String),
+    /// The site's disk is full or fails: the part waits, and goes on as after a crash when the disk is mended.
+    #[error("{0}")]
+    Disk(String),
     /// Something is wrong with the data, the spec or the machine.
     #[error("{0}")]
     Failed(String),
+}
+
+impl RunError {
+    /// Returns the end of a run that met this error: the part waits where a disk is behind it, and fails otherwise.
+    pub(crate) fn from_failure(error: impl std::error::Error + 'static) -> Self {
+        if is_disk_failure(&error) { Self::Disk(error.to_string()) } else { Self::Failed(error.to_string()) }
+    }
 }
 
 /// An answer of the server's averaging.
@@ -286,9 +297,9 @@ pub trait Exchange {
         &mut self,
         series: &str,
         round: u32,
-        batch: &Arc<Sealed>,
-        lines: &[Line],
-    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        batch: &Arc<SealedSounds>,
+        lines: &[ProviderLine],
+    ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
         let _ = (batch, lines);
         Err(RunError::Refused(format!("nothing leaves from here but to the server ({series}/{round})")))
     }

@@ -19,10 +19,12 @@ pub(crate) const SHORTEST: usize = 12;
 pub(super) struct Backup {
     /// The file; it must not be there yet. Its owner alone may read it.
     file: PathBuf,
-    /// A file whose first line is the passphrase that seals the backup (as `age` does): at least 12 characters. Without one the
-    /// site's key lies in the backup as it is.
+    /// A file whose first line is the passphrase that seals the backup (as `age` does): at least 12 characters.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
+    /// Leave the backup unsealed, with the site's KEY in it as it is: a reader of the file can act as this site.
+    #[arg(long, conflicts_with = "passphrase_file")]
+    unsealed: bool,
 }
 
 /// Put a backup in place.
@@ -41,7 +43,7 @@ pub(super) struct Restore {
 impl Backup {
     pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
         crate::config::Config::load(folder)?;
-        let secret = passphrase(self.passphrase_file.as_deref())?;
+        let secret = self.secret()?;
         let sealed = secret.is_some();
         let kept = restore::backup(folder, &self.file, secret, now)?;
         writeln!(out, "{} holds {}.", self.file.display(), words(&kept))?;
@@ -55,6 +57,19 @@ impl Backup {
             }
         )?;
         Ok(())
+    }
+}
+
+impl Backup {
+    /// Returns the passphrase; `None` where the caller named the risk of none.
+    fn secret(&self) -> Result<Option<SecretString>, Failure> {
+        let secret = passphrase(self.passphrase_file.as_deref())?;
+        if secret.is_none() && !self.unsealed {
+            return Err("a backup holds the site's key: seal it with --passphrase-file FILE, or give --unsealed when \
+                        the file lies where nobody but this site's admins can read it; nothing was written"
+                .into());
+        }
+        Ok(secret)
     }
 }
 
@@ -91,7 +106,7 @@ pub(super) fn passphrase(file: Option<&Path>) -> Result<Option<SecretString>, Fa
 
 #[cfg(test)]
 mod tests {
-    use super::{SHORTEST, passphrase};
+    use super::{Backup, SHORTEST, passphrase};
 
     #[test]
     fn a_passphrase_has_twelve_characters_or_is_refused() {
@@ -103,5 +118,13 @@ mod tests {
         };
         assert!(read(SHORTEST).is_ok_and(|phrase| phrase.is_some()));
         assert!(read(SHORTEST - 1).is_err_and(|failure| failure.error.to_string().contains("at least 12")));
+    }
+
+    #[test]
+    fn backup_without_passphrase_needs_the_word_for_it() {
+        let backup = |unsealed| Backup { file: "site.backup".into(), passphrase_file: None, unsealed };
+        let refused = backup(false).secret().err().map(|failure| failure.error.to_string()).unwrap_or_default();
+        assert!(refused.contains("--passphrase-file") && refused.contains("--unsealed"), "{refused}");
+        assert!(backup(true).secret().is_ok_and(|secret| secret.is_none()));
     }
 }

@@ -10,6 +10,7 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 
 use crate::queries;
+use crate::site::datasets::Described;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::lineage::{LineageError, LineageIntake};
 use crate::site::policy::PolicyError;
@@ -176,7 +177,7 @@ fn open_intake(
             None => Ok(None),
         };
     }
-    Ok(Some(LineageIntake::open(folder, name, visibility, continues, now)?))
+    Ok(Some(LineageIntake::open::<Described>(folder, name, visibility, continues, now)?))
 }
 
 /// What is printed where the organization's key was made.

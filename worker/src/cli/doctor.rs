@@ -5,6 +5,7 @@
 
 mod data;
 mod disk;
+mod peers;
 mod release_clock;
 mod server;
 mod site;
@@ -127,6 +128,7 @@ impl Doctor {
         let store = site::ledger(folder, key.as_ref(), config.as_ref(), &mut found);
         if let Some(store) = &store {
             site::approval(folder, store, clock(), &mut found);
+            peers::look(store, clock(), &mut found);
             data::datasets(folder, store, self.quick, &mut found);
             data::lineages(folder, store, &mut found);
             data::budgets(folder, store, &mut found);
@@ -134,6 +136,13 @@ impl Doctor {
         if let Some(config) = &config {
             data::device(config, &mut found);
             transcription::look(folder, config, store.as_ref(), self, clock, &mut found);
+        }
+        for wall in crate::speech::sandbox::missing_walls() {
+            found.warn(
+                "programs",
+                wall,
+                "start the worker on a kernel that has it: engines and recognizers run with less around them",
+            );
         }
         release_clock::look(folder, &mut found);
         site::daemon(folder, &mut found);

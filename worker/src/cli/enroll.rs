@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
-use crate::config::{Config, ConfigError, Token};
+use crate::config::{Config, ConfigError, ProxyServer, Token};
 use crate::dp::device::Compute;
 use crate::gateway::{self, GatewayError};
 use crate::site::folder::{Folder, FolderError, write_durably};
 use crate::site::keys::{KeyError, SiteKey};
 use crate::site::policy::TEMPLATE;
+use crate::site::server_trust::{ServerTrust, ServerTrustError};
 use crate::site::store::{Store, StoreError};
 
 /// Why a site was not enrolled.
@@ -25,6 +26,9 @@ pub enum EnrollError {
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The server's keys, as the folder has them.
+    #[error(transparent)]
+    Trust(#[from] ServerTrustError),
     /// The server.
     #[error(
         "enrolment failed, and nothing was joined: if the token was used or is too old, make a new one in the dashboard"
@@ -41,6 +45,18 @@ pub enum EnrollError {
 /// # Errors
 /// [`EnrollError`]; the key that was made is kept for the next try.
 pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError> {
+    enroll_with_proxy(folder, token, None).await
+}
+
+/// As [`enroll`], by way of an HTTP proxy, which the configuration keeps.
+///
+/// # Errors
+/// As [`enroll`].
+pub(super) async fn enroll_with_proxy(
+    folder: &Folder,
+    token: &str,
+    proxy: Option<ProxyServer>,
+) -> Result<Config, EnrollError> {
     if folder.config().exists() {
         let there = Config::load(folder)?;
         return Err(ConfigError::AlreadyEnrolled {
@@ -50,12 +66,16 @@ pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError>
         }
         .into());
     }
-    let token = Token::parse(token)?;
+    let mut token = Token::parse(token)?;
+    token.server = token.server.with_proxy(proxy);
     let _lock = folder.lock()?;
     let key = SiteKey::load_or_make(&folder.key())?;
-    Store::open(&folder.ledger())?;
+    Store::create(&folder.ledger())?;
     if !folder.policy().exists() {
         write_durably(&folder.policy(), TEMPLATE.as_bytes())?;
+    }
+    if let Some(root) = &token.server_root {
+        ServerTrust::pin(folder, &token.server_key, root)?;
     }
     let enrolled = gateway::enroll(&token, &key).await?;
     let config = Config {
@@ -67,17 +87,20 @@ pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError>
         organization_name: enrolled.organization_name,
         concurrent_runs: 4,
         rotate_key_days: 365,
+        anchor: None,
         compute: Compute::default(),
         queries: crate::config::queries::Queries::default(),
         transcription: crate::config::transcription::Transcription::default(),
+        programs: crate::speech::sandbox::Programs::default(),
     };
     config.store(folder)?;
     Ok(config)
 }
 
-pub(super) fn run(folder: &Folder, token: &str, out: &mut dyn Write) -> Result<(), EnrollError> {
+pub(super) fn run(folder: &Folder, token: &str, proxy: Option<&str>, out: &mut dyn Write) -> Result<(), EnrollError> {
+    let proxy = proxy.map(ProxyServer::parse).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let config = runtime.block_on(enroll(folder, token))?;
+    let config = runtime.block_on(enroll_with_proxy(folder, token, proxy))?;
     writeln!(
         out,
         "Worker `{}` of {} is enrolled at {}.\n\

@@ -1,7 +1,9 @@
 //! `ledger`: what was spent at this site, for its own eyes, and the proof of it.
 
 mod alarm;
+mod anchor;
 mod file;
+mod peers;
 pub(super) mod promises;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ use crate::site::keys::SiteKey;
 use crate::site::ledger::{Ledger, verify};
 use crate::site::policy::Policy;
 use crate::site::store::{Store, StoreError};
+use crate::site::witness::restoration::{self, AcceptedRestoration};
 use crate::site::witness::{self, evidence};
 use crate::site::{audits, clock, jobs, restore};
 
@@ -49,6 +52,12 @@ pub(super) enum Action {
     /// What the server's log contradicts. While an alarm is open, nothing leaves this site.
     #[command(subcommand)]
     Alarm(alarm::Action),
+    /// The ledger's newest receipt in a file on another disk: a ledger that was put back to an older copy is detected so.
+    #[command(subcommand)]
+    Anchor(anchor::Action),
+    /// The comparison of the server's log with other sites: a server that shows two sites two logs is detected so.
+    #[command(subcommand)]
+    Peers(peers::Action),
     /// Let a dataset go on that an audit has stopped, once it is known what was broken, and mended.
     Unfreeze {
         /// The dataset's name.
@@ -71,12 +80,14 @@ pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &m
     {
         return file::check(path, &verify.known, out);
     }
-    Config::load(folder)?;
+    let config = Config::load(folder)?;
     match action {
+        Action::Anchor(action) => anchor::run(folder, &config, action, out),
         Action::Show { receipts } => show(folder, *receipts, out),
         Action::Verify(_) => check(folder, out),
         Action::Export { file } => export(folder, file, out),
         Action::Alarm(action) => alarm::run(folder, action, now, out),
+        Action::Peers(action) => peers::run(folder, action, now, out),
         Action::Unfreeze { dataset, reason } => unfreeze(folder, dataset, reason, out),
         Action::Settle { job } => settle(folder, job, out),
     }
@@ -212,10 +223,29 @@ fn answered(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), F
             "\nThe ledger was restored from a backup of {backup_at}. Nothing leaves until the running worker has compared it with the server's receipts."
         )?;
     }
+    for accepted in store.read(restoration::accepted)? {
+        writeln!(out, "\nThe {}.", restoration_text(&accepted))?;
+    }
     if let Some(open) = store.read(alarm::open)? {
         writeln!(out, "\n{}", alarm::words(&open))?;
     }
     Ok(())
+}
+
+/// Returns a sentence about a restoration of the server, without its first word and its full stop.
+pub(super) fn restoration_text(accepted: &AcceptedRestoration) -> String {
+    let statement = &accepted.statement;
+    let state = match &accepted.finished_at {
+        Some(at) => format!("it has every receipt of this site again since {at}"),
+        None => "it does not have every receipt of this site yet".to_owned(),
+    };
+    format!(
+        "server was restored on {} to {} entries of its log ({}); healed {} receipts; {state}",
+        day(statement.at),
+        statement.size,
+        statement.reason.escape_debug(),
+        accepted.returned
+    )
 }
 
 fn unfreeze(folder: &Folder, dataset: &str, reason: &str, out: &mut dyn Write) -> Result<(), Failure> {

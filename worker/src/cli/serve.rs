@@ -53,6 +53,9 @@ pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
         Format::Text => log.with_ansi(std::io::stderr().is_terminal()).boxed(),
     };
     tracing_subscriber::registry().with(log.with_filter(filter)).with(traces.layer()).init();
+    for wall in crate::speech::sandbox::missing_walls() {
+        tracing::warn!("{wall}");
+    }
     let configured = Config::load(folder)?.compute;
     let compute = Compute { device: run.device.unwrap_or(configured.device), ..configured };
     tracing::info!(compute = compute.choose()?, "computing is ready");

@@ -31,12 +31,15 @@ fn site() -> (tempfile::TempDir, Folder) {
         organization_name: "North Hospital".to_owned(),
         concurrent_runs: 1,
         rotate_key_days: 0,
+        anchor: None,
         compute: Compute::default(),
         queries: crate::config::queries::Queries::default(),
         transcription: crate::config::transcription::Transcription::default(),
+        programs: crate::speech::sandbox::Programs::default(),
     };
     config.store(&folder).expect("the folder is writable");
     SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
+    Store::create(&folder.ledger()).expect("the folder is writable");
     std::fs::write(folder.policy(), TEMPLATE).expect("the folder is writable");
     (dir, folder)
 }
@@ -80,7 +83,7 @@ fn a_terminal_decides_about_exactly_the_manifest_it_was_shown() {
     let (_dir, folder) = site();
     let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
     let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
-    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    let store = Store::create(&folder.ledger()).expect("the folder is writable");
     jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
     let shown = run(&folder, &["jobs"]).expect("it can be shown");
     assert!(shown.contains("senones") && shown.contains("not yet") && shown.contains("12 releases"), "{shown}");
@@ -103,7 +106,7 @@ fn a_terminal_sees_a_job_in_full_holds_it_and_lets_it_go_on() {
     let (_dir, folder) = site();
     let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
     let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
-    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    let store = Store::create(&folder.ledger()).expect("the folder is writable");
     jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
     let (job, short) = (JOB.to_string(), &JOB.to_string()[..30]);
     let whole = run(&folder, &["jobs", short]).expect("it is there");
@@ -164,7 +167,7 @@ fn a_terminal_sees_what_a_transcription_may_cost_in_money_and_that_it_is_too_muc
         1,
     ) + "\n[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n";
     std::fs::write(folder.policy(), policy).expect("the folder is writable");
-    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    let store = Store::create(&folder.ledger()).expect("the folder is writable");
     let rules = Policy::load(&folder.policy()).expect("it was just written");
     let (found, _) = scan(&folder, &store, &rules).expect("the folder can be read");
     note_registered(&store, &found[0].name, OURS).expect("it is free");
@@ -228,10 +231,10 @@ fn a_steward_s_key_is_pinned_only_with_its_fingerprint_and_signs_what_it_shows()
 fn a_damaged_ledger_fails_verification_with_its_own_code() {
     let (_dir, folder) = site();
     assert!(run(&folder, &["ledger", "verify"]).expect("an empty ledger holds").contains("0 receipts"));
-    let store = Store::open(&folder.ledger()).expect("it is there");
+    let store = Store::create(&folder.ledger()).expect("it is there");
     let row = "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (1, '{}', '', '')";
     store
-        .write(|tx| tx.execute(row, []).map(|_| ()).map_err(|error| StoreError::Row(error.to_string())))
+        .write_in_test(|tx| tx.execute(row, []).map(|_| ()).map_err(|error| StoreError::Row(error.to_string())))
         .expect("somebody has the file");
     assert!(matches!(run(&folder, &["ledger", "verify"]), Err((3, _))));
 }
@@ -293,7 +296,7 @@ fn every_key_of_the_policy_is_shown_with_what_it_says() {
 /// Writes a row of the site's database as a process of this site does.
 fn write(store: &Store, sql: &str) {
     store
-        .write(|tx| tx.execute_batch(sql).map_err(|error| StoreError::Row(error.to_string())))
+        .write_in_test(|tx| tx.execute_batch(sql).map_err(|error| StoreError::Row(error.to_string())))
         .expect("the database is open");
 }
 
@@ -303,7 +306,7 @@ fn an_open_alarm_is_shown_everywhere_until_it_is_cleared_with_a_reason() {
     assert!(run(&folder, &["ledger", "alarm", "show"]).expect("there is none").contains("never"));
     let (_, said) = run(&folder, &["ledger", "alarm", "clear", "--reason", "x"]).expect_err("there is none");
     assert!(said.contains("no alarm"), "{said}");
-    let store = Store::open(&folder.ledger()).expect("the folder is writable");
+    let store = Store::create(&folder.ledger()).expect("the folder is writable");
     write(&store, r#"INSERT INTO alarm (problem, evidence, at) VALUES ('its end is missing', '{"head": 7}', 'today')"#);
     let (code, said) = run(&folder, &["ledger", "verify"]).expect_err("it is open");
     assert!(code == 4 && said.contains("its end is missing") && said.contains("clear --reason"), "{code}: {said}");
@@ -334,4 +337,25 @@ fn an_export_is_written_once_to_a_file_of_its_own() {
     assert!(said.contains("0 receipts") && said.contains(&format!("{server}, as it was given")), "{said}");
     let refused = run(&elsewhere, &["ledger", "verify", "--file", &name, "--site-key", &server]);
     assert!(matches!(refused, Err((3, _))), "it is another site's: {refused:?}");
+}
+
+#[test]
+fn unsealed_backup_is_made_on_request_only() {
+    let (_dir, folder) = site();
+    let outside = tempfile::tempdir().expect("a temporary folder");
+    let file = outside.path().join("site.backup");
+    let path = file.to_string_lossy().into_owned();
+    let (_, refused) = run(&folder, &["backup", &path]).expect_err("neither a passphrase nor a word");
+    assert!(refused.contains("--unsealed") && refused.contains("nothing was written"), "{refused}");
+    assert!(!file.exists());
+    let said = run(&folder, &["backup", &path, "--unsealed"]).expect("it was asked for");
+    assert!(said.contains("KEY is in it as it is"), "{said}");
+    let secret = outside.path().join("passphrase");
+    std::fs::write(&secret, "a passphrase of a test\n").expect("written");
+    let sealed = outside.path().join("sealed.backup").to_string_lossy().into_owned();
+    let secret = secret.to_string_lossy().into_owned();
+    let said = run(&folder, &["backup", &sealed, "--passphrase-file", &secret]).expect("sealed");
+    assert!(said.contains("It is sealed."), "{said}");
+    let both = ["undertone-worker", "backup", "x", "--unsealed", "--passphrase-file", &secret];
+    assert!(Cli::try_parse_from(both).is_err(), "one of the two");
 }

@@ -4,12 +4,12 @@
 //! a worker that does not start. To add a key: its line in [`KEYS`].
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::queries::{Engine, Queries};
-use super::{Config, ConfigError};
+use super::queries::{EngineKind, Queries};
+use super::{Config, ConfigError, ProxyServer, field};
 
 /// Most jobs that may run at a time.
 pub const MOST_RUNS: i64 = 256;
@@ -17,9 +17,10 @@ pub const MOST_RUNS: i64 = 256;
 pub const KEY_DAYS: std::ops::RangeInclusive<i64> = 30..=3650;
 
 /// Every key: its table, its name, whether enrolment always writes it, and what it means.
-pub const KEYS: [(&str, &str, bool, &str); 25] = [
+pub const KEYS: [(&str, &str, bool, &str); 31] = [
     ("", "server", true, "address of the server's gateway for workers"),
     ("", "certificate", false, "SHA-256 of the certificate at enrolment, hex; absent on loopback without TLS"),
+    ("", "proxy", false, "http://host:port of a proxy by which the worker reaches the server; absent for none"),
     ("", "server_key", true, "Ed25519 key with which the server signs, hex"),
     ("", "worker", true, "this worker's id"),
     ("", "worker_name", true, "its name"),
@@ -27,6 +28,7 @@ pub const KEYS: [(&str, &str, bool, &str); 25] = [
     ("", "organization_name", true, "its organization's name"),
     ("", "concurrent_runs", false, "jobs that run at a time, 1 to 256"),
     ("", "rotate_key_days", false, "days after which the site's key is followed by another, 30 to 3650; 0 for never"),
+    ("", "anchor", false, "file on another disk that holds the number of the ledger's newest receipt; absent for none"),
     ("compute", "device", false, "cpu, cuda[:n] or wgpu[:n]"),
     ("compute", "threads", false, "threads of the CPU; 0 for one for each processor"),
     ("queries", "engine", false, "embedded or cluster"),
@@ -53,6 +55,10 @@ pub const KEYS: [(&str, &str, bool, &str); 25] = [
         false,
         "tables: the cloud recognizers, each with name, protocol, url and its key's place",
     ),
+    ("programs", "variables", false, "variables of the worker's environment that engines and recognizers get as well"),
+    ("programs", "folders", false, "folders that they may read besides the system's and their own"),
+    ("programs", "writable", false, "folders that they may write, such as a cache of models"),
+    ("programs", "network", false, "whether they may open connections"),
 ];
 
 /// Something that is wrong.
@@ -120,7 +126,7 @@ pub fn check(path: &Path) -> Result<Checked, ConfigError> {
 /// Keys that are none, with the one that was meant.
 fn unknown(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
     let known = |of: &str, name: &str| KEYS.iter().any(|(table, key, ..)| *table == of && *key == name);
-    let tables = ["compute", "queries", "transcription"];
+    let tables = ["compute", "queries", "transcription", "programs"];
     let mut report = |of: &str, name: &str| {
         let full = joined(of, name);
         let near = nearest(&full);
@@ -192,7 +198,7 @@ fn ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
 
 /// Folders that have to be there.
 fn paths(text: &str, queries: &Queries, mistakes: &mut Vec<Mistake>) {
-    if let (Engine::Cluster, Some(shared)) = (queries.engine, &queries.shared)
+    if let (EngineKind::Cluster, Some(shared)) = (queries.engine, &queries.shared)
         && !shared.is_dir()
     {
         let problem = format!("{} is no folder: mount it at this path", shared.display());
@@ -208,10 +214,32 @@ fn in_force(table: &toml::Table) -> Vec<(String, String, bool, &'static str)> {
     };
     let row = |(of, name, _, meaning): (&str, &str, bool, &'static str)| {
         let said = look(table, of, name);
+        let said = if name == "proxy" { said.map(|text| without_credentials(&text)) } else { said };
         let value = said.clone().or_else(|| look(&defaults, of, name)).unwrap_or_else(|| "none".to_owned());
         (joined(of, name), value, said.is_some(), meaning)
     };
     KEYS.into_iter().map(row).collect()
+}
+
+/// Returns a proxy's address as TOML, without user and password.
+fn without_credentials(proxy: &str) -> String {
+    let parsed = ProxyServer::parse(proxy.trim_matches('"'));
+    parsed.map_or_else(|_| "\"********\"".to_owned(), |proxy| format!("\"{}\"", proxy.address()))
+}
+
+/// Returns the path of the ledger's anchor, if it lies outside of the folder of the configuration at `config`.
+///
+/// # Errors
+/// [`ConfigError::Field`] for a relative path, or one inside of the site's folder.
+pub(super) fn outside(anchor: &Path, config: &Path) -> Result<PathBuf, ConfigError> {
+    let site = config.parent().unwrap_or(Path::new("."));
+    let site = site.canonicalize().unwrap_or_else(|_| site.to_owned());
+    let folder = anchor.parent().map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
+    if anchor.is_relative() || folder.is_none_or(|folder| folder.starts_with(&site)) {
+        let problem = format!("{}: name a file outside of the site's folder, by its whole path", anchor.display());
+        return Err(field("anchor", problem));
+    }
+    Ok(anchor.to_owned())
 }
 
 /// Built-in values.
@@ -222,7 +250,10 @@ fn defaults() -> toml::Table {
     let compute = toml::Value::try_from(crate::dp::device::Compute::default());
     let queries = toml::Value::try_from(Queries::default());
     let transcription = toml::Value::try_from(super::transcription::Transcription::default());
-    for (name, value) in [("compute", compute), ("queries", queries), ("transcription", transcription)] {
+    let programs = toml::Value::try_from(crate::speech::sandbox::Programs::default());
+    for (name, value) in
+        [("compute", compute), ("queries", queries), ("transcription", transcription), ("programs", programs)]
+    {
         if let Ok(value) = value {
             table.insert(name.to_owned(), value);
         }
@@ -352,6 +383,14 @@ mod tests {
     }
 
     #[test]
+    fn credentials_of_a_proxy_are_not_shown() {
+        let text = good().replace("concurrent_runs = 4", "concurrent_runs = 4\nproxy = \"http://ward:secret@p:3128\"");
+        let table: toml::Table = toml::from_str(&text).expect("TOML");
+        let shown = in_force(&table).into_iter().find(|(key, ..)| key == "proxy").expect("a key of ours");
+        assert_eq!(shown.1, "\"http://p:3128\"");
+    }
+
+    #[test]
     fn each_kind_of_mistake_is_found() {
         let good = good();
         for (from, to, named, words) in [
@@ -364,6 +403,18 @@ mod tests {
             ("server = \"http://127.0.0.1:8421\"", "server = \"http://elsewhere:8421\"", "server", "use https"),
             ("server_key = \"", "server_key = \"zz", "server_key", "Ed25519"),
             ("worker_name = \"north\"\n", "", "worker_name", "missing"),
+            (
+                "rotate_key_days = 365",
+                "rotate_key_days = 365\nanchor = \"anchor\"",
+                "anchor",
+                "outside of the site's folder",
+            ),
+            (
+                "rotate_key_days = 365",
+                "rotate_key_days = 365\nproxy = \"https://p\"",
+                "proxy",
+                "write http://host:port",
+            ),
             ("[compute]", "[compute", "", "no TOML"),
         ] {
             assert!(good.contains(from), "{from}\n{good}");

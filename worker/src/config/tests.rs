@@ -6,7 +6,7 @@ use undertone_api::worker::EnrolmentToken;
 use uuid::Uuid;
 
 use super::queries::Queries;
-use super::{Config, ConfigError, Server, TOKEN_PREFIX, Token};
+use super::{Config, ConfigError, ProxyServer, Server, TOKEN_PREFIX, Token};
 use crate::dp::device::{Compute, Processor};
 use crate::site::folder::Folder;
 
@@ -15,6 +15,7 @@ fn token(server: &str, certificate: Option<&str>) -> String {
         server: server.to_owned(),
         certificate: certificate.map(str::to_owned),
         server_key: hex::encode(SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes()),
+        server_root: None,
         secret: "00".repeat(32),
     };
     format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token has a JSON form")))
@@ -77,7 +78,9 @@ fn a_configuration_is_read_as_it_was_written() {
     let folder = Folder::new(dir.path());
     assert!(matches!(Config::load(&folder), Err(ConfigError::NotEnrolled(_))));
     let written = Config {
-        server: Server::new("https://hub.example:7443", Some(&"ef".repeat(32))).expect("a good address"),
+        server: Server::new("https://hub.example:7443", Some(&"ef".repeat(32)))
+            .expect("a good address")
+            .with_proxy(Some(ProxyServer::parse("http://ward:secret@proxy.example:3128").expect("a proxy"))),
         server_key: SigningKey::from_bytes(&[1; 32]).verifying_key(),
         worker: WorkerId(Uuid::from_u128(1)),
         worker_name: "north".to_owned(),
@@ -85,13 +88,16 @@ fn a_configuration_is_read_as_it_was_written() {
         organization_name: "North \"Hospital\"".to_owned(),
         concurrent_runs: 2,
         rotate_key_days: 90,
+        anchor: Some("/mnt/other/anchor".into()),
         compute: Compute { device: Processor::Wgpu(1), threads: 3 },
         queries: Queries { memory_mib: 64, shared: Some("/mnt/shared".into()), ..Queries::default() },
         transcription: crate::config::transcription::Transcription::default(),
+        programs: crate::speech::sandbox::Programs::default(),
     };
     written.store(&folder).expect("the folder is writable");
     let read = Config::load(&folder).expect("it was just written");
     assert_eq!(read.server, written.server);
+    assert_eq!(read.anchor, written.anchor);
     assert_eq!(
         (
             read.server_key,

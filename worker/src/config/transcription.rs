@@ -44,8 +44,8 @@ use url::Url;
 
 use super::{ConfigError, field};
 use crate::speech::transcribe::provider::settings;
-use crate::speech::transcribe::speak::Engine;
-use crate::speech::transcribe::voice::Voice;
+use crate::speech::transcribe::speak::SpeechEngine;
+use crate::speech::transcribe::voice::VoiceConfig;
 pub use recognizer::{EarsError, Recognizer};
 #[cfg(test)]
 pub(crate) use speech::SPEAKING;
@@ -113,7 +113,7 @@ pub struct Transcription {
     pub speech: Speech,
     /// The converter of voices that jobs may ask for beside McAdams; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub voice: Option<Voice>,
+    pub voice: Option<VoiceConfig>,
     /// Texts for dummies.
     pub dummies: Dummies,
     /// What is usual.
@@ -121,7 +121,7 @@ pub struct Transcription {
     /// What never leaves.
     pub sensitive: Sensitive,
     /// The cloud recognizers.
-    pub providers: Vec<settings::Settings>,
+    pub providers: Vec<settings::ProviderSettings>,
 }
 
 impl Transcription {
@@ -157,7 +157,7 @@ impl Transcription {
             let reason = format!("languages: each one of {}, not {other:?}", LANGUAGES.join(", "));
             return Err(field("transcription.sensitive", reason));
         }
-        if let Some(Voice::Mcadams { .. } | Voice::Vocoder { .. }) = self.voice {
+        if let Some(VoiceConfig::Mcadams { .. } | VoiceConfig::Vocoder { .. }) = self.voice {
             let reason = "kind: command or url; McAdams and the vocoder need no configuration, jobs set them";
             return Err(field("transcription.voice", reason));
         }
@@ -192,7 +192,7 @@ impl Transcription {
             _ => None,
         };
         let voice = match &self.voice {
-            Some(Voice::Url { url, .. }) => Some(("converter", url.as_str())),
+            Some(VoiceConfig::Url { url, .. }) => Some(("converter", url.as_str())),
             _ => None,
         };
         [recognizer, speech, voice].into_iter().flatten()
@@ -203,7 +203,7 @@ impl Transcription {
     ///
     /// # Errors
     /// [`EngineError`] in words.
-    pub fn engine(&self, site: &Path, providers: &[Url]) -> Result<Option<Engine>, EngineError> {
+    pub fn engine(&self, site: &Path, providers: &[Url]) -> Result<Option<SpeechEngine>, EngineError> {
         self.speech.start(site, providers)
     }
 }
@@ -224,7 +224,7 @@ mod tests {
     use std::path::Path;
 
     use super::{MOST_AT_ONCE, MOST_SECONDS, Recognizer, Speech, Transcription};
-    use crate::speech::transcribe::recognize::server::Protocol;
+    use crate::speech::transcribe::recognize::server::ServerProtocol;
 
     fn read(text: &str) -> Result<Transcription, String> {
         let read: Transcription = toml::from_str(text).map_err(|error| error.to_string())?;
@@ -264,9 +264,11 @@ mod tests {
 
     #[test]
     fn a_server_is_asked_by_the_protocol_that_is_named() {
-        for (name, expected) in
-            [("open_ai", Protocol::OpenAi), ("whisper_cpp", Protocol::WhisperCpp), ("vosk", Protocol::Vosk)]
-        {
+        for (name, expected) in [
+            ("open_ai", ServerProtocol::OpenAi),
+            ("whisper_cpp", ServerProtocol::WhisperCpp),
+            ("vosk", ServerProtocol::Vosk),
+        ] {
             let text = format!("[recognizer]\nkind = \"server\"\nurl = \"http://127.0.0.1\"\nprotocol = \"{name}\"\n");
             let server = read(&text).unwrap().recognizer.unwrap().server(Path::new("."), "en").unwrap().unwrap();
             assert_eq!((server.protocol, server.requests, server.seconds), (expected, 2, 60), "{name}");

@@ -26,6 +26,7 @@ use crate::run::{Past, RunError};
 use crate::site::admission::Examined;
 use crate::site::audits::{self, AuditsError, Ground};
 use crate::site::clearance::{Clearance, Departure, GrantId};
+use crate::site::datasets::Described;
 use crate::site::folder::create_private;
 use crate::site::gate::{self, GateError};
 use crate::site::holds;
@@ -33,7 +34,7 @@ use crate::site::ledger::LedgerError;
 use crate::site::outbox::{Kept, Outbox, OutboxError, Parcel, StoredRelease, acknowledge, receipts_to_send};
 use crate::site::policy::{PolicyRefusal, Rules, units_of};
 use crate::site::witness;
-use crate::speech::transcribe::outbound::Sealed;
+use crate::speech::transcribe::outbound::SealedSounds;
 
 /// Why a release cannot be made or sent any more.
 const LOST: &str = "it was paid for, and its bytes are not at this site any more: the ledger was restored from an older copy, or the \
@@ -93,7 +94,7 @@ fn failed(error: impl std::fmt::Display) -> RunError {
 /// Tells a refusal of the rules from a disk that fails: the same job may go on when the disk is mended.
 fn refused(error: GateError) -> RunError {
     match error {
-        GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => failed(error),
+        GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => RunError::from_failure(error),
         refusal => RunError::Refused(refusal.to_string()),
     }
 }
@@ -109,7 +110,7 @@ impl Errand {
     /// [`RunError::Failed`] when the folder cannot be made.
     pub fn new(site: &Site, examined: Examined) -> Result<Self, RunError> {
         let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
-        create_private(&folder).map_err(failed)?;
+        create_private(&folder).map_err(RunError::from_failure)?;
         let outbox = Outbox::new(examined.manifest.job, examined.dataset.id, &folder);
         Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default(), tick: Mutex::default() })
     }
@@ -135,7 +136,7 @@ impl Errand {
     /// # Errors
     /// [`RunError::Failed`] when the site's disk cannot be read.
     pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<Past, RunError> {
-        Ok(match self.outbox.state(&site.store, series, round).map_err(failed)? {
+        Ok(match self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)? {
             Kept::Nothing => Past::Untouched,
             Kept::Unpaid(_) | Kept::Stored => Past::Stored,
             Kept::Accepted => Past::Accepted,
@@ -150,7 +151,7 @@ impl Errand {
             return Ok(true);
         };
         match site.ledger.check_release(&under, &event) {
-            Err(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => Err(failed(error)),
+            Err(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => Err(RunError::from_failure(error)),
             Err(LedgerError::Rule(_)) => Ok(false),
             // Whatever else speaks against it is said when it is asked for.
             Ok(()) | Err(_) => Ok(true),
@@ -209,7 +210,8 @@ impl Errand {
         if !matches!(spec, Spec::Transcription(_)) {
             return Ok(());
         }
-        let now = local.as_it_lies().map(|now| now.as_seen(dataset.id, dataset.organization, dataset.worker));
+        let now =
+            local.as_it_lies::<Described>().map(|now| now.as_seen(dataset.id, dataset.organization, dataset.worker));
         rules.judge_cost(spec, now.as_ref().unwrap_or(dataset), &site.transcription.providers)
     }
 
@@ -251,12 +253,12 @@ impl Errand {
         self.cleared("vector", series, round, vector.grant())?;
         // Rounded and packed once: what is on disk is what travels, however often.
         let mut chance = Randomness::from_os(Purpose::Rounding).stream(0);
-        vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(failed)
+        vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(RunError::from_failure)
     }
 
     fn store(&self, series: &str, round: u32, bytes: &[u8], length: u64) -> Result<StoredRelease, RunError> {
         fault::point(fault::BEFORE_STORE);
-        let release = self.outbox.store(series, round, bytes, length).map_err(failed)?;
+        let release = self.outbox.store(series, round, bytes, length).map_err(RunError::from_failure)?;
         fault::point(fault::AFTER_STORE);
         Ok(release)
     }
@@ -292,10 +294,10 @@ impl Errand {
     /// # Errors
     /// [`RunError::Refused`] when policy or ledger say no, it is another release than the job's, or another batch was paid;
     /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when the disk fails.
-    pub fn pay_batch(&self, site: &Site, series: &str, round: u32, batch: &Sealed) -> Result<(), RunError> {
+    pub fn pay_batch(&self, site: &Site, series: &str, round: u32, batch: &SealedSounds) -> Result<(), RunError> {
         self.is_free(site)?;
         let release = self.outbox.batch(series, round, batch);
-        match self.outbox.state_of_batch(&site.store, &release).map_err(failed)? {
+        match self.outbox.state_of_batch(&site.store, &release).map_err(RunError::from_failure)? {
             Kept::Nothing | Kept::Unpaid(_) => {}
             Kept::Stored | Kept::Accepted => return Ok(()),
             Kept::Gone => return Err(RunError::Refused(format!("another batch was paid for under {series}/{round}"))),
@@ -335,14 +337,19 @@ impl Errand {
             let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
             fresh.as_ref().is_some_and(|fresh| (fresh.series.as_str(), fresh.round) == (series, round))
         };
-        if !fresh && let Kept::Unpaid(release) = self.outbox.state(&site.store, series, round).map_err(failed)? {
+        if !fresh
+            && let Kept::Unpaid(release) =
+                self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)?
+        {
             self.pay(site, &release)?;
         }
-        let Some(number) = self.outbox.receipt(&site.store, series, round).map_err(failed)? else { return Ok(None) };
-        if witness::is_countersigned(&site.store, number).map_err(failed)? {
+        let Some(number) = self.outbox.receipt(&site.store, series, round).map_err(RunError::from_failure)? else {
+            return Ok(None);
+        };
+        if witness::is_countersigned(&site.store, number).map_err(RunError::from_failure)? {
             return Ok(None);
         }
-        let waiting = receipts_to_send(&site.store, number, Some(number)).map_err(failed)?;
+        let waiting = receipts_to_send(&site.store, number, Some(number)).map_err(RunError::from_failure)?;
         let (numbers, receipts) = waiting.into_iter().unzip();
         Ok(Some(Uncountersigned { receipts, numbers }))
     }
@@ -354,7 +361,8 @@ impl Errand {
     /// fails.
     pub fn countersigned(&self, site: &Site, asked: &Uncountersigned, answer: &[Signed]) -> Result<(), RunError> {
         let key = &site.identity.server_key;
-        let found = witness::submitted(&site.store, key, &asked.receipts, answer, (site.clock)()).map_err(failed)?;
+        let found = witness::submitted(&site.store, key, &asked.receipts, answer, (site.clock)())
+            .map_err(RunError::from_failure)?;
         if let Some(contradiction) = found {
             tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
             return Err(RunError::Refused(contradiction.to_string()));
@@ -362,14 +370,20 @@ impl Errand {
         if answer.len() < asked.receipts.len() {
             return Err(failed("the server has not countersigned every receipt that it was given"));
         }
-        acknowledge(&site.store, &asked.numbers).map_err(failed)
+        acknowledge(&site.store, &asked.numbers).map_err(RunError::from_failure)
     }
 
     /// Permission for a sealed batch to leave for others than the server: it is paid, and the server has countersigned the payment.
     ///
     /// # Errors
     /// [`RunError::Refused`] otherwise, [`RunError::Failed`] when the disk fails.
-    pub fn departure(&self, site: &Site, series: &str, round: u32, batch: &Sealed) -> Result<Departure, RunError> {
+    pub fn departure(
+        &self,
+        site: &Site,
+        series: &str,
+        round: u32,
+        batch: &SealedSounds,
+    ) -> Result<Departure, RunError> {
         self.is_free(site)?;
         self.outbox.departure(&site.store, series, round, batch).map_err(|error| match error {
             refusal @ (OutboxError::Missing { .. } | OutboxError::NotCountersigned { .. }) => {
@@ -390,13 +404,15 @@ impl Errand {
         let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).take();
         let parcel = match fresh.filter(|fresh| (fresh.series.as_str(), fresh.round) == (series, round)) {
             Some(fresh) => {
-                self.outbox.countersigned(&site.store, series, round, fresh.parcel.receipt).map_err(failed)?;
+                self.outbox
+                    .countersigned(&site.store, series, round, fresh.parcel.receipt)
+                    .map_err(RunError::from_failure)?;
                 fresh.parcel
             }
-            None => self.outbox.parcel(&site.store, series, round).map_err(failed)?,
+            None => self.outbox.parcel(&site.store, series, round).map_err(RunError::from_failure)?,
         };
         let waiting = match parcel.receipt {
-            Some(receipt) => receipts_to_send(&site.store, receipt, Some(receipt)).map_err(failed)?,
+            Some(receipt) => receipts_to_send(&site.store, receipt, Some(receipt)).map_err(RunError::from_failure)?,
             None => Vec::new(),
         };
         let (numbers, receipts) = waiting.into_iter().unzip();
@@ -405,7 +421,8 @@ impl Errand {
 
     /// Whether nobody at the site holds the job.
     fn is_free(&self, site: &Site) -> Result<(), RunError> {
-        let held = holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id).map_err(failed)?;
+        let held = holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id)
+            .map_err(RunError::from_failure)?;
         let stopped = |held: holds::Held| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
         held.map_or(Ok(()), |held| Err(stopped(held)))
     }
@@ -417,9 +434,14 @@ impl Errand {
     /// [`RunError::Failed`] when it is not what was promised, or the disk fails.
     pub fn state(&self, site: &Site, finding: &Finding) -> Result<Signed, RunError> {
         let under = self.examined.under().ok_or_else(|| failed(AuditsError::NotPromised))?;
-        let delta = site.ledger.delta(&under).map_err(failed)?.ok_or_else(|| failed(LedgerError::NotReserved))?;
-        let ground = Ground::of(&self.examined, delta).map_err(failed)?;
-        let (signed, _) = audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(failed)?;
+        let delta = site
+            .ledger
+            .delta(&under)
+            .map_err(RunError::from_failure)?
+            .ok_or_else(|| failed(LedgerError::NotReserved))?;
+        let ground = Ground::of(&self.examined, delta).map_err(RunError::from_failure)?;
+        let (signed, _) =
+            audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(RunError::from_failure)?;
         Ok(signed)
     }
 
@@ -428,6 +450,6 @@ impl Errand {
     /// # Errors
     /// [`RunError::Failed`] when the disk fails; the same letter is sent again then.
     pub fn arrived(&self, site: &Site, series: &str, round: u32, letter: &Letter) -> Result<(), RunError> {
-        self.outbox.accepted(&site.store, series, round, &letter.numbers).map_err(failed)
+        self.outbox.accepted(&site.store, series, round, &letter.numbers).map_err(RunError::from_failure)
     }
 }

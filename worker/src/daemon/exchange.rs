@@ -36,8 +36,8 @@ use crate::run::{Answered, Average, Exchange, Past, RunError, Transcribing};
 use crate::site::admission::Examined;
 use crate::site::clearance::{Clearance, Published};
 use crate::site::gate;
-use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed};
-use crate::speech::transcribe::provider::line::Line;
+use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds};
+use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::telemetry;
 
 /// How long the server is asked to wait for a round or a file.
@@ -404,9 +404,9 @@ impl Exchange for SiteExchange {
         &mut self,
         series: &str,
         round: u32,
-        batch: &Arc<Sealed>,
-        lines: &[Line],
-    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        batch: &Arc<SealedSounds>,
+        lines: &[ProviderLine],
+    ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
         self.pay_and_dispatch(series, round, batch, lines)
     }
 

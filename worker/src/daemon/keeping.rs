@@ -18,6 +18,9 @@ use crate::site::rotation;
 use crate::site::store::Store;
 use crate::site::witness::alarm;
 
+/// Most receipts of this site that a server may show beyond those of the ledger: half a million take some 500 MB.
+pub(crate) const MOST_SHOWN: usize = 500_000;
+
 /// Compares the ledger with the receipts that the server has, and takes in as spent what it lacks. Receipts that contradict it
 /// raise an alarm.
 ///
@@ -36,9 +39,21 @@ pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
             return Err(GatewayError::Protocol("receipts that were not asked for".to_owned()).into());
         }
         after = last.sequence;
-        shown.extend(page);
+        collect(&mut shown, page, MOST_SHOWN)?;
     }
     take_in(site, &shown)
+}
+
+/// Adds a page of receipts to those that the server has shown, up to `most` of them.
+fn collect(shown: &mut Vec<Signed>, page: Vec<Signed>, most: usize) -> Result<(), GatewayError> {
+    if shown.len() + page.len() > most {
+        return Err(GatewayError::Protocol(format!(
+            "it shows more than {most} receipts that this site's ledger lacks: put the newest copy of the ledger back, or ask the \
+             server's operator who signed them"
+        )));
+    }
+    shown.extend(page);
+    Ok(())
 }
 
 /// Takes in as spent what the ledger lacks of the receipts that the server shows, from some number on without gaps. Receipts that
@@ -160,5 +175,23 @@ pub(super) async fn take_credential_notices(site: &Site) {
             Ok(false) => {}
             Err(error) => return tracing::error!(error = %error, "a notice could not be kept"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::signed::Signed;
+
+    use super::collect;
+
+    #[test]
+    fn receipts_beyond_the_limit_are_refused() {
+        let receipt = Signed { payload: "{}".to_owned(), signature: String::new() };
+        let mut shown = Vec::new();
+        collect(&mut shown, vec![receipt.clone(); 2], 3).expect("two of three");
+        collect(&mut shown, vec![receipt.clone()], 3).expect("the third");
+        let refused = collect(&mut shown, vec![receipt], 3).expect_err("one more").to_string();
+        assert!(refused.contains("more than 3 receipts"), "{refused}");
+        assert_eq!(shown.len(), 3);
     }
 }

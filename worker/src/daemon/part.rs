@@ -152,6 +152,15 @@ async fn whole(
             log.fault(Fault::RefusedByPolicy);
             Some(Outcome::GaveUp { reason })
         }
+        Err(RunError::Disk(reason)) => {
+            tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the site's own disk fails; the part goes on when it is mended");
+            log.fault(fault_of(&reason));
+            tokio::select! {
+                () = tokio::time::sleep(HOLD) => {}
+                () = lease.stop.cancelled() => {}
+            }
+            stopped(lease)
+        }
         Err(RunError::Failed(reason)) => {
             tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "run failed");
             log.fault(fault_of(&reason));

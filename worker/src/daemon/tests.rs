@@ -69,9 +69,11 @@ impl Place {
             organization_name: "North Hospital".to_owned(),
             concurrent_runs: 1,
             rotate_key_days: 0,
+            anchor: None,
             compute: crate::dp::device::Compute::default(),
             queries: crate::config::queries::Queries::default(),
             transcription: crate::config::transcription::Transcription::default(),
+            programs: crate::speech::sandbox::Programs::default(),
         };
         config.store(&folder).expect("the folder is writable");
         let place = Self { dir, config };
@@ -117,9 +119,9 @@ impl Place {
         };
         let text = serde_json::to_string(&meta).expect("it has a JSON form");
         std::fs::write(at.join("meta.json"), text).expect("the folder is writable");
-        let store = Store::open(&self.folder().ledger()).expect("the folder is writable");
+        let store = Store::create(&self.folder().ledger()).expect("the folder is writable");
         store
-            .write(|tx| {
+            .write_in_test(|tx| {
                 tx.execute("INSERT INTO lineage (name, lineage) VALUES ('ward-7', ?1)", [LINEAGE.to_string()])
                     .map(|_| ())
                     .map_err(|error| StoreError::Row(error.to_string()))

@@ -2,12 +2,14 @@
 //! was submitted, whenever it signs in, and at least every [`EVERY`]. What the answers mean is decided in `site::witness`.
 
 use time::{Duration, OffsetDateTime};
-use undertone_api::log::witness::MOST_RECEIPTS;
+use undertone_api::log::witness::{Answer, MOST_RECEIPTS};
 use undertone_api::signed::Signed;
 
 use super::Site;
+use crate::site::outbox;
 use crate::site::store::StoreError;
-use crate::site::witness::{self, Contradiction, Judged, alarm};
+use crate::site::witness::own_key::judge_own_key;
+use crate::site::witness::{self, Contradiction, Judged, Question, alarm, restoration};
 
 /// Longest time between two questions while the server can be reached.
 const EVERY: Duration = Duration::minutes(10);
@@ -45,9 +47,18 @@ pub(super) async fn after(site: &Site, receipts: &[Signed], countersignatures: &
 /// Asks until every receipt that the server has is proved. True when the server has answered, whatever it said.
 pub(super) async fn ask(site: &Site) -> bool {
     let _one_at_a_time = site.asking.lock().await;
+    let mut given = 0;
     loop {
         match once(site).await {
             Ok(Once::More) => {}
+            Ok(Once::Owing) => match give_back(site, &mut given).await {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(error) => {
+                    tracing::error!(error = %error, "receipts could not be given back to the restored server");
+                    return false;
+                }
+            },
             Ok(Once::Done) => return true,
             Ok(Once::Unanswered) => return false,
             Err(error) => {
@@ -64,6 +75,8 @@ enum Once {
     More,
     /// There is nothing more to ask now.
     Done,
+    /// All receipts that the server has are proved, and it waits for those that it lacks.
+    Owing,
     /// The server could not be asked.
     Unanswered,
 }
@@ -78,23 +91,105 @@ async fn once(site: &Site) -> Result<Once, StoreError> {
         return Ok(Once::Done);
     }
     let question = witness::question(&site.store)?;
-    let answer = match site.gateway.witness(question.known.as_ref(), &question.numbers()).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            tracing::warn!(error = %error, "the server does not show its log; it is asked again");
-            return Ok(Once::Unanswered);
-        }
-    };
+    let Some(answer) = put(site, &question).await else { return Ok(Once::Unanswered) };
+    if let Some(news) = restoration::unaccepted(&site.store, &answer)? {
+        return accept_restoration(site, &question, &news).await;
+    }
     match witness::judge(&site.store, &site.identity.server_key, &question, &answer, (site.clock)())? {
         Judged::Holds(receipts) => {
             tracing::debug!(receipts, "receipts are proved to be in the server's log");
-            Ok(if receipts < MOST_RECEIPTS { Once::Done } else { Once::More })
+            let own = site.key.public_hex();
+            if let Some(contradiction) =
+                judge_own_key(&site.store, &answer, site.identity.worker, &own, (site.clock)())?
+            {
+                sound(&contradiction);
+                return Ok(Once::Done);
+            }
+            Ok(match receipts {
+                MOST_RECEIPTS.. => Once::More,
+                _ if answer.must_reconcile => Once::Owing,
+                _ => {
+                    if question.restored.is_some() {
+                        restoration::note_complete(&site.store, (site.clock)())?;
+                    }
+                    Once::Done
+                }
+            })
         }
         Judged::Contradicts(contradiction) => {
             sound(&contradiction);
             Ok(Once::Done)
         }
     }
+}
+
+/// Puts a question to the server; `None` when it does not answer.
+async fn put(site: &Site, question: &Question) -> Option<Answer> {
+    let numbers = question.numbers();
+    match site.gateway.witness(question.known.as_ref(), &numbers, question.restored.as_deref()).await {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            tracing::warn!(error = %error, "the server does not show its log; it is asked again");
+            None
+        }
+    }
+}
+
+/// Judges the restorations that the server states, against the last head that the restored log must have.
+async fn accept_restoration(site: &Site, question: &Question, news: &Answer) -> Result<Once, StoreError> {
+    let key = &site.identity.server_key;
+    let rebased = restoration::rebase(&site.store, key, question, news)?;
+    let Some(answer) = put(site, &rebased).await else { return Ok(Once::Unanswered) };
+    // The log may have grown since, and the server may have been restored once more.
+    let Some(mut news) = restoration::unaccepted(&site.store, &answer)? else { return Ok(Once::More) };
+    news.consistency = answer.consistency;
+    match restoration::judge(&site.store, key, &rebased, &news, (site.clock)())? {
+        Judged::Holds(_) => {
+            for restoration in &news.restorations {
+                tracing::warn!(
+                    statement = restoration.statement.payload,
+                    "the server states that it was restored from an older copy; its log begins as this site saw it, and the receipts that it lacks are given back"
+                );
+            }
+            Ok(Once::More)
+        }
+        Judged::Contradicts(contradiction) => {
+            sound(&contradiction);
+            Ok(Once::Done)
+        }
+    }
+}
+
+/// Gives the next receipts back, of which `given` is the last so far. Returns whether there may be more to do.
+async fn give_back(site: &Site, given: &mut u64) -> Result<bool, StoreError> {
+    let batch = restoration::next_batch(&site.store)?;
+    let last = batch.numbers.last().copied().unwrap_or_default();
+    if !batch.is_complete() && last <= *given {
+        // The server took them and does not prove them; it is asked again later.
+        return Ok(false);
+    }
+    let countersignatures = match site.gateway.reconcile(&batch).await {
+        Ok(countersignatures) => countersignatures,
+        Err(error) => {
+            tracing::warn!(error = %error, receipts = batch.numbers.len(), "the restored server does not take its receipts back; they are sent again");
+            return Ok(false);
+        }
+    };
+    if batch.is_complete() {
+        restoration::note_complete(&site.store, (site.clock)())?;
+        tracing::warn!("the restored server has every receipt of this site again");
+        return Ok(false);
+    }
+    *given = last;
+    let key = &site.identity.server_key;
+    if let Some(contradiction) =
+        witness::submitted(&site.store, key, &batch.receipts, &countersignatures, (site.clock)())?
+    {
+        sound(&contradiction);
+        return Ok(false);
+    }
+    outbox::acknowledge(&site.store, &batch.numbers)?;
+    Ok(true)
 }
 
 fn sound(contradiction: &Contradiction) {

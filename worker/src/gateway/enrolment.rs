@@ -10,6 +10,7 @@ use super::{CALL, GatewayError, VERSION, client, parse, trust, trusted, within};
 use crate::config::{Config, Token};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
+use crate::site::server_trust::ServerTrust;
 
 /// What enrolment answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Enrolled {
 pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayError> {
     let request =
         v1::EnrollRequest { secret: token.secret.clone(), public_key: key.public_hex(), version: VERSION.to_owned() };
-    let trust = trusted(&token.server, token.server_key, None)?;
+    let trust = trusted(&token.server, &server_of(token), None)?;
     let mut client = client(&token.server, trust.as_ref())?;
     let mut reply = within(CALL, client.enroll(Request::new(request.clone()))).await;
     if let (Err(GatewayError::Unreachable(_)), Some(trust)) = (&reply, &trust)
@@ -50,12 +51,20 @@ pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayErr
     })
 }
 
+/// Returns the server as a token describes it.
+fn server_of(token: &Token) -> ServerTrust {
+    match &token.server_root {
+        Some(root) => ServerTrust::with_root(&token.server_key, root),
+        None => ServerTrust::new(&token.server_key),
+    }
+}
+
 /// Tells the server that the site's key is followed by another. Needs no session: the key until now has signed it.
 ///
 /// # Errors
 /// [`GatewayError`] when the server cannot be reached or does not take it; it may be told again.
 pub async fn rotate_key(config: &Config, folder: &Folder, rotation: &Rotation) -> Result<(), GatewayError> {
-    let trust = trusted(&config.server, config.server_key, Some(folder))?;
+    let trust = trusted(&config.server, &trust::server_keys(folder, &config.server_key)?, Some(folder))?;
     let request = || v1::RotateKeyRequest {
         by_old: Some(rotation.by_old.clone().into()),
         by_new: Some(rotation.by_new.clone().into()),

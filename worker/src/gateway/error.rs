@@ -35,6 +35,16 @@ pub enum GatewayError {
 }
 
 impl GatewayError {
+    /// Returns whether trying again cannot help.
+    pub const fn is_final(&self) -> bool {
+        match self {
+            Self::Address(_) | Self::Signing(_) => true,
+            // Unknown to the server, or its key is not believed.
+            Self::Problem(problem) => matches!(problem.code, Code::Forbidden | Code::BadSignature),
+            Self::Unreachable(_) | Self::Later { .. } | Self::Protocol(_) => false,
+        }
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {

@@ -4,6 +4,7 @@ use undertone_api::signed::{Pins, Signed};
 use undertone_proto::v1;
 
 use super::{CALL, Gateway, GatewayError, trust};
+use crate::site::server_trust::ServerTrust;
 
 impl Gateway {
     /// Asks by which certificates the server is recognized, believes what it has signed, and gives it with the server's time;
@@ -16,6 +17,11 @@ impl Gateway {
             None => Ok(None),
             Some(trust) => trust::ask(self.client.clone(), trust).await.map(Some),
         }
+    }
+
+    /// Returns the server's keys, which every part of the site follows together; `None` for a way that no site's folder stands behind.
+    pub const fn server_keys(&self) -> Option<&ServerTrust> {
+        self.server_keys.as_ref()
     }
 
     /// After a call that failed: when the server shows a certificate that is not known, its key is asked whether it is good.

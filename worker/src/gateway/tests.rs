@@ -27,6 +27,7 @@ fn token(server: &Running, certificate: Option<[u8; 32]>) -> String {
         server: server.address.clone(),
         certificate: certificate.map(hex::encode),
         server_key: hex::encode(server_key().verifying_key().to_bytes()),
+        server_root: None,
         secret: "ab".repeat(32),
     };
     format!("ute1.{}", URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token has a JSON form")))
@@ -331,7 +332,7 @@ async fn a_site_tells_of_its_next_key_and_signs_in_with_it() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = Folder::new(dir.path());
     let config = enroll(&folder, &token(&server, None)).await.expect("the token is good");
-    let store = crate::site::store::Store::open(&folder.ledger()).expect("enrolment made it");
+    let store = crate::site::store::Store::create(&folder.ledger()).expect("enrolment made it");
     let change = crate::site::rotation::prepare(&folder, &store, WORKER, (crate::fixture::clock())()).expect("idle");
     for _ in 0..2 {
         super::rotate_key(&config, &folder, &change).await.expect("it is taken, and taken again");

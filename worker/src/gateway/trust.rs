@@ -14,11 +14,12 @@ use undertone_api::signed::{Pins, Signed};
 use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
-use super::{CALL, CONNECT, GatewayError, pin, within};
+use super::{CALL, CONNECT, GatewayError, pin, proxy, within};
 use crate::config::Server;
 use crate::site::clock;
 use crate::site::folder::Folder;
 use crate::site::pins::{self, PinsError};
+use crate::site::server_trust::ServerTrust;
 
 /// The certificates that are believed. Shared by all connections to one server.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) struct Trust {
     /// A certificate that is not believed was shown since it was last asked.
     refused: AtomicBool,
     /// Who may say others, and where that is kept.
-    authority: Option<(VerifyingKey, Option<Folder>)>,
+    authority: Option<(ServerTrust, Option<Folder>)>,
 }
 
 impl Trust {
@@ -36,18 +37,22 @@ impl Trust {
         Arc::new(Self { believed: RwLock::new(vec![certificate]), refused: AtomicBool::new(false), authority: None })
     }
 
-    /// The certificate of `server`, and those that `key` says after it; kept in `folder` when there is one.
+    /// The certificate of `server`, and those that `keys` say after it; kept in `folder` when there is one.
     ///
     /// # Errors
     /// [`PinsError`] when what is kept there cannot be believed.
-    pub(super) fn renewed(server: &Server, key: VerifyingKey, folder: Option<&Folder>) -> Result<Arc<Self>, PinsError> {
-        let kept = folder.map(|folder| pins::load(folder, &key)).transpose()?.flatten();
+    pub(super) fn renewed(
+        server: &Server,
+        keys: &ServerTrust,
+        folder: Option<&Folder>,
+    ) -> Result<Arc<Self>, PinsError> {
+        let kept = folder.map(|folder| pins::load(folder, keys.first())).transpose()?.flatten();
         let kept = kept.map(|pins| pins::fingerprints(&pins)).filter(|pins| !pins.is_empty());
         let believed = kept.unwrap_or_else(|| server.certificate().into_iter().collect());
         Ok(Arc::new(Self {
             believed: RwLock::new(believed),
             refused: AtomicBool::new(false),
-            authority: Some((key, folder.cloned())),
+            authority: Some((keys.clone(), folder.cloned())),
         }))
     }
 
@@ -87,6 +92,11 @@ impl Trust {
     }
 }
 
+/// Returns the server's keys as the site in `folder` has seen them.
+pub(super) fn server_keys(folder: &Folder, first: &VerifyingKey) -> Result<ServerTrust, GatewayError> {
+    ServerTrust::load(folder, first).map_err(|error| GatewayError::Address(error.to_string()))
+}
+
 /// Asks the server by which certificates it is recognized, and believes what it has signed.
 pub(super) async fn ask(
     mut client: WorkerGatewayClient<tonic::transport::Channel>,
@@ -107,5 +117,5 @@ pub(super) async fn ask_anybody(server: &Server, trust: &Trust) -> Result<Pins, 
     let endpoint = Endpoint::from_shared(server.address().to_owned()).map_err(address)?.connect_timeout(CONNECT);
     let endpoint =
         endpoint.tls_config_with_verifier(ClientTlsConfig::new(), pin::Anybody::verifier()).map_err(address)?;
-    ask(WorkerGatewayClient::new(endpoint.connect_lazy()), trust).await
+    ask(WorkerGatewayClient::new(proxy::connect_lazy(&endpoint, server)?), trust).await
 }

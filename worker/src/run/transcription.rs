@@ -52,11 +52,11 @@ use undertone_api::job::transcription::{Outcome, Report, Spec};
 
 use super::{Exchange, Run, RunError};
 use crate::speech::recordings::{Recordings, collision};
-use crate::speech::transcribe::outbound::Sealed;
-use crate::speech::transcribe::plan::{PlanError, kept};
+use crate::speech::transcribe::outbound::SealedSounds;
+use crate::speech::transcribe::plan::{PlanError, load_or_create};
 use crate::speech::transcribe::recognize::RecognizerError;
 use crate::speech::transcribe::recorded::RecordedError;
-use crate::speech::transcribe::speak::Engine;
+use crate::speech::transcribe::speak::SpeechEngine;
 use stages::Stages;
 use tools::Tools;
 
@@ -133,7 +133,7 @@ fn check_cover(spec: &Spec, tools: &Tools) -> Result<(), RunError> {
              of {ONE_WORD} or more"
         )));
     }
-    let clones = tools.engine.as_ref().is_some_and(Engine::clones);
+    let clones = tools.engine.as_ref().is_some_and(SpeechEngine::clones);
     let (colluding, providers) = (spec.colluding.get() as usize, spec.providers.len());
     if clones && colluding < providers {
         return Err(RunError::Refused(format!(
@@ -172,7 +172,8 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
     }
     let plan = dummies::plan(spec, &ground, work, exchange)?;
     let before = batch::sealed(work)?;
-    let all_left = |sealed: &Arc<Sealed>| (0..plan.providers()).all(|provider| sealed.left(provider).is_empty());
+    let all_left =
+        |sealed: &Arc<SealedSounds>| (0..plan.providers()).all(|provider| sealed.unanswered(provider).is_empty());
     if !before.as_ref().is_some_and(all_left) && !plan.sends_only(&ground.candidates()) {
         return Err(failed(LISTED));
     }
@@ -204,7 +205,7 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
 /// and says nothing of others.
 fn same_recordings(recordings: &Recordings, work: &Path) -> Result<(), RunError> {
     let now = &recordings.meta().digest;
-    let began: String = kept(&work.join("recordings.json"), || Ok::<_, RunError>(now.clone()))?;
+    let began: String = load_or_create(&work.join("recordings.json"), || Ok::<_, RunError>(now.clone()))?;
     if began == *now { Ok(()) } else { Err(failed(OTHERS)) }
 }
 

@@ -7,7 +7,7 @@ use undertone_privacy::SamplingRate;
 
 use super::DataError;
 use crate::queries::dataset::{Reader, Subset};
-use crate::queries::forecast::{Asked, forecast};
+use crate::queries::forecast::{ForecastGate, forecast};
 use crate::site::folder::Folder;
 
 /// Estimate how many queries of a log would come through, for each sampling rate and threshold. Nothing of it is sent.
@@ -32,8 +32,8 @@ impl Forecast {
             return Err(refuse("--thresholds", "a threshold is at least 1".to_owned()));
         }
         let reader = Reader::open(&folder.dataset(&self.name)?)?;
-        let gates = |&threshold| rates.iter().map(move |&sampling_rate| Asked { sampling_rate, threshold });
-        let asked: Vec<Asked> = self.thresholds.iter().flat_map(gates).collect();
+        let gates = |&threshold| rates.iter().map(move |&sampling_rate| ForecastGate { sampling_rate, threshold });
+        let asked: Vec<ForecastGate> = self.thresholds.iter().flat_map(gates).collect();
         let found = forecast::<_, DataError>(|| reader.rows(Subset::Train).map(|row| Ok(row?)), &asked)?;
         let (low, high) = found.distinct;
         let row = |first: String, cells: Vec<String>| {

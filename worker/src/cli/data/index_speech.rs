@@ -17,8 +17,8 @@ use crate::site::folder::Folder;
 use crate::site::{clock, speech};
 use crate::speech::recordings::{Options, add};
 use crate::speech::transcribe::recorded::index::make;
-use crate::speech::transcribe::vocabulary::language::Language;
-use crate::speech::transcribe::vocabulary::{List, public};
+use crate::speech::transcribe::vocabulary::language::StemmingLanguage;
+use crate::speech::transcribe::vocabulary::{WordList, public};
 
 /// Take recordings that anybody may have, and have them heard, so that dummies of transcriptions can be made of them.
 ///
@@ -47,7 +47,7 @@ pub(super) struct IndexSpeech {
 impl IndexSpeech {
     pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), DataError> {
         let settings = Config::load(folder)?.transcription;
-        let language = Language::new(&self.language)?;
+        let language = StemmingLanguage::new(&self.language)?;
         let recognizer = settings.recognizer.as_ref().ok_or_else(|| DataError::Argument {
             argument: "--site",
             reason: "nobody hears recordings here: add [transcription.recognizer] to config.toml".to_owned(),
@@ -96,9 +96,14 @@ impl IndexSpeech {
 }
 
 /// How many pieces are left for each word of a list, and for none of them.
-fn covered(path: &Path, language: Language, settings: Transcription, folder: &Folder) -> Result<String, DataError> {
+fn covered(
+    path: &Path,
+    language: StemmingLanguage,
+    settings: Transcription,
+    folder: &Folder,
+) -> Result<String, DataError> {
     let io = |source| DataError::File { argument: "--words", path: path.to_owned(), source };
-    let vocabulary = public(language, &List::parse(&std::fs::read_to_string(path).map_err(io)?)?)?;
+    let vocabulary = public(language, &WordList::parse(&std::fs::read_to_string(path).map_err(io)?)?)?;
     // What is counted is what would be used, were it used.
     let settings = match settings.speech {
         Speech::Recorded { .. } => settings,

@@ -15,10 +15,10 @@ use crate::site::folder::Folder;
 use crate::site::lineage::LineageIntake;
 use crate::site::policy::declare;
 use crate::speech::align::pocketsphinx::PocketSphinx;
-use crate::speech::align::{self, PhoneMap, Reading, Tying};
+use crate::speech::align::{self, LabelOptions, PhoneMap, PhoneTying};
 use crate::speech::audio;
 use crate::speech::features::{Deltas, Normalization, Treatment};
-use crate::speech::prepare::{self, ClassMap, Classes, Options, Speakers, Take, UnitTable};
+use crate::speech::prepare::{self, ClassMap, ClassOption, PrepareOptions, SpeakerChoice, UnitTable, UtteranceChoice};
 
 /// Turn a folder of recordings and their labels, or query logs, into a dataset of this site.
 #[derive(Debug, Args)]
@@ -223,7 +223,7 @@ impl Prepare {
         Ok(self.output.clone().unwrap_or(in_site))
     }
 
-    fn options(&self, input: &Path, folder: &Folder, now: OffsetDateTime) -> Result<Options, DataError> {
+    fn options(&self, input: &Path, folder: &Folder, now: OffsetDateTime) -> Result<PrepareOptions, DataError> {
         let output = self.place(folder)?;
         // Clap asks for --alignments where there is no --align.
         let alignments = self.alignments.clone().unwrap_or_else(|| {
@@ -235,13 +235,13 @@ impl Prepare {
         if !(self.longest > 0.0 && self.longest <= 86_400.0) {
             return Err(argument("--longest", "between 0 and 86400 seconds"));
         }
-        Ok(Options {
-            reading: Reading {
+        Ok(PrepareOptions {
+            reading: LabelOptions {
                 step: self.label_step,
                 phones: match (self.phone_frames, &self.phone_map) {
-                    (Some(least), _) => Some(Tying::Least(least)),
+                    (Some(least), _) => Some(PhoneTying::Least(least)),
                     (None, Some(path)) => {
-                        Some(Tying::Map(PhoneMap::read(path).map_err(|reason| argument("--phone-map", &reason))?))
+                        Some(PhoneTying::Map(PhoneMap::read(path).map_err(|reason| argument("--phone-map", &reason))?))
                     }
                     (None, None) => None,
                 },
@@ -258,16 +258,16 @@ impl Prepare {
             subsets: self.subsets.clone(),
             speakers: self.speakers()?,
             take: match (self.first, self.skip) {
-                (Some(count), _) => Take::First(count),
-                (_, Some(count)) => Take::Skip(count),
+                (Some(count), _) => UtteranceChoice::First(count),
+                (_, Some(count)) => UtteranceChoice::Skip(count),
                 _ => self.named_utterances()?,
             },
             hold_out: self.hold_out,
             classes: match (self.classes, self.least_frames, &self.class_map) {
-                (Some(count), ..) => Classes::Count(count),
-                (_, Some(least), _) => Classes::Frequent(least),
-                (.., Some(path)) => Classes::Map(ClassMap::read(path)?),
-                _ => Classes::FromLabels,
+                (Some(count), ..) => ClassOption::Count(count),
+                (_, Some(least), _) => ClassOption::Frequent(least),
+                (.., Some(path)) => ClassOption::Map(ClassMap::read(path)?),
+                _ => ClassOption::FromLabels,
             },
             treatment: Treatment {
                 normalization: self.normalize.into(),
@@ -281,26 +281,26 @@ impl Prepare {
             longest: self.longest,
             created: dated(now)?,
             threads: threads(),
-            ..Options::new(input, &alignments, &output, &self.name)
+            ..PrepareOptions::new(input, &alignments, &output, &self.name)
         })
     }
 
-    fn speakers(&self) -> Result<Speakers, DataError> {
+    fn speakers(&self) -> Result<SpeakerChoice, DataError> {
         match (&self.speakers_from, &self.speaker_range) {
-            (Some(path), _) => Ok(Speakers::Named(lines("--speakers-from", path)?)),
-            (_, Some(range)) => Ok(Speakers::Range(range.clone())),
-            _ if !self.speakers.is_empty() => Ok(Speakers::Named(names("--speakers", &self.speakers)?)),
-            _ => Ok(Speakers::All),
+            (Some(path), _) => Ok(SpeakerChoice::Named(lines("--speakers-from", path)?)),
+            (_, Some(range)) => Ok(SpeakerChoice::Range(range.clone())),
+            _ if !self.speakers.is_empty() => Ok(SpeakerChoice::Named(names("--speakers", &self.speakers)?)),
+            _ => Ok(SpeakerChoice::All),
         }
     }
 
-    fn named_utterances(&self) -> Result<Take, DataError> {
+    fn named_utterances(&self) -> Result<UtteranceChoice, DataError> {
         let ids = match &self.utterances_from {
             Some(path) => lines("--utterances-from", path)?,
             None if !self.utterances.is_empty() => names("--utterances", &self.utterances)?,
-            None => return Ok(Take::All),
+            None => return Ok(UtteranceChoice::All),
         };
-        Ok(Take::Named(ids.into_iter().collect()))
+        Ok(UtteranceChoice::Named(ids.into_iter().collect()))
     }
 }
 

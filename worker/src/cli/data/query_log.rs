@@ -8,9 +8,9 @@ use time::OffsetDateTime;
 
 use super::prepare::{Prepare, Reach, dated};
 use super::{Bar, DataError, key_note};
-use crate::queries::log::{Columns, Format, Reading};
+use crate::queries::log::{ColumnMap, LogFormat, ReadOptions};
 use crate::queries::normalize::{Blanks, Case, Digits, Form, Normalization, Punctuation};
-use crate::queries::prepare::{self, LONGEST, Options};
+use crate::queries::prepare::{self, LONGEST, PrepareOptions};
 use crate::site::clock;
 use crate::site::folder::Folder;
 
@@ -58,8 +58,8 @@ pub(super) struct QueryLog {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = RECORDINGS)]
     queries: Vec<PathBuf>,
     /// What the logs are, where their names do not say it: `csv`, `tsv`, `jsonl` or `parquet`.
-    #[arg(long, value_parser = named::<Format>, conflicts_with = "input")]
-    format: Option<Format>,
+    #[arg(long, value_parser = named::<LogFormat>, conflicts_with = "input")]
+    format: Option<LogFormat>,
     /// What stands between fields of CSV.
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter, conflicts_with = "input")]
     delimiter: Option<u8>,
@@ -126,12 +126,12 @@ pub(super) fn prepare(
 }
 
 impl QueryLog {
-    fn options(&self, all: &Prepare, folder: &Folder, now: OffsetDateTime) -> Result<Options, DataError> {
-        let reading = Reading {
+    fn options(&self, all: &Prepare, folder: &Folder, now: OffsetDateTime) -> Result<PrepareOptions, DataError> {
+        let reading = ReadOptions {
             format: self.format,
             delimiter: self.delimiter,
             header: self.header.clone(),
-            columns: Columns {
+            columns: ColumnMap {
                 text: self.text_column.clone(),
                 user: self.user_column.clone(),
                 count: self.count_column.clone(),
@@ -141,7 +141,7 @@ impl QueryLog {
             rows_are_lines: false,
         };
         let key = clock::entropy().map_err(DataError::Entropy)?;
-        Ok(Options {
+        Ok(PrepareOptions {
             normalization: Normalization {
                 form: self.form,
                 case: self.case,
@@ -156,7 +156,7 @@ impl QueryLog {
             hold_out: all.hold_out,
             replace: all.replace,
             created: dated(now)?,
-            ..Options::new(self.queries.clone(), reading, &all.place(folder)?, &all.name, key)
+            ..PrepareOptions::new(self.queries.clone(), reading, &all.place(folder)?, &all.name, key)
         })
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{Bar, DataError, threads};
 use crate::queries::synthesize as query_log;
-use crate::speech::synthesize::{self, ALIGNMENTS_FILE, CLASSES, Config, Engines, Subset};
+use crate::speech::synthesize::{self, ALIGNMENTS_FILE, CLASSES, CorpusConfig, SpeakerGroup, SpeechEngines};
 
 /// Make a small corpus of synthetic speakers (needs flite and espeak-ng), or with --queries a synthetic query log.
 #[derive(Debug, Args)]
@@ -76,8 +76,8 @@ impl Synthesize {
     }
 
     fn log(&self, out: &mut dyn Write) -> Result<(), DataError> {
-        let usual = query_log::Config::new(self.rows, self.seed);
-        let config = query_log::Config {
+        let usual = query_log::SyntheticConfig::new(self.rows, self.seed);
+        let config = query_log::SyntheticConfig {
             queries: self.distinct.unwrap_or(usual.queries),
             exponent: self.exponent,
             session: self.session_rows,
@@ -99,17 +99,17 @@ impl Synthesize {
         .map_err(DataError::Print)
     }
 
-    fn config(&self) -> Config {
+    fn config(&self) -> CorpusConfig {
         let group = |outlier| {
-            move |(name, speakers): &(String, usize)| Subset { name: name.clone(), speakers: *speakers, outlier }
+            move |(name, speakers): &(String, usize)| SpeakerGroup { name: name.clone(), speakers: *speakers, outlier }
         };
-        let mut subsets: Vec<Subset> = self.subsets.iter().map(group(false)).collect();
+        let mut subsets: Vec<SpeakerGroup> = self.subsets.iter().map(group(false)).collect();
         if subsets.is_empty() {
-            subsets.push(Subset { name: "synthetic".to_owned(), speakers: self.speakers, outlier: false });
+            subsets.push(SpeakerGroup { name: "synthetic".to_owned(), speakers: self.speakers, outlier: false });
         }
         subsets.extend(self.outliers.iter().map(group(true)));
         let (output, utterances, seed) = (self.output.clone(), self.utterances, self.seed);
-        Config { output, subsets, utterances, seed, threads: threads(), engines: Engines::default() }
+        CorpusConfig { output, subsets, utterances, seed, threads: threads(), engines: SpeechEngines::default() }
     }
 }
 

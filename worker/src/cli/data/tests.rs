@@ -213,7 +213,7 @@ fn recordings_are_added_and_listed() {
 /// Needs flite for what is heard; what comes before is refused without.
 #[test]
 fn recordings_that_anybody_may_have_are_heard_once_and_counted_by_word() {
-    use crate::speech::transcribe::provider::loopback::{Cloud, Ear, KEY};
+    use crate::clouds::{Cloud, Ear, KEY};
 
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -222,6 +222,7 @@ fn recordings_that_anybody_may_have_are_heard_once_and_counted_by_word() {
     std::fs::write(folder.policy(), crate::site::policy::TEMPLATE).unwrap();
     assert!(data(dir, "index-speech").is_err(), "nobody is enrolled here");
     crate::fixture::config().store(&folder).unwrap();
+    crate::site::store::Store::create(&folder.ledger()).unwrap();
     assert!(data(dir, "index-speech").unwrap_err().contains("[transcription.recognizer]"));
     // A real server, that hears one word in every sound.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

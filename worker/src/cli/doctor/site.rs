@@ -4,13 +4,14 @@ use time::{Duration, OffsetDateTime};
 
 use super::super::chain;
 use super::Findings;
+use crate::cli::ledger::restoration_text;
 use crate::config::Config;
 use crate::site::folder::{Folder, FolderError};
-use crate::site::keys::SiteKey;
+use crate::site::keys::{KeyError, SiteKey};
 use crate::site::ledger::verify;
 use crate::site::policy::{Approval, Policy};
 use crate::site::store::Store;
-use crate::site::witness::{alarm, evidence};
+use crate::site::witness::{alarm, evidence, restoration};
 use crate::site::{consent, restore, rotation};
 
 /// How long a change of a steward's credentials is told.
@@ -52,7 +53,16 @@ pub(super) fn key(
     let key = match SiteKey::load(&folder.key()) {
         Ok(key) => key,
         Err(error) => {
-            found.fail("key", chain(&error), "restore it from a backup, or enrol a new worker");
+            let remedy = match &error {
+                KeyError::Exposed { path, .. } => {
+                    format!(
+                        "chmod 600 {}; if it may have been copied, run `undertone-worker rotate-key` then",
+                        path.display()
+                    )
+                }
+                _ => "restore it from a backup, or enrol a new worker".to_owned(),
+            };
+            found.fail("key", chain(&error), remedy);
             return None;
         }
     };
@@ -147,6 +157,7 @@ pub(super) fn ledger(
         ),
         Err(error) => found.fail("alarm", chain(&error), "look at the disk"),
     }
+    restorations(&store, found);
     if let Ok(Some(backup_at)) = restore::waits(&store) {
         found.warn(
             "restored",
@@ -155,6 +166,26 @@ pub(super) fn ledger(
         );
     }
     Some(store)
+}
+
+/// Reports the newest restoration of the server, if there was one.
+fn restorations(store: &Store, found: &mut Findings) {
+    match store.read(restoration::accepted) {
+        Ok(accepted) => {
+            let Some(newest) = accepted.last() else { return };
+            let text = restoration_text(newest);
+            if newest.finished_at.is_some() {
+                found.ok("restoration", text);
+            } else {
+                found.warn(
+                    "restoration",
+                    text,
+                    "start the worker: it gives the receipts back, and until then the server offers this site nothing",
+                );
+            }
+        }
+        Err(error) => found.fail("restoration", chain(&error), "look at the disk"),
+    }
 }
 
 /// Whether jobs can be approved here as the policy demands.
@@ -195,6 +226,10 @@ pub(super) fn approval(folder: &Folder, store: &Store, now: OffsetDateTime, foun
 }
 
 pub(super) fn daemon(folder: &Folder, found: &mut Findings) {
+    // Taking the lock would make the folder: at a wrong path nothing is made.
+    if !folder.root().is_dir() {
+        return;
+    }
     match folder.lock() {
         Err(FolderError::Locked(_)) => found.ok("worker", "it is running"),
         Ok(_) => {

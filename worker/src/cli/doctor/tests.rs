@@ -17,7 +17,7 @@ fn site() -> (tempfile::TempDir, Folder) {
     crate::fixture::config().store(&folder).expect("the folder is writable");
     SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
     std::fs::write(folder.policy(), TEMPLATE).expect("the folder is writable");
-    Store::open(&folder.ledger()).expect("the folder is writable");
+    Store::create(&folder.ledger()).expect("the folder is writable");
     (dir, folder)
 }
 
@@ -56,7 +56,7 @@ fn each_thing_that_is_broken_is_found_by_its_name() {
     std::fs::create_dir_all(folder.datasets().join("ward-7")).expect("the folder is writable");
     assert_eq!(state(&folder, "dataset"), State::Fail);
     crate::site::witness::alarm::raise(
-        &Store::open(&folder.ledger()).expect("it is there"),
+        &Store::create(&folder.ledger()).expect("it is there"),
         "the log was cut",
         "{}",
         time::OffsetDateTime::UNIX_EPOCH,
@@ -110,7 +110,7 @@ fn datasets_of_undeclared_preparation_are_pointed_out() {
 fn a_ledger_of_an_older_version_is_not_touched() {
     let (_dir, folder) = site();
     let bytes = {
-        let store = Store::open(&folder.ledger()).expect("it is there");
+        let store = Store::create(&folder.ledger()).expect("it is there");
         store.set_version(1).expect("it is ours");
         drop(store);
         std::fs::read(folder.ledger()).expect("it is there")
@@ -131,7 +131,7 @@ fn a_missing_approval_key_is_told_with_both_remedies_and_so_is_a_reset() {
     assert_eq!(approval.state, State::Warn);
     let remedy = approval.remedy.expect("there is one");
     assert!(remedy.contains("approval-keys add") && remedy.contains("approval = \"server\""), "{remedy}");
-    let store = Store::open(&folder.ledger()).expect("it is there");
+    let store = Store::create(&folder.ledger()).expect("it is there");
     let now = crate::fixture::clock()();
     let public_key = hex::encode(SiteKey::load(&folder.key()).expect("it is there").public().to_bytes());
     consent::pin_key(&store, &ApprovalKey::Ed25519 { public_key }, "Ada", now).expect("it is a key");

@@ -19,10 +19,10 @@ use crate::site::clock::Clock;
 use crate::site::folder::Folder;
 use crate::site::policy::Policy;
 use crate::site::store::Store;
-use crate::speech::transcribe::provider::settings::Settings;
-use crate::speech::transcribe::recognize::server::Server;
-use crate::speech::transcribe::speak::reference::{Reference, References};
-use crate::speech::transcribe::speak::{Engine, Speaker as _, USUAL_RATE};
+use crate::speech::transcribe::provider::settings::ProviderSettings;
+use crate::speech::transcribe::recognize::server::RecognizerServer;
+use crate::speech::transcribe::speak::reference::{ReferenceFolder, VoiceReference};
+use crate::speech::transcribe::speak::{SpeechEngine, SpeechSynthesizer as _, USUAL_RATE};
 
 const CHECK: &str = "transcription";
 /// What an engine is to say.
@@ -149,7 +149,7 @@ fn server(root: &Path, configured: &Recognizer) -> Result<String, String> {
     let server = configured.server(root, "en").map_err(|error| chain(&error))?;
     let server = server.ok_or_else(|| "the recognizer is neither program nor server".to_owned())?;
     let at = server.url.clone();
-    runtime.block_on(Server::find(server)).map_err(|error| chain(&error))?;
+    runtime.block_on(RecognizerServer::find(server)).map_err(|error| chain(&error))?;
     Ok(format!("recognizer: a server of the site's own at {at}"))
 }
 
@@ -169,8 +169,8 @@ fn speech(folder: &Folder, settings: &Transcription, providers: &[Url], found: &
 }
 
 /// That an engine which imitates voices imitates one: espeak-ng's, as nobody else's is at hand.
-fn imitation(folder: &Folder, engine: &Engine, found: &mut Findings) {
-    let model = Engine::espeak("en-us", PATIENCE).and_then(|model| model.speak(WORDS, USUAL_RATE));
+fn imitation(folder: &Folder, engine: &SpeechEngine, found: &mut Findings) {
+    let model = SpeechEngine::espeak("en-us", PATIENCE).and_then(|model| model.speak(WORDS, USUAL_RATE));
     let sound = match model {
         Ok(sound) => sound,
         Err(error) => {
@@ -184,16 +184,16 @@ fn imitation(folder: &Folder, engine: &Engine, found: &mut Findings) {
     }
 }
 
-fn imitated(folder: &Folder, engine: &Engine, voice: &[f32]) -> Result<(), String> {
-    let mut reference = Reference::default();
-    reference.hear(voice);
-    let references = References::begin(&folder.root().join(".doctor-voice")).map_err(|error| chain(&error))?;
+fn imitated(folder: &Folder, engine: &SpeechEngine, voice: &[f32]) -> Result<(), String> {
+    let mut reference = VoiceReference::default();
+    reference.add(voice);
+    let references = ReferenceFolder::begin(&folder.root().join(".doctor-voice")).map_err(|error| chain(&error))?;
     references.keep(0, &reference.sound()).map_err(|error| chain(&error))?;
     engine.imitating(&references.path(0)).speak(WORDS, USUAL_RATE).map(drop).map_err(|error| chain(&error))
 }
 
 /// That a provider's machine takes connections.
-fn reach(provider: &Settings, found: &mut Findings) {
+fn reach(provider: &ProviderSettings, found: &mut Findings) {
     let name = &provider.name;
     let places = Url::parse(&provider.url).ok().and_then(|url| {
         let port = url.port_or_known_default()?;

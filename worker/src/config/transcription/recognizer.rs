@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 
-use crate::speech::transcribe::provider::key::{Key, KeyError};
-use crate::speech::transcribe::recognize::ears::Ears;
+use crate::speech::transcribe::provider::key::{KeyError, ProviderKey};
 use crate::speech::transcribe::recognize::pocketsphinx::PocketSphinx;
-use crate::speech::transcribe::recognize::server::{Config as ServerConfig, Protocol, Server};
-use crate::speech::transcribe::recognize::{Recognizer as Hears, RecognizerError};
+use crate::speech::transcribe::recognize::pool::RecognizerPool;
+use crate::speech::transcribe::recognize::server::{RecognizerServer, ServerConfig, ServerProtocol};
+use crate::speech::transcribe::recognize::{RecognizerError, SpeechRecognizer};
 
 /// The recognizer at the site, as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub enum Recognizer {
         /// Its address; for `vosk` with `ws` or `wss` as well.
         url: String,
         /// How it is asked: `open_ai`, `whisper_cpp` or `vosk`.
-        protocol: Protocol,
+        protocol: ServerProtocol,
         /// The model; `vosk` has its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
@@ -78,15 +78,15 @@ impl Recognizer {
     ///
     /// # Errors
     /// [`EarsError`] with what to do about it.
-    pub fn ears(&self, site: &Path, language: &str) -> Result<Ears, EarsError> {
+    pub fn ears(&self, site: &Path, language: &str) -> Result<RecognizerPool, EarsError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(EarsError::Runtime)?;
-        let recognizer: Box<dyn Hears> = if let Some((program, processes)) = self.program() {
+        let recognizer: Box<dyn SpeechRecognizer> = if let Some((program, processes)) = self.program() {
             Box::new(program.start(processes)?)
         } else {
             let server = self.server(site, language)?.ok_or(EarsError::Neither)?;
-            Box::new(runtime.block_on(Server::find(server))?)
+            Box::new(runtime.block_on(RecognizerServer::find(server))?)
         };
-        Ok(Ears::new(runtime, recognizer, self.at_once()))
+        Ok(RecognizerPool::new(runtime, recognizer, self.at_once()))
     }
 
     /// What is to be started, for PocketSphinx; `None` for a server.
@@ -112,13 +112,13 @@ impl Recognizer {
     /// [`KeyError`] when its key cannot be read.
     pub fn server(&self, site: &Path, language: &str) -> Result<Option<ServerConfig>, KeyError> {
         let Self::Server { url, protocol, model, key_file, requests, seconds } = self else { return Ok(None) };
-        let key = key_file.as_ref().map(|file| Key::from_file(&site.join(file))).transpose()?;
+        let key = key_file.as_ref().map(|file| ProviderKey::from_file(&site.join(file))).transpose()?;
         Ok(Some(ServerConfig {
             url: url.clone(),
             protocol: *protocol,
             model: model.clone(),
             language: Some(language.to_owned()),
-            key: key.map(Key::into_secret),
+            key: key.map(ProviderKey::into_secret),
             seconds: *seconds,
             requests: *requests,
         }))

@@ -8,8 +8,8 @@ use url::Url;
 
 use crate::config::{ConfigError, field};
 use crate::site::folder::check_name;
-use crate::speech::transcribe::provider::key::{Key, KeyError};
-use crate::speech::transcribe::speak::{Engine, REFERENCE, SpeakError};
+use crate::speech::transcribe::provider::key::{KeyError, ProviderKey};
+use crate::speech::transcribe::speak::{REFERENCE, SpeakError, SpeechEngine};
 
 /// Longest that one text may take to be spoken.
 pub(crate) const SPEAKING: Duration = Duration::from_mins(2);
@@ -141,20 +141,20 @@ impl Speech {
     ///
     /// # Errors
     /// [`SpeakError`] for a setting that cannot be, [`KeyError`] when its key cannot be read; both in words.
-    pub(super) fn start(&self, site: &Path, providers: &[Url]) -> Result<Option<Engine>, EngineError> {
+    pub(super) fn start(&self, site: &Path, providers: &[Url]) -> Result<Option<SpeechEngine>, EngineError> {
         let Some(speech) = self.engine() else { return Ok(None) };
         Ok(Some(match speech {
             // A recording fills up no other: `check` says so.
             Self::Recorded { .. } => return Ok(None),
-            Self::Espeak { voice } => Engine::espeak(voice, SPEAKING)?,
-            Self::Flite { voice } => Engine::flite(voice, SPEAKING)?,
+            Self::Espeak { voice } => SpeechEngine::espeak(voice, SPEAKING)?,
+            Self::Flite { voice } => SpeechEngine::flite(voice, SPEAKING)?,
             Self::Command { command } => {
                 let command: Vec<&str> = command.iter().map(String::as_str).collect();
-                Engine::command(&command, SPEAKING)?
+                SpeechEngine::command(&command, SPEAKING)?
             }
             Self::Http { url, model, voice, key_file } => {
-                let key = key_file.as_ref().map(|file| Key::from_file(&site.join(file))).transpose()?;
-                Engine::http(url, model, voice, key.map(Key::into_secret), providers, SPEAKING)?
+                let key = key_file.as_ref().map(|file| ProviderKey::from_file(&site.join(file))).transpose()?;
+                SpeechEngine::http(url, model, voice, key.map(ProviderKey::into_secret), providers, SPEAKING)?
             }
         }))
     }

@@ -8,8 +8,8 @@ use undertone_api::job::{Report, Spec};
 
 use super::SiteExchange;
 use crate::run::{Exchange as _, RunError, Transcribing};
-use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed, deliver};
-use crate::speech::transcribe::provider::line::Line;
+use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds, deliver};
+use crate::speech::transcribe::provider::line::ProviderLine;
 
 impl SiteExchange {
     /// With what recordings of this site are transcribed.
@@ -28,9 +28,9 @@ impl SiteExchange {
         &self,
         series: &str,
         round: u32,
-        batch: &Arc<Sealed>,
-        lines: &[Line],
-    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        batch: &Arc<SealedSounds>,
+        lines: &[ProviderLine],
+    ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
         self.enter(series, round);
         if self.stopped() {
             return Err(RunError::Stopped(self.lease.reason()));

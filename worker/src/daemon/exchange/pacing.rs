@@ -6,7 +6,7 @@ use undertone_api::dataset::Visibility;
 use undertone_api::signed::ReleaseTick;
 use undertone_privacy::PrivacyUnit;
 
-use super::{SiteExchange, failed};
+use super::SiteExchange;
 use crate::run::RunError;
 use crate::site::folder::write_durably;
 use crate::site::policy::{LONGEST_PERIOD, ReleasePeriod, is_exact, judge_period};
@@ -83,7 +83,7 @@ impl SiteExchange {
             (None, None) => (self.measured(measure()?)?, "measurement"),
         };
         judge_period(spec, period).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
-        self.release_clock.set_period(period).map_err(failed)?;
+        self.release_clock.set_period(period).map_err(RunError::from_failure)?;
         tracing::info!(
             job.id = %examined.manifest.job,
             period_ms = period.as_millis(),
@@ -97,7 +97,7 @@ impl SiteExchange {
     fn measured(&self, computing: Duration) -> Result<ReleasePeriod, RunError> {
         let path = self.errand.folder().join(FILE);
         let began = Instant::now();
-        write_durably(&path, &vec![1; WRITTEN]).map_err(failed)?;
+        write_durably(&path, &vec![1; WRITTEN]).map_err(RunError::from_failure)?;
         let writing = began.elapsed();
         // Nobody needs it, and it is as good where it stays.
         drop(std::fs::remove_file(&path));

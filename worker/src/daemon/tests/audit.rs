@@ -67,7 +67,7 @@ async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal
     assert!(!decision.approve && decision.reason.contains("frozen"), "{}", decision.reason);
 
     assert!(!terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", " "]));
-    let store = Store::open(&place.folder().ledger()).expect("it is there");
+    let store = Store::create(&place.folder().ledger()).expect("it is there");
     assert!(audits::frozen(&store, LINEAGE).expect("it is open").is_some(), "a reason is needed");
     assert!(terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", "mended"]));
     assert_eq!(audits::frozen(&store, LINEAGE).expect("it is open"), None);

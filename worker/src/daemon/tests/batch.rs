@@ -27,8 +27,8 @@ use crate::site::datasets::Local;
 use crate::site::folder::write_durably;
 use crate::site::policy::{TEMPLATE, most_cost};
 use crate::speech::recordings::{Options, add};
-use crate::speech::transcribe::outbound::{BatchPermit, Draft, Sealed};
-use crate::speech::transcribe::provider::settings::Settings;
+use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, SealedSounds};
+use crate::speech::transcribe::provider::settings::ProviderSettings;
 use crate::speech::transcribe::wav;
 
 /// A policy that lets recordings be transcribed.
@@ -83,8 +83,8 @@ fn exchange_of(site: &Arc<Site>, local: Local) -> SiteExchange {
 }
 
 /// A batch of one sound of so many samples, sealed by what was cleared.
-fn seal(folder: &Path, samples: usize, clearance: Clearance) -> Arc<Sealed> {
-    let mut draft = Draft::begin(folder, vec![("one at nowhere".to_owned(), 1)]).expect("the disk has room");
+fn seal(folder: &Path, samples: usize, clearance: Clearance) -> Arc<SealedSounds> {
+    let mut draft = BatchDraft::begin(folder, vec![("one at nowhere".to_owned(), 1)]).expect("the disk has room");
     draft.add(0, 0, &wav::write(&vec![0.1; samples])).expect("it is empty");
     let event = spec().event().expect("it has noise");
     Arc::new(draft.seal(BatchPermit::new(clearance, &event).expect("it was paid")).expect("it is whole"))
@@ -166,7 +166,7 @@ async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now
         "name": "one", "protocol": "deepgram", "url": "https://one.example",
         "price": { "currency": "USD", "per_minute": "0.0077" },
     });
-    let providers: Vec<Settings> = vec![serde_json::from_value(provider).expect("it is a provider")];
+    let providers: Vec<ProviderSettings> = vec![serde_json::from_value(provider).expect("it is a provider")];
     place.config.transcription.providers.clone_from(&providers);
     let site = place.site();
     let (input, output) = (place.dir.path().join("in"), site.folder.datasets().join("ward-7"));

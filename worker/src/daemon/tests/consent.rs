@@ -99,7 +99,7 @@ fn on_the_wire(approval: Option<&SignedApproval>) -> Offer {
 
 /// Pins a key as the site's operator does at the terminal.
 fn pin(place: &Place, key: &ApprovalKey) {
-    let store = Store::open(&place.folder().ledger()).expect("it is there");
+    let store = Store::create(&place.folder().ledger()).expect("it is there");
     assert!(consent::pin_key(&store, key, "Ada", OffsetDateTime::UNIX_EPOCH).expect("it is a key"));
 }
 
@@ -232,7 +232,7 @@ async fn a_change_of_credentials_reaches_the_site() {
     let text = "The password of Ada was reset by an operator's link.".to_owned();
     let notice = v1::CredentialNotice { id: Uuid::from_u128(7).to_string(), text: text.clone(), at_unix: 0 };
     server.state.lock().expect("nobody panicked").notices.push(notice);
-    let store = Store::open(&place.folder().ledger()).expect("it is there");
+    let store = Store::create(&place.folder().ledger()).expect("it is there");
     let kept = || consent::notices_since(&store, OffsetDateTime::UNIX_EPOCH).expect("it is open");
     run_until(&place, &server, |_| !kept().is_empty()).await;
     assert_eq!(kept().into_iter().map(|(_, text)| text).collect::<Vec<_>>(), [text]);

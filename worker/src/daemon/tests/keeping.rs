@@ -33,7 +33,7 @@ fn elsewhere(place: &Place, rounds: std::ops::Range<u32>) -> Vec<Signed> {
             )
             .expect("open");
     }
-    Store::open(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open")
+    Store::create(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open")
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn a_site_with_a_budget_for_words_only_takes_its_receipts_in() {
     part.charge.unit = undertone_privacy::PrivacyUnit::Words;
     ledger.reserve(&part, &limit(8.0)).expect("there is room");
     let _ = ledger.commit(&part, &part.charge.event, &stored(&part, "words", 1)).expect("it is reserved");
-    let receipts = Store::open(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open");
+    let receipts = Store::create(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open");
     server.state.lock().expect("nobody panicked").signed = receipts;
     let site = place.site();
     compare(&site).await.expect("the server answers");
@@ -118,7 +118,7 @@ async fn a_key_whose_time_has_come_is_followed_by_another_once_nothing_runs() {
     let long_ago = std::time::SystemTime::UNIX_EPOCH;
     let file = std::fs::File::options().write(true).open(folder.key()).expect("it is ours");
     file.set_modified(long_ago).expect("it is ours");
-    let store = Store::open(&folder.ledger()).expect("it is there");
+    let store = Store::create(&folder.ledger()).expect("it is there");
     crate::site::jobs::began(&store, crate::fixture::JOB, crate::fixture::OURS, "lease").expect("it is new");
     change_key(&folder, &place.config, true, &stop).await.expect("a job runs");
     assert_eq!((rotations(), public()), (0, old.clone()));
@@ -140,7 +140,7 @@ async fn a_key_that_the_server_refuses_is_forgotten() {
     let (folder, stop) = (place.folder(), CancellationToken::new());
     let old = SiteKey::load(&folder.key()).expect("there is one").public_hex();
     server.state.lock().expect("nobody panicked").public_key = "00".repeat(32);
-    let store = Store::open(&folder.ledger()).expect("it is there");
+    let store = Store::create(&folder.ledger()).expect("it is there");
     crate::site::rotation::prepare(&folder, &store, place.config.worker, (crate::fixture::clock())()).expect("idle");
     assert!(!change_key(&folder, &place.config, false, &stop).await.expect("it says no"));
     assert_eq!(SiteKey::load(&folder.key()).expect("there is one").public_hex(), old);

@@ -267,7 +267,7 @@ async fn an_approval_does_not_move_to_the_same_work_under_another_job() {
 
 /// Runs the daemon until `until`, then has somebody at the terminal refuse the job, and waits for its end.
 async fn refuse_after(place: &Place, server: &Running, signed: &Signed, until: impl Fn(&State) -> bool) {
-    let store = Store::open(&place.folder().ledger()).expect("it is there");
+    let store = Store::create(&place.folder().ledger()).expect("it is there");
     let refused = std::cell::Cell::new(false);
     run_until(place, server, |state| {
         if !refused.get() && until(state) {

@@ -2,6 +2,7 @@
 //! nothing more.
 
 use super::*;
+use crate::daemon::{peers, witness};
 use crate::gateway::fake::log::{Log, stranger};
 use crate::site::witness::{alarm, counts};
 
@@ -149,4 +150,71 @@ async fn a_receipt_whose_countersignature_was_lost_in_a_crash_is_asked_for_at_th
     run_until(&place, &server, |state| state.asked > 0 && !state.offers.iter().any(|_| true)).await;
     let site = place.site();
     assert_eq!(site.store.read(counts).expect("it is open"), (1, 1));
+}
+
+/// A peer's observation of a log of `leaves`, relayed by the server.
+fn relayed_peer(leaves: std::ops::Range<i64>, shown: &Log) -> v1::PeerHead {
+    let key = ed25519_dalek::SigningKey::from_bytes(&[2; 32]);
+    let mut log = Log::default();
+    leaves.for_each(|leaf| log.push(stranger(leaf)));
+    let head = log.head().expect("not empty");
+    let worker = undertone_api::id::WorkerId(uuid::Uuid::from_u128(77));
+    let observed_at = time::OffsetDateTime::UNIX_EPOCH;
+    let document = undertone_api::signed::HeadObservation { worker, head: head.clone(), observed_at };
+    v1::PeerHead {
+        worker: worker.to_string(),
+        worker_name: "ward".to_owned(),
+        organization_name: "South".to_owned(),
+        public_key: hex::encode(key.verifying_key().to_bytes()),
+        rotations: Vec::new(),
+        observation: Some(Signed::new(&document, &key).expect("it has a JSON form").into()),
+        consistency: shown.answer(Some(&head), &[]).consistency.into_iter().map(|hash| hash.to_vec()).collect(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fork_shown_to_a_peer_stops_every_release() {
+    let (server, _place, site, mut exchange) = opened().await;
+    let state = Arc::clone(&server.state);
+    (0..5).for_each(|leaf| state.lock().expect("nobody panicked").log.push(stranger(leaf)));
+    // Before the first head is verified there is nothing to compare.
+    peers::exchange_heads(&site).await;
+    assert!(state.lock().expect("nobody panicked").observations.is_empty());
+    assert!(witness::ask(&site).await);
+    let shown = state.lock().expect("nobody panicked").log.clone();
+    state.lock().expect("nobody panicked").peers = vec![relayed_peer(0..3, &shown)];
+    peers::exchange_heads(&site).await;
+    assert_eq!(alarm_of(&site), None, "the peer has seen the beginning of the same log");
+    let handed = state.lock().expect("nobody panicked").observations.clone();
+    let observation: undertone_api::signed::HeadObservation =
+        handed[0].open(&site.key.public()).expect("signed by the site's key");
+    assert_eq!(Some(observation.head), shown.head());
+
+    state.lock().expect("nobody panicked").peers = vec![relayed_peer(100..103, &shown)];
+    peers::exchange_heads(&site).await;
+    let problem = alarm_of(&site).expect("an alarm");
+    assert!(problem.contains("a log of 3 entries that does not agree with the 5 entries shown here"), "{problem}");
+    beside(move || publish(&mut exchange, 1).expect_err("nothing leaves while an alarm is open")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restored_server_gets_its_receipts_back() {
+    let (server, _place, site, mut exchange) = opened().await;
+    let state = Arc::clone(&server.state);
+    beside(move || {
+        publish(&mut exchange, 1).expect("the server takes it");
+        let mut older = state.lock().expect("nobody panicked").log.clone();
+        publish(&mut exchange, 2).expect("the server takes it");
+        older.restore("the disk was lost", time::OffsetDateTime::UNIX_EPOCH);
+        let mut state = state.lock().expect("nobody panicked");
+        state.log = older;
+        state.must_reconcile = true;
+    })
+    .await;
+    assert!(witness::ask(&site).await);
+    let requests = server.state.lock().expect("nobody panicked").reconciled.clone();
+    let sent: Vec<(usize, bool)> = requests.iter().map(|request| (request.receipts.len(), request.complete)).collect();
+    assert_eq!(sent, [(1, false), (0, true)]);
+    assert_eq!(alarm_of(&site), None);
+    assert_eq!(site.store.read(counts).expect("it is open"), (2, 2));
 }

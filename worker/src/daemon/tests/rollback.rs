@@ -13,6 +13,7 @@ use undertone_api::signed::Manifest;
 
 use super::fault::paid;
 use super::{Place, batch, beside, fault, honest, pool, sign};
+use crate::clouds::{Cloud, Ear, KEY};
 use crate::daemon::exchange::SiteExchange;
 use crate::daemon::keeping::compare;
 use crate::daemon::lease::Lease;
@@ -30,10 +31,9 @@ use crate::site::outbox::Outbox;
 use crate::site::policy::TEMPLATE;
 use crate::site::restore::restored;
 use crate::site::store::{Store, StoreError};
-use crate::speech::transcribe::outbound::{BatchPermit, Draft, Sealed, deliver};
-use crate::speech::transcribe::provider::line::Line;
-use crate::speech::transcribe::provider::loopback::{Cloud, Ear, KEY};
-use crate::speech::transcribe::provider::settings::Settings;
+use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, SealedSounds, deliver};
+use crate::speech::transcribe::provider::line::ProviderLine;
+use crate::speech::transcribe::provider::settings::ProviderSettings;
 use crate::speech::transcribe::wav;
 
 /// The steps of a release, in order. After `Stored` and `Sent` the ledger is what it was before.
@@ -123,12 +123,12 @@ impl TestPart {
         Self { kind, server, place, cloud, copies }
     }
 
-    fn line(&self) -> Line {
+    fn line(&self) -> ProviderLine {
         let text = format!(
             "name = \"one\"\nprotocol = \"deepgram\"\nurl = \"{}\"\nkey_variable = \"K\"\nrequests_per_minute = 60000\n",
             self.cloud.url()
         );
-        let settings: Settings = toml::from_str(&text).expect("it is a provider");
+        let settings: ProviderSettings = toml::from_str(&text).expect("it is a provider");
         settings.line(std::path::Path::new("."), |_| Some(KEY.into()), system()).expect("it has a key").without_pauses()
     }
 
@@ -158,7 +158,7 @@ impl TestPart {
         }
         let errand = Errand::new(&site, self.examined(&site)).expect("the folder is writable");
         let made = self.make(&site).await;
-        // What `pay_vector` and `pay_pool` begin with, and what `Draft::seal` did for a batch.
+        // What `pay_vector` and `pay_pool` begin with, and what `BatchDraft::seal` did for a batch.
         let outbox = Outbox::new(JOB, OURS, errand.folder());
         if let Some((bytes, length)) = made.bytes() {
             outbox.store(series, 1, &bytes, length).expect("the disk has room");
@@ -221,7 +221,7 @@ impl TestPart {
             Restore::InPlace => {}
             Restore::NewMachine => {
                 drop(std::fs::remove_dir_all(folder.work(JOB, OURS)));
-                let store = Store::open(&folder.ledger()).expect("it is there");
+                let store = Store::create(&folder.ledger()).expect("it is there");
                 restored(&store, "last night", 0, time::OffsetDateTime::UNIX_EPOCH).expect("it is noted");
             }
             Restore::BeforeALiar => {
@@ -244,7 +244,7 @@ impl TestPart {
         let series = kind.series();
         let recipient = line.recipient().to_owned();
         beside(move || {
-            let sealed = Sealed::open(&exchange.folder().join("out")).expect("the disk works").map(Arc::new);
+            let sealed = SealedSounds::open(&exchange.folder().join("out")).expect("the disk works").map(Arc::new);
             let ended = match (exchange.past(series, 1).expect("the disk works"), sealed) {
                 (_, Some(batch)) => exchange.dispatch(series, 1, &batch, &[line]).map(drop),
                 (Past::Accepted | Past::Lost, None) => Ok(()),
@@ -282,7 +282,7 @@ impl TestPart {
 enum Made {
     Vector(Outgoing),
     Pool(crate::queries::gate::OutgoingPool),
-    Batch(Arc<Sealed>),
+    Batch(Arc<SealedSounds>),
 }
 
 impl Made {
@@ -309,7 +309,7 @@ impl Kind {
                 let event = batch::spec().event().expect("it has noise");
                 let permit = BatchPermit::new(clearance, &event).expect("it was granted");
                 let folder = exchange.folder().join("out");
-                let mut draft = Draft::begin(&folder, vec![(recipient, 1)]).expect("the disk has room");
+                let mut draft = BatchDraft::begin(&folder, vec![(recipient, 1)]).expect("the disk has room");
                 let noise = random_sound();
                 draft.add(0, 0, &wav::write(&noise)).expect("it is empty");
                 Made::Batch(Arc::new(draft.seal(permit).expect("it is whole")))

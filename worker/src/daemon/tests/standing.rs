@@ -307,7 +307,7 @@ async fn a_job_that_only_its_receipts_tell_of_counts_until_somebody_at_the_termi
     elsewhere.reserve(&under, &crate::fixture::limit(8.0)).expect("there is room");
     pay(&elsewhere, &under);
     drop(elsewhere);
-    let receipts = Store::open(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open");
+    let receipts = Store::create(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open");
     let site = known(&place, clock::system());
     let imported = site.ledger.import(&receipts, Some(crate::fixture::limit(8.0))).expect("they are this site's own");
     assert_eq!((imported.before, imported.missing), (0, 10));

@@ -14,7 +14,9 @@ use super::telling::{self, CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
 use super::{failed, go_on, log};
 use crate::queries::classifier::{Example, golden};
 use crate::queries::dataset::{Reader, Subset};
-use crate::queries::rehearsal::{GateSieve, Ground, Learner, Plan, Query, RehearsalError, rehearse};
+use crate::queries::rehearsal::{
+    GateSieve, LearnerSettings, PublicLog, PublicQuery, RehearsalError, RehearsalPlan, rehearse,
+};
 use crate::run::{Exchange, RunError};
 use crate::site::clearance::Published;
 
@@ -36,7 +38,7 @@ pub(super) fn lead(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunEr
     let exam = Exam::open(spec, exchange)?;
     let names = spec.labels.iter().map(|label| label.name.clone()).collect();
     let rows = log::rows(&reader, Subset::Train, spec);
-    let ground = Ground::new(&published, names, rows, exam.first().map(Ok))?;
+    let ground = PublicLog::new(&published, names, rows, exam.first().map(Ok))?;
     let golden = golden(spec, &ground)?;
     let released = exchange.asked()?;
     let journal = Journal::new(exchange.folder().to_owned());
@@ -61,8 +63,8 @@ pub(super) fn lead(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunEr
 }
 
 /// The labelled examples of the lead's own with which the classifier begins.
-fn golden<'a>(spec: &Spec, ground: &'a Ground<'_>) -> Result<Vec<Example<'a>>, RunError> {
-    let labelled: Vec<(&Query, u16)> = ground.queries().filter_map(|query| Some((query, query.label?))).collect();
+fn golden<'a>(spec: &Spec, ground: &'a PublicLog<'_>) -> Result<Vec<Example<'a>>, RunError> {
+    let labelled: Vec<(&PublicQuery, u16)> = ground.queries().filter_map(|query| Some((query, query.label?))).collect();
     if labelled.is_empty() {
         return Err(failed("the lead's log has no row with a label of the job: name its labels in `labels`"));
     }
@@ -135,7 +137,7 @@ fn teach(
 /// What the rehearsal found, when one is wanted. It comes last: nobody waits for it with an answer in mind.
 fn rehearsed(
     spec: &Spec,
-    ground: &Ground<'_>,
+    ground: &PublicLog<'_>,
     published: &Published,
     reader: &Reader,
     journal: &Journal,
@@ -145,7 +147,7 @@ fn rehearsed(
     if let Some(found) = journal.rehearsed() {
         return Ok(found);
     }
-    let learner = Learner {
+    let learner = LearnerSettings {
         settings: spec.classifier,
         acquisition: spec.acquisition,
         diversity: spec.diversity,
@@ -169,7 +171,7 @@ fn rehearsed(
         queries: &counting,
         work: exchange.folder(),
     };
-    let plan = Plan { rehearsal, gate: gate.as_ref(), learner: &learner };
+    let plan = RehearsalPlan { rehearsal, gate: gate.as_ref(), learner: &learner };
     let watch = |done: u64, all: u64| {
         tracing::debug!(done, all, "rehearsed");
         !stopped.load(Ordering::Relaxed)

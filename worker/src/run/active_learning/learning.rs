@@ -6,8 +6,8 @@ use undertone_api::id::QuestionId;
 use undertone_api::job::active_learning::{Aggregation, AnnotatorResult, BINS, Spec};
 
 use super::failed;
-use crate::queries::acquire::{Choice, choose, histogram};
-use crate::queries::annotators::{SMOOTHING, Vote, agreement, dawid_skene, fleiss_kappa, majority};
+use crate::queries::acquire::{BatchPlan, choose, histogram};
+use crate::queries::annotators::{LabelVote, SMOOTHING, agreement, dawid_skene, fleiss_kappa, majority};
 use crate::queries::classifier::{Classifier, ClassifierError, Example, Visible};
 use crate::queries::released::Released;
 use crate::run::{Answered, RunError};
@@ -38,7 +38,7 @@ pub(super) struct Learning<'a> {
     asked: Vec<usize>,
     /// The same the other way round.
     turns: HashMap<QuestionId, usize>,
-    votes: Vec<Vote>,
+    votes: Vec<LabelVote>,
     /// Answers that counted, by annotator.
     counted: BTreeMap<u32, u64>,
     /// The label of each question that was asked, in the end.
@@ -96,7 +96,7 @@ impl<'a> Learning<'a> {
         let texts: Vec<Visible<'_>> = left.iter().map(|question| Visible::from(*question)).collect();
         let labelled: Vec<Visible<'_>> = self.labelled().map(|(question, _)| Visible::from(question)).collect();
         let posteriors = classifier.posteriors(&texts);
-        let choice = Choice {
+        let choice = BatchPlan {
             acquisition: self.spec.acquisition,
             batch: self.spec.batch as usize,
             diversity: self.spec.diversity,
@@ -137,7 +137,7 @@ impl<'a> Learning<'a> {
             }
             *self.counted.entry(*annotator).or_default() += 1;
             if let Some(label) = label.flatten() {
-                self.votes.push(Vote { item, annotator: *annotator, label });
+                self.votes.push(LabelVote { item, annotator: *annotator, label });
             }
         }
         let (items, labels) = (self.asked.len(), self.labels.len());

@@ -28,7 +28,7 @@ impl From<GateError> for RunError {
                 // What lies below an error of the engine or the disk is for the site's own log.
                 let cause = std::error::Error::source(&other).map(ToString::to_string).unwrap_or_default();
                 tracing::error!(error = %other, cause, "a pool could not be made");
-                Self::Failed(other.to_string())
+                Self::from_failure(other)
             }
         }
     }

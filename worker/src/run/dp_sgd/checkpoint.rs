@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
 
-use crate::dp::optimizer::iterates::Iterates;
-use crate::dp::optimizer::{Memory, Optimizer};
+use crate::dp::optimizer::iterates::IterateMean;
+use crate::dp::optimizer::{Optimizer, OptimizerMemory};
 use crate::run::RunError;
 
 /// A standing that can be gone on from.
@@ -24,7 +24,7 @@ pub(super) struct Checkpoint {
     /// The optimizer after them.
     pub(super) optimizer: Optimizer,
     /// The mean of the parameters after each of them, where they are averaged.
-    pub(super) iterates: Option<Iterates>,
+    pub(super) iterates: Option<IterateMean>,
 }
 
 /// What a checkpoint must be of to be gone on from.
@@ -46,7 +46,7 @@ impl Plan {
             seconds: 0.0,
             parameters,
             optimizer: Optimizer::new(self.rule, self.length),
-            iterates: self.averaging.map(|ema| Iterates::new(ema.decay, self.length)),
+            iterates: self.averaging.map(|ema| IterateMean::new(ema.decay, self.length)),
         }
     }
 }
@@ -68,11 +68,11 @@ impl Checkpoint {
     /// Writes it over the last one of the series; durable when this returns.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the disk refuses.
+    /// [`RunError::Disk`] when the disk is full or fails, [`RunError::Failed`] when it refuses otherwise.
     pub(super) fn save(&self, folder: &Path, series: &str) -> Result<(), RunError> {
-        let Memory { steps, first, second, noise } = self.optimizer.memory();
-        let mean = self.iterates.as_ref().map_or(&[][..], Iterates::mean);
-        let averaged = self.iterates.as_ref().map_or(0, Iterates::steps);
+        let OptimizerMemory { steps, first, second, noise } = self.optimizer.memory();
+        let mean = self.iterates.as_ref().map_or(&[][..], IterateMean::mean);
+        let averaged = self.iterates.as_ref().map_or(0, IterateMean::steps);
         let parts = [("parameters", &self.parameters[..]), ("first", first), ("second", second), ("mean", mean)].map(
             |(name, values)| (name, values.len(), values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()),
         );
@@ -91,12 +91,8 @@ impl Checkpoint {
         let file = views.and_then(|views| safetensors::serialize(views, Some(about)));
         let file = file.map_err(|error| RunError::Failed(format!("the checkpoint cannot be written: {error}")))?;
         let path = path(folder, series);
-        write_whole(&path, &file).map_err(|error| {
-            RunError::Failed(format!(
-                "the checkpoint {} cannot be written ({error}): is the disk full?",
-                path.display()
-            ))
-        })
+        let failed = |source| CheckpointError { path: path.clone(), source };
+        write_whole(&path, &file).map_err(failed).map_err(RunError::from_failure)
     }
 
     /// Reads the last checkpoint of a series; `None` when there is none, or when it is not one of this plan. Then the series
@@ -121,7 +117,7 @@ impl Checkpoint {
         };
         // Checkpoints of before there was a rule that needs it do not say how much noise is in the second moment.
         let noise = about.get("noise").map_or(Some(0.0), |noise| noise.parse().ok())?;
-        let memory = Memory {
+        let memory = OptimizerMemory {
             steps: about.get("steps")?.parse().ok()?,
             first: vector("first")?,
             second: vector("second")?,
@@ -131,7 +127,7 @@ impl Checkpoint {
             None => None,
             Some(ema) => {
                 let mean = vector("mean").filter(|mean| mean.len() == plan.length)?;
-                Some(Iterates::resume(ema.decay, about.get("averaged")?.parse().ok()?, mean))
+                Some(IterateMean::resume(ema.decay, about.get("averaged")?.parse().ok()?, mean))
             }
         };
         Some(Self {
@@ -145,6 +141,15 @@ impl Checkpoint {
 }
 
 /// Writes beside the target, makes it durable, and puts it in the target's place.
+/// A checkpoint was not written.
+#[derive(Debug, thiserror::Error)]
+#[error("the checkpoint {} cannot be written ({source}): is the disk full?", path.display())]
+struct CheckpointError {
+    path: PathBuf,
+    #[source]
+    source: std::io::Error,
+}
+
 fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension("partial");
     let mut file = File::create(&beside)?;
@@ -164,7 +169,7 @@ mod tests {
     use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
 
     use super::{Checkpoint, Plan};
-    use crate::dp::optimizer::Direction;
+    use crate::dp::optimizer::StepDirection;
 
     const PLAN: Plan =
         Plan { length: 3, rule: Rule::DpAdam { learning_rate: 0.01 }, averaging: Some(Ema { decay: 0.9 }) };
@@ -175,7 +180,7 @@ mod tests {
             let vector = [round as f32, 0.1, -1.0 / 3.0];
             standing.optimizer.step(
                 &mut standing.parameters,
-                Direction::averaged(&vector, 0.1 / f64::from(round)),
+                StepDirection::averaged(&vector, 0.1 / f64::from(round)),
                 0.7,
             );
             standing.iterates.as_mut().unwrap().add(&standing.parameters);

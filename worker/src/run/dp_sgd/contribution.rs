@@ -14,9 +14,9 @@ use super::learner::Learner;
 use super::local::{self, Ground};
 use super::site::{Choice, Site};
 use crate::dp::clip::{Clip, ClippedSum};
-use crate::dp::contest::Contest;
+use crate::dp::private_selection::PrivateSelection;
 use crate::dp::randomness::{Purpose, Randomness};
-use crate::dp::release::{Outgoing, ReleaseError, Step};
+use crate::dp::release::{LocalStep, Outgoing, ReleaseError};
 use crate::run::{Exchange, RunError};
 use crate::site::clearance::{Permits, SplitError, Ticket};
 use crate::speech::model::Model;
@@ -92,7 +92,7 @@ impl Contribution<'_, '_> {
         let clips =
             choice.candidates.iter().map(|candidate| candidate_clip(clip, candidate)).collect::<Result<Vec<_>, _>>()?;
         let (all, prize) = self.exchange.clear(self.series, self.round)?.split_runs(steps)?;
-        let mut contest = Contest::begin(prize, &self.chance(Purpose::Selection))
+        let mut contest = PrivateSelection::begin(prize, &self.chance(Purpose::Selection))
             .map_err(|error| RunError::Refused(error.to_string()))?;
         let mut model = learner.model().clone();
         for permits in all {
@@ -103,9 +103,9 @@ impl Contribution<'_, '_> {
             let update = local::walk(learner.model(), learner.trained(), &terms, &mut run)?;
             local::advance(learner.model(), learner.trained(), update.moved(), &mut model);
             let loss = choice.development.loss(&model, self.engine);
-            contest.enter(update, loss);
+            contest.submit(update, loss);
         }
-        Ok(contest.leave()?)
+        Ok(contest.finish()?)
     }
 
     /// An exact mean gradient of a Poisson batch, or how far as many such steps lead as the round has: for data that are
@@ -233,7 +233,7 @@ impl Ground for Walk<'_, '_, '_> {
         self.own.chance(Purpose::Noise)
     }
 
-    fn seen(&mut self, step: &Step) {
+    fn seen(&mut self, step: &LocalStep) {
         if let (Some(audit), Some(seen)) = (self.audit, &mut self.seen) {
             let evidence = audit.evidence(step.vector(), self.own.site.expected_batch());
             seen.iter_mut().zip(evidence).for_each(|(sum, evidence)| *sum += evidence);

@@ -14,7 +14,7 @@ use undertone_api::job::dp_sgd::Spec;
 use crate::run::RunError;
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};
-use crate::speech::model::{Model, Shape};
+use crate::speech::model::{Model, ModelShape};
 
 /// The artifact that holds them.
 pub(super) const NAME: &str = "development.safetensors";
@@ -98,7 +98,7 @@ impl Development {
     ///
     /// # Errors
     /// [`RunError::Failed`] when it is none, or does not fit the model.
-    pub(super) fn from_file(file: &[u8], shape: &Shape) -> Result<Self, RunError> {
+    pub(super) fn from_file(file: &[u8], shape: &ModelShape) -> Result<Self, RunError> {
         let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
         let tensor = |name: &str, kind| {
             let tensor = tensors.tensor(name).map_err(damaged)?;
@@ -149,10 +149,10 @@ impl Development {
 #[cfg(test)]
 mod tests {
     use super::Development;
-    use crate::speech::model::Shape;
+    use crate::speech::model::ModelShape;
 
-    const fn shape() -> Shape {
-        Shape::plain(2, 3, 4)
+    const fn shape() -> ModelShape {
+        ModelShape::plain(2, 3, 4)
     }
 
     fn development() -> Development {

@@ -5,7 +5,7 @@ use undertone_api::job::dp_sgd::{Content, Spec, TestResult, TestSet};
 
 use super::go_on;
 use super::site::{Site, check_model, example};
-use crate::dp::layers::output::Score;
+use crate::dp::layers::output::FrameScore;
 use crate::run::{Exchange, RunError};
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
@@ -71,7 +71,7 @@ impl Exam {
     ) -> Result<Vec<TestResult>, RunError> {
         let mut results = Vec::with_capacity(self.sets.len());
         for (name, dataset, utterances) in &self.sets {
-            let mut score = Score::default();
+            let mut score = FrameScore::default();
             for some in utterances.chunks(UTTERANCES) {
                 go_on(exchange)?;
                 let examples: Vec<_> = some.iter().map(|i| example(dataset, *i)).collect();

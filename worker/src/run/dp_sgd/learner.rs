@@ -10,20 +10,20 @@ use undertone_api::signed::Manifest;
 
 use super::checkpoint::{Checkpoint, Plan};
 use super::local::Terms;
-use crate::dp::optimizer::Direction;
-use crate::dp::optimizer::noise::{Share, variance};
+use crate::dp::optimizer::StepDirection;
+use crate::dp::optimizer::noise::{NoiseShare, variance};
 use crate::run::{Average, RunError};
 use crate::speech::model::Model;
-use crate::speech::model::subset::Subset;
+use crate::speech::model::subset::CoordinateSubset;
 
 /// The model of an arm, between its rounds.
 pub(super) struct Learner<'a> {
     arm: Arm,
     rounds: &'a Rounds,
-    shares: Vec<Share>,
+    shares: Vec<NoiseShare>,
     plan: Plan,
     parts: Parts,
-    trained: Subset,
+    trained: CoordinateSubset,
     model: Model,
     standing: Checkpoint,
 }
@@ -99,7 +99,7 @@ impl<'a> Learner<'a> {
     }
 
     /// The coordinates that are trained: what a vector of the arm is about.
-    pub(super) const fn trained(&self) -> &Subset {
+    pub(super) const fn trained(&self) -> &CoordinateSubset {
         &self.trained
     }
 
@@ -137,7 +137,7 @@ impl<'a> Learner<'a> {
             parameters.iter_mut().zip(&average.mean).for_each(|(parameter, moved)| *parameter += moved);
         } else {
             let noise = variance(&self.shares, average.contributors as usize);
-            optimizer.step(parameters, Direction::averaged(&average.mean, noise), pace);
+            optimizer.step(parameters, StepDirection::averaged(&average.mean, noise), pace);
         }
         if let Some(iterates) = iterates {
             iterates.add(parameters);
@@ -156,11 +156,11 @@ impl<'a> Learner<'a> {
 }
 
 /// What each contributor weighs, and the noise in what it sends in an arm.
-fn shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<Share> {
+fn shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<NoiseShare> {
     let share = |party: &Party| {
         let units = manifest.participants.iter().find(|signed| signed.dataset == party.dataset)?.units;
         let deviation = if arm == Arm::Private { party.deviation(units) } else { 0.0 };
-        Some(Share { weight: spec.weight(party, units), deviation })
+        Some(NoiseShare { weight: spec.weight(party, units), deviation })
     };
     spec.participants.iter().filter_map(share).collect()
 }

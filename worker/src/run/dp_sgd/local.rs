@@ -13,13 +13,13 @@ use std::num::NonZeroU32;
 use undertone_api::job::dp_sgd::Optimizer as Rule;
 
 use crate::dp::clip::ClippedSum;
-use crate::dp::optimizer::{Direction, Optimizer};
+use crate::dp::optimizer::{Optimizer, StepDirection};
 use crate::dp::randomness::Randomness;
-use crate::dp::release::{Step, Update};
+use crate::dp::release::{LocalStep, Update};
 use crate::run::RunError;
 use crate::site::clearance::Permits;
 use crate::speech::model::Model;
-use crate::speech::model::subset::Subset;
+use crate::speech::model::subset::CoordinateSubset;
 
 /// The public terms of a round's local steps.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ pub(super) trait Ground {
     fn noise(&mut self) -> Randomness;
 
     /// Is shown every release.
-    fn seen(&mut self, step: &Step) {
+    fn seen(&mut self, step: &LocalStep) {
         let _ = step;
     }
 }
@@ -64,7 +64,7 @@ pub(super) trait Ground {
 /// Whatever the ground says, and [`RunError::Refused`] when what was granted is not what is made.
 pub(super) fn walk(
     start: &Model,
-    trained: &Subset,
+    trained: &CoordinateSubset,
     terms: &Terms,
     ground: &mut impl Ground,
 ) -> Result<Update, RunError> {
@@ -95,7 +95,7 @@ pub(super) fn walk(
 /// Whatever `gradient` says.
 pub(super) fn walk_exactly(
     start: &Model,
-    trained: &Subset,
+    trained: &CoordinateSubset,
     terms: &Terms,
     mut gradient: impl FnMut(&Model) -> Result<Vec<f32>, RunError>,
 ) -> Result<Vec<f32>, RunError> {
@@ -104,7 +104,7 @@ pub(super) fn walk_exactly(
     let mut model = start.clone();
     for _ in 0..terms.steps.get() {
         let gradient = gradient(&model)?;
-        optimizer.step(&mut moved, Direction::exact(&gradient), terms.pace);
+        optimizer.step(&mut moved, StepDirection::exact(&gradient), terms.pace);
         advance(start, trained, &moved, &mut model);
     }
     Ok(moved)
@@ -114,7 +114,7 @@ pub(super) fn walk_exactly(
 ///
 /// # Panics
 /// If the lengths differ.
-pub(super) fn advance(start: &Model, trained: &Subset, moved: &[f32], model: &mut Model) {
+pub(super) fn advance(start: &Model, trained: &CoordinateSubset, moved: &[f32], model: &mut Model) {
     let mut coordinates = trained.gather(start.parameters());
     coordinates.iter_mut().zip(moved).for_each(|(coordinate, moved)| *coordinate += moved);
     trained.scatter(&coordinates, model.parameters_mut());

@@ -1,7 +1,7 @@
 //! How long a private round takes at worst, measured on public input before the first one (`privacy.md`, 14.7).
 //!
 //! The input is made up: units of the longest public length in the job's shapes. How many of them a round may hold follows from
-//! the manifest: [`most_drawn`] of all draws of a round. Nothing here reads the participant's data, so the period that is made of
+//! the manifest: [`max_batch_size`] of all draws of a round. Nothing here reads the participant's data, so the period that is made of
 //! the time tells nothing about them.
 
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ use undertone_privacy::SamplingRate;
 
 use super::learner::Learner;
 use super::site::Choice;
-use crate::dp::batch_bound::most_drawn;
+use crate::dp::batch_bound::max_batch_size;
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::sampler::Sampler;
@@ -51,7 +51,7 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engin
     let steps = shape.runs.saturating_mul(learner.local_steps().map_or(1, NonZeroU32::get).into());
     // The manifest may round the number of units; no class holds more than this.
     let units = SizeClass::of(shape.units).most().saturating_add(shape.canaries);
-    let most = most_drawn(units.saturating_mul(steps), shape.rate);
+    let most = max_batch_size(units.saturating_mul(steps), shape.rate);
     let model = learner.model();
     let example = LONGEST_EXAMPLE.min(shape.longest);
     let features: Vec<f32> = (0..example * model.shape().inputs).map(|i| (i % 17) as f32 / 17.0 - 0.5).collect();

@@ -4,7 +4,7 @@ use undertone_api::job::dp_sgd::{Arm, Candidate, Clipping, Noise, Party, Spec};
 use undertone_privacy::SamplingRate;
 
 use super::development::{self, Development};
-use crate::dp::clip::{Clip, Mode};
+use crate::dp::clip::{Clip, ClipMode};
 use crate::dp::sampler::Sampler;
 use crate::run::{Exchange, RunError};
 use crate::speech::dataset::{Dataset, DatasetError, Split};
@@ -210,11 +210,11 @@ impl Site {
     }
 }
 
-const fn mode(clipping: Clipping) -> Mode {
+const fn mode(clipping: Clipping) -> ClipMode {
     match clipping {
-        Clipping::Flat => Mode::Flat,
-        Clipping::PerLayer => Mode::PerLayer,
-        Clipping::Automatic => Mode::Automatic,
+        Clipping::Flat => ClipMode::Flat,
+        Clipping::PerLayer => ClipMode::PerLayer,
+        Clipping::Automatic => ClipMode::Automatic,
     }
 }
 

@@ -10,12 +10,12 @@ use super::checkpoint::{Checkpoint, Plan};
 use super::exam::Exam;
 use super::site::{Site, example};
 use super::{Trained, go_on, tell};
-use crate::dp::layers::output::Score;
-use crate::dp::optimizer::{Direction, Optimizer};
+use crate::dp::layers::output::FrameScore;
+use crate::dp::optimizer::{Optimizer, StepDirection};
 use crate::run::{Exchange, RunError};
 use crate::speech::dataset::Split;
 use crate::speech::model::gradient::Engine;
-use crate::speech::model::{Model, Normalizer, Shape};
+use crate::speech::model::{Model, ModelShape, Normalizer};
 
 /// Most measurements of the public arm; with more epochs, only every so many are measured.
 const MEASUREMENTS: u32 = 50;
@@ -72,7 +72,7 @@ fn fresh(spec: &Spec, site: &Site, seed: u64, exam: &Exam) -> Result<Model, RunE
     let classes = spec.model.classes.ok_or_else(|| {
         RunError::Failed("the manifest does not say how many classes the model has: propose the job again".to_owned())
     })? as usize;
-    let shape = Shape::of(&spec.model, meta.inputs, classes);
+    let shape = ModelShape::from_spec(&spec.model, meta.inputs, classes);
     let moments = site.dataset().moments(Split::Train);
     let model = Model::initialize(shape, Normalizer::new(moments.mean, moments.deviation), seed);
     site.check_model(&model)?;
@@ -89,7 +89,7 @@ fn epoch(
     optimizer: &mut Optimizer,
     engine: &mut Engine,
     exchange: &dyn Exchange,
-) -> Result<Score, RunError> {
+) -> Result<FrameScore, RunError> {
     let mut order = site.training();
     let mut rng = ChaCha20Rng::seed_from_u64(spec.warm_start.seed);
     rng.set_stream(u64::from(number) + 1);
@@ -98,14 +98,14 @@ fn epoch(
         order.swap(last, (rng.next_u64() % (last as u64 + 1)) as usize);
     }
     let mut gradient = vec![0.0; model.parameters().len()];
-    let mut total = Score::default();
+    let mut total = FrameScore::default();
     for batch in order.chunks(spec.warm_start.batch as usize) {
         go_on(exchange)?;
         let examples: Vec<_> = batch.iter().map(|i| example(site.dataset(), *i)).collect();
         let frames: usize = examples.iter().map(|example| example.labels.len()).sum();
         gradient.fill(0.0);
         total = total.plus(engine.add_gradient(model, &examples, 1.0 / frames as f32, &mut gradient));
-        optimizer.step(model.parameters_mut(), Direction::exact(&gradient), 1.0);
+        optimizer.step(model.parameters_mut(), StepDirection::exact(&gradient), 1.0);
     }
     Ok(total)
 }

@@ -17,10 +17,10 @@ use super::pieces::Ground;
 use crate::dp::noise::below;
 use crate::run::{Exchange, RunError};
 use crate::speech::mfcc::Mfcc;
-use crate::speech::transcribe::attack::{FOLDS, Knowledge, Learner, Received, feature, true_or_dummy};
-use crate::speech::transcribe::outbound::{OutboundError, Sealed};
-use crate::speech::transcribe::piece::{Heard, seconds};
-use crate::speech::transcribe::plan::{Item, Plan};
+use crate::speech::transcribe::attack::{AttackKnowledge, AttackLearner, FOLDS, ReceivedSound, feature, true_or_dummy};
+use crate::speech::transcribe::outbound::{OutboundError, SealedSounds};
+use crate::speech::transcribe::piece::{Recognition, seconds};
+use crate::speech::transcribe::plan::{BatchItem, Plan};
 
 /// Most sounds of a provider that are looked at, drawn of all that it answered.
 const MOST: usize = 2_000;
@@ -53,7 +53,7 @@ enum Problem {
 pub(super) struct Target<'a> {
     pub(super) ground: &'a Ground,
     pub(super) plan: &'a Plan,
-    pub(super) sealed: &'a Sealed,
+    pub(super) sealed: &'a SealedSounds,
 }
 
 /// Plays every provider's adversary. The same job has the same sounds looked at and comes to the same numbers.
@@ -61,7 +61,7 @@ pub(super) struct Target<'a> {
 /// # Errors
 /// [`RunError::Stopped`] when the exchange says so, and nothing else.
 pub(super) fn all(spec: &Spec, target: &Target<'_>, job: JobId, exchange: &dyn Exchange) -> Result<Tried, RunError> {
-    let mut answered: Vec<Vec<(u32, Heard)>> = vec![Vec::new(); spec.providers.len()];
+    let mut answered: Vec<Vec<(u32, Recognition)>> = vec![Vec::new(); spec.providers.len()];
     for (provider, place, heard) in target.sealed.answers() {
         if let Some(answered) = answered.get_mut(provider as usize) {
             answered.push((place, heard));
@@ -90,7 +90,7 @@ impl Target<'_> {
         &self,
         provider: u32,
         name: &str,
-        answered: Vec<(u32, Heard)>,
+        answered: Vec<(u32, Recognition)>,
         seed: u64,
         exchange: &dyn Exchange,
     ) -> Result<Vec<Attack>, Problem> {
@@ -98,7 +98,7 @@ impl Target<'_> {
         rng.set_stream(u64::from(provider));
         let batch = self.plan.batch(provider);
         let labelled = answered.into_iter().filter_map(|(place, heard)| {
-            batch.get(place as usize).map(|item| (place, matches!(item, Item::Dummy(_)), heard))
+            batch.get(place as usize).map(|item| (place, matches!(item, BatchItem::Dummy(_)), heard))
         });
         let drawn = draw(labelled.collect(), MOST, &mut rng);
         let folds = folds(drawn.iter().map(|(_, dummy, _)| *dummy)).ok_or(Problem::Few)?;
@@ -110,11 +110,11 @@ impl Target<'_> {
             // One sound in memory at a time; what stays of it is some fifty numbers.
             let samples = self.sealed.samples(provider, place)?;
             let words = feature::words(&self.ground.vocabulary, &heard, seconds(samples.len() as u64));
-            received.push(Received { fold, dummy, sound: feature::sound(&mut mfcc, &samples), words });
+            received.push(ReceivedSound { fold, dummy, sound: feature::sound(&mut mfcc, &samples), words });
         }
         let mut attacks = Vec::new();
-        for knowledge in Knowledge::ALL {
-            for learner in Learner::ALL {
+        for knowledge in AttackKnowledge::ALL {
+            for learner in AttackLearner::ALL {
                 let told = true_or_dummy(&received, learner, knowledge, seed, &|| exchange.stopped());
                 let scores = told.ok_or(Problem::Stopped)?;
                 attacks.push(Attack {

@@ -16,12 +16,14 @@ use super::{clones, failed, fitting, go_on, recorded};
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Exchange, Past, RunError};
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::outbound::{BatchPermit, Delivered, Draft, OutboundError, Sealed};
-use crate::speech::transcribe::plan::{Item, Plan};
-use crate::speech::transcribe::provider::line::Line;
-use crate::speech::transcribe::segment::Spoken;
-use crate::speech::transcribe::segment::cut::cut;
-use crate::speech::transcribe::speak::likeness::{Manner, SAMPLES, Shaping, Spectrum, length, level, pad};
+use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, DeliveryResult, OutboundError, SealedSounds};
+use crate::speech::transcribe::plan::{BatchItem, Plan};
+use crate::speech::transcribe::provider::line::ProviderLine;
+use crate::speech::transcribe::segment::SpokenPiece;
+use crate::speech::transcribe::segment::cut::extract_pieces;
+use crate::speech::transcribe::speak::likeness::{
+    MeanSpectrum, SAMPLES, SpeakingManner, SpectrumShaping, length, level, pad,
+};
 use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
 use crate::speech::transcribe::wav;
 
@@ -56,8 +58,8 @@ pub(super) struct Places {
 ///
 /// # Errors
 /// [`RunError::Failed`] when it is not what was sealed.
-pub(super) fn sealed(work: &Path) -> Result<Option<Arc<Sealed>>, RunError> {
-    Ok(Sealed::open(&work.join("out")).map_err(failed)?.map(Arc::new))
+pub(super) fn sealed(work: &Path) -> Result<Option<Arc<SealedSounds>>, RunError> {
+    Ok(SealedSounds::open(&work.join("out")).map_err(RunError::from_failure)?.map(Arc::new))
 }
 
 /// Checks that no batch of the job was paid: a second one is never made.
@@ -77,7 +79,7 @@ pub(super) fn make(
     making: &Making<'_>,
     stages: &mut Stages,
     exchange: &mut dyn Exchange,
-) -> Result<Arc<Sealed>, RunError> {
+) -> Result<Arc<SealedSounds>, RunError> {
     let Making { recordings, ground, plan, tools, work } = making;
     is_untouched(exchange)?;
     let all = plan.dummies().count();
@@ -109,7 +111,7 @@ pub(super) fn make(
     let recipients = (0_u32..).zip(&tools.lines);
     let recipients =
         recipients.map(|(provider, line)| (line.recipient().to_owned(), plan.batch(provider).len() as u32));
-    let draft = Draft::begin(&work.join("out"), recipients.collect()).map_err(failed)?;
+    let draft = BatchDraft::begin(&work.join("out"), recipients.collect()).map_err(RunError::from_failure)?;
     let (places, draft) = (Places::of(plan), Mutex::new(draft));
     let ends = exchange.chance(Purpose::Dummies);
     stages.time("one voice", || true_pieces(making, &places, &draft, &ends, exchange))?;
@@ -117,9 +119,10 @@ pub(super) fn make(
     if !spoken.is_empty() {
         let sample = |place: usize| say(spoken[place]);
         let own = stages.time("sample of the speech", || spectrum(spoken.len(), &sample))?;
-        let shaping = Shaping::new(&own);
-        let shape =
-            |sound: Vec<f32>, manner: &Manner| shaping.shape(&sound, fitting::fitted_lead(*manner, length(&sound)));
+        let shaping = SpectrumShaping::new(&own);
+        let shape = |sound: Vec<f32>, manner: &SpeakingManner| {
+            shaping.shape(&sound, fitting::fitted_lead(*manner, length(&sound)))
+        };
         let stopped: &dyn Exchange = exchange;
         stages.time("dummies", || speak(&say, &spoken, &manners, making, &places, &draft, &shape, &chance, stopped))?;
     }
@@ -139,7 +142,7 @@ pub(super) fn make(
     let event = plan.event()?;
     let permit = BatchPermit::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
         .map_err(|error| RunError::Refused(error.to_string()))?;
-    draft.seal(permit).map(Arc::new).map_err(failed)
+    draft.seal(permit).map(Arc::new).map_err(RunError::from_failure)
 }
 
 /// Sends what is left of a batch, as long as providers answer more of it each time; why what is left has no answer, by provider.
@@ -147,8 +150,8 @@ pub(super) fn make(
 /// # Errors
 /// [`RunError`] when nothing may leave, or the exchange says stop.
 pub(super) fn deliver(
-    sealed: &Arc<Sealed>,
-    lines: &[Line],
+    sealed: &Arc<SealedSounds>,
+    lines: &[ProviderLine],
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<Option<String>>, RunError> {
     passes(|| exchange.dispatch(HISTOGRAM, ROUND, sealed, lines))
@@ -156,7 +159,7 @@ pub(super) fn deliver(
 
 /// The same, whoever sends: at most [`PASSES`] times.
 fn passes(
-    mut send: impl FnMut() -> Result<Vec<Result<Delivered, OutboundError>>, RunError>,
+    mut send: impl FnMut() -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError>,
 ) -> Result<Vec<Option<String>>, RunError> {
     for pass in 1.. {
         let delivered = send()?;
@@ -200,8 +203,8 @@ impl Places {
         for provider in 0..plan.providers() {
             for (place, item) in (0_u32..).zip(plan.batch(provider)) {
                 match item {
-                    Item::Piece(number) => pieces.insert(*number, (provider, place)),
-                    Item::Dummy(number) => dummies.insert(*number, (provider, place)),
+                    BatchItem::Piece(number) => pieces.insert(*number, (provider, place)),
+                    BatchItem::Dummy(number) => dummies.insert(*number, (provider, place)),
                 };
             }
         }
@@ -213,8 +216,8 @@ impl Places {
 ///
 /// # Errors
 /// [`RunError::Failed`] when there is no such place, or the disk refuses.
-pub(super) fn add(draft: &Mutex<Draft>, (provider, place): (u32, u32), file: &[u8]) -> Result<(), RunError> {
-    draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file).map_err(failed)
+pub(super) fn add(draft: &Mutex<BatchDraft>, (provider, place): (u32, u32), file: &[u8]) -> Result<(), RunError> {
+    draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file).map_err(RunError::from_failure)
 }
 
 /// The file of a sound that leaves, brought to the public length.
@@ -232,7 +235,7 @@ pub(super) fn file(sound: Vec<f32>, rng: &mut impl Rng) -> Result<Vec<u8>, RunEr
 fn true_pieces(
     making: &Making<'_>,
     places: &Places,
-    draft: &Mutex<Draft>,
+    draft: &Mutex<BatchDraft>,
     ends: &Randomness,
     exchange: &dyn Exchange,
 ) -> Result<(), RunError> {
@@ -244,8 +247,8 @@ fn true_pieces(
             continue;
         }
         let stream = recordings.stream(recording).map_err(failed)?;
-        let mut sounds = cut(stream, sent.iter().map(|(_, piece)| (*piece).clone()));
-        by_parts(&sent, &mut sounds, |numbers, mut some: Vec<Spoken>| {
+        let mut sounds = extract_pieces(stream, sent.iter().map(|(_, piece)| (*piece).clone()));
+        by_parts(&sent, &mut sounds, |numbers, mut some: Vec<SpokenPiece>| {
             go_on(exchange)?;
             for sound in &mut some {
                 sound.audio = level(&sound.audio, &mut ends);
@@ -286,10 +289,10 @@ pub(super) fn by_parts<K, S, E: std::fmt::Display>(
 type Say<'a> = dyn Fn(usize) -> Result<Vec<f32>, SpeakError> + Sync + 'a;
 
 /// How the engine sounds, on the whole.
-fn spectrum(dummies: usize, say: &Say<'_>) -> Result<Spectrum, RunError> {
-    let spectrum = Mutex::new(Spectrum::default());
+fn spectrum(dummies: usize, say: &Say<'_>) -> Result<MeanSpectrum, RunError> {
+    let spectrum = Mutex::new(MeanSpectrum::default());
     let hear = |_: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
-        spectrum.lock().unwrap_or_else(PoisonError::into_inner).hear(&sound);
+        spectrum.lock().unwrap_or_else(PoisonError::into_inner).add(&sound);
         Ok(())
     };
     speak::each(dummies.min(SAMPLE), at_once(), say, &hear).map_err(failed)?;
@@ -297,7 +300,7 @@ fn spectrum(dummies: usize, say: &Say<'_>) -> Result<Spectrum, RunError> {
 }
 
 /// What a dummy is made of what an engine said, in this manner.
-type Shape<'a> = dyn Fn(Vec<f32>, &Manner) -> Vec<f32> + Sync + 'a;
+type Shape<'a> = dyn Fn(Vec<f32>, &SpeakingManner) -> Vec<f32> + Sync + 'a;
 
 /// Why no dummy was made.
 enum Unmade {
@@ -320,7 +323,7 @@ fn speak(
     manners: &[Sounding],
     making: &Making<'_>,
     places: &Places,
-    draft: &Mutex<Draft>,
+    draft: &Mutex<BatchDraft>,
     shape: &Shape<'_>,
     chance: &Randomness,
     exchange: &dyn Exchange,
@@ -366,7 +369,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::{AT_ONCE, PASSES, SAMPLE, SpeakError, by_parts, passes, spectrum};
-    use crate::speech::transcribe::outbound::Delivered;
+    use crate::speech::transcribe::outbound::DeliveryResult;
 
     /// How often is sent when each time one of so many sounds is answered, and what is left.
     fn sent(sounds: u32) -> (u32, u32) {
@@ -374,7 +377,7 @@ mod tests {
         let problems = passes(|| {
             times += 1;
             left -= 1;
-            Ok(vec![Ok(Delivered { answered: 1, left, problem: None })])
+            Ok(vec![Ok(DeliveryResult { answered: 1, left, problem: None })])
         });
         assert_eq!(problems.unwrap(), [None]);
         (times, left)
@@ -387,7 +390,7 @@ mod tests {
         let mut times = 0;
         let silent = passes(|| {
             times += 1;
-            Ok(vec![Ok(Delivered { answered: 0, left: 3, problem: None })])
+            Ok(vec![Ok(DeliveryResult { answered: 0, left: 3, problem: None })])
         });
         assert_eq!((silent.unwrap(), times), (vec![None], 1), "who answers nothing is not asked again");
     }

@@ -11,17 +11,17 @@ use super::{failed, go_on};
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::{Recording, Recordings};
 use crate::speech::transcribe::piece::Piece;
-use crate::speech::transcribe::segment::cut::cut;
-use crate::speech::transcribe::speak::reference::{MOST, Reference, References};
-use crate::speech::transcribe::speak::{Engine, SpeakError, Speaker as _};
-use crate::speech::transcribe::transcript::Why;
+use crate::speech::transcribe::segment::cut::extract_pieces;
+use crate::speech::transcribe::speak::reference::{MOST, ReferenceFolder, VoiceReference};
+use crate::speech::transcribe::speak::{SpeakError, SpeechEngine, SpeechSynthesizer as _};
+use crate::speech::transcribe::transcript::OfflineReason;
 
 /// A place for references below the work folder; `None` for an engine that does not clone.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.
-pub(super) fn begin(engine: &Engine, work: &Path) -> Result<Option<References>, RunError> {
-    let begin = || References::begin(&work.join("voices")).map_err(failed);
+pub(super) fn begin(engine: &SpeechEngine, work: &Path) -> Result<Option<ReferenceFolder>, RunError> {
+    let begin = || ReferenceFolder::begin(&work.join("voices")).map_err(failed);
     engine.clones().then(begin).transpose()
 }
 
@@ -31,7 +31,7 @@ pub(super) fn begin(engine: &Engine, work: &Path) -> Result<Option<References>, 
 /// # Errors
 /// [`RunError`] when a recording cannot be read or is silent, the disk refuses, or the exchange says stop.
 pub(super) fn complete<'a>(
-    references: &References,
+    references: &ReferenceFolder,
     spoken: impl Iterator<Item = &'a Sounding>,
     recordings: &Recordings,
     ground: &Ground,
@@ -50,7 +50,7 @@ pub(super) fn complete<'a>(
             .zip(ground.cuts.get(place))
             .ok_or_else(|| failed("what is kept of the dummies is of other recordings"))?;
         // What must never leave is not shown to a program either, if the voice is to be heard anywhere else.
-        let kept = of.parts.iter().filter(|part| part.stays != Some(Why::Sensitive));
+        let kept = of.parts.iter().filter(|part| part.stays != Some(OfflineReason::Sensitive));
         let sound = heard(recordings, recording, kept.map(|part| part.piece.clone()).collect())?;
         references.keep(number, &sound).map_err(failed)?;
     }
@@ -58,17 +58,17 @@ pub(super) fn complete<'a>(
 }
 
 fn heard(recordings: &Recordings, recording: &Recording, pieces: Vec<Piece>) -> Result<Vec<f32>, RunError> {
-    let mut reference = Reference::default();
-    for sound in cut(recordings.stream(recording).map_err(failed)?, pieces) {
-        reference.hear(&sound.map_err(failed)?.audio);
+    let mut reference = VoiceReference::default();
+    for sound in extract_pieces(recordings.stream(recording).map_err(failed)?, pieces) {
+        reference.add(&sound.map_err(failed)?.audio);
     }
     let sound = reference.sound();
     if !sound.is_empty() {
         return Ok(sound);
     }
     let whole = Piece { id: 0, samples: 0..recording.samples.min(MOST as u64) };
-    for sound in cut(recordings.stream(recording).map_err(failed)?, [whole]) {
-        reference.hear(&sound.map_err(failed)?.audio);
+    for sound in extract_pieces(recordings.stream(recording).map_err(failed)?, [whole]) {
+        reference.add(&sound.map_err(failed)?.audio);
     }
     let sound = reference.sound();
     if sound.is_empty() { Err(failed("a recording is silent: there is no voice in it to imitate")) } else { Ok(sound) }
@@ -79,8 +79,8 @@ fn heard(recordings: &Recordings, recording: &Recording, pieces: Vec<Piece>) -> 
 /// # Errors
 /// What the engine says.
 pub(super) fn say(
-    engine: &Engine,
-    references: Option<&References>,
+    engine: &SpeechEngine,
+    references: Option<&ReferenceFolder>,
     text: &str,
     sounding: &Sounding,
 ) -> Result<Vec<f32>, SpeakError> {

@@ -13,13 +13,13 @@ use crate::dp::noise::below;
 use crate::dp::randomness::Purpose;
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::dummy::{self, Lengths, Text};
-use crate::speech::transcribe::noise::Mechanism;
+use crate::speech::transcribe::dummy::{self, DummyText, PhraseLengths};
+use crate::speech::transcribe::noise::DummyMechanism;
 use crate::speech::transcribe::piece::Piece;
-use crate::speech::transcribe::plan::{Chance, Item, Plan, kept};
-use crate::speech::transcribe::segment::cut::cut;
-use crate::speech::transcribe::speak::likeness::Manner;
-use crate::speech::transcribe::speak::reference::{Reference, References};
+use crate::speech::transcribe::plan::{BatchItem, Plan, PlanRandomness, load_or_create};
+use crate::speech::transcribe::segment::cut::extract_pieces;
+use crate::speech::transcribe::speak::likeness::SpeakingManner;
+use crate::speech::transcribe::speak::reference::{ReferenceFolder, VoiceReference};
 
 /// Why nothing is made of what is kept.
 pub(super) const OTHERS: &str = "what is kept of the dummies is of another plan";
@@ -28,9 +28,9 @@ pub(super) const OTHERS: &str = "what is kept of the dummies is of another plan"
 ///
 /// # Errors
 /// [`RunError::Failed`] for a spec without noise.
-pub(super) fn mechanism(spec: &Spec) -> Result<Mechanism, RunError> {
+pub(super) fn mechanism(spec: &Spec) -> Result<DummyMechanism, RunError> {
     let noise = spec.noise().map_err(failed)?;
-    Mechanism::new(noise, spec.participant.distance, spec.partition().map_err(failed)?).map_err(failed)
+    DummyMechanism::new(noise, spec.participant.distance, spec.partition().map_err(failed)?).map_err(failed)
 }
 
 /// The plan of the job: drawn now, or as it was drawn before.
@@ -47,7 +47,7 @@ pub(super) fn plan(spec: &Spec, ground: &Ground, work: &Path, exchange: &mut dyn
     }
     let (words, assignment) = (exchange.chance(Purpose::DummyWords), exchange.chance(Purpose::Assignment));
     let draw = || {
-        let chance = Chance::new(words, assignment)?;
+        let chance = PlanRandomness::new(words, assignment)?;
         Plan::draw(mechanism, ground.vocabulary.len(), disclosure, &ground.candidates(), spec.crowded, &chance)
     };
     Ok(Plan::once(&work.join("plan.json"), &paid, draw)?)
@@ -58,8 +58,8 @@ pub(super) fn sent<'a>(ground: &'a Ground, plan: &Plan) -> impl Fn(usize) -> Vec
     let mut numbers: Vec<u32> = (0..plan.providers())
         .flat_map(|provider| plan.batch(provider))
         .filter_map(|item| match item {
-            Item::Piece(number) => Some(*number),
-            Item::Dummy(_) => None,
+            BatchItem::Piece(number) => Some(*number),
+            BatchItem::Dummy(_) => None,
         })
         .collect();
     numbers.sort_unstable();
@@ -77,7 +77,7 @@ pub(super) fn sent<'a>(ground: &'a Ground, plan: &Plan) -> impl Fn(usize) -> Vec
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sounding {
-    pub(super) manner: Manner,
+    pub(super) manner: SpeakingManner,
     /// The recording whose voice is imitated where the engine does. Each is as likely as any other.
     pub(super) recording: u32,
 }
@@ -85,7 +85,7 @@ pub(super) struct Sounding {
 impl Sounding {
     /// The same at another rate, words a minute.
     pub(super) fn at(self, rate: f64) -> Self {
-        Self { manner: Manner { rate, ..self.manner }, ..self }
+        Self { manner: SpeakingManner { rate, ..self.manner }, ..self }
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn keep_references(
     recordings: &Recordings,
     ground: &Ground,
     plan: &Plan,
-    references: &References,
+    references: &ReferenceFolder,
     exchange: &dyn Exchange,
 ) -> Result<(), RunError> {
     let sent = sent(ground, plan);
@@ -107,10 +107,10 @@ pub(super) fn keep_references(
             continue;
         }
         let stream = recordings.stream(recording).map_err(failed)?;
-        let mut reference = Reference::default();
-        for sound in cut(stream, sent.iter().map(|(_, piece)| (*piece).clone())) {
+        let mut reference = VoiceReference::default();
+        for sound in extract_pieces(stream, sent.iter().map(|(_, piece)| (*piece).clone())) {
             go_on(exchange)?;
-            reference.hear(&sound.map_err(failed)?.audio);
+            reference.add(&sound.map_err(failed)?.audio);
         }
         let voice = reference.sound();
         if !voice.is_empty() {
@@ -130,10 +130,10 @@ pub(super) fn texts(
     tools: &Tools,
     work: &Path,
     exchange: &mut dyn Exchange,
-) -> Result<Vec<Text>, RunError> {
+) -> Result<Vec<DummyText>, RunError> {
     let chance = exchange.chance(Purpose::Dummies);
-    let texts: Vec<Text> = kept::<_, RunError>(&work.join("texts.json"), || {
-        dummy::write(plan, &ground.vocabulary, &tools.corpus, &Lengths::public(), &chance).map_err(failed)
+    let texts: Vec<DummyText> = load_or_create::<_, RunError>(&work.join("texts.json"), || {
+        dummy::write(plan, &ground.vocabulary, &tools.corpus, &PhraseLengths::public(), &chance).map_err(failed)
     })?;
     if texts.len() == plan.dummies().count() { Ok(texts) } else { Err(failed(OTHERS)) }
 }
@@ -145,16 +145,16 @@ pub(super) fn texts(
 /// [`RunError::Failed`] when the disk refuses.
 pub(super) fn manners(
     recordings: u32,
-    texts: &[Option<&Text>],
+    texts: &[Option<&DummyText>],
     work: &Path,
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<Sounding>, RunError> {
     let chance = exchange.chance(Purpose::Dummies);
-    let manners: Vec<Sounding> = kept::<_, RunError>(&work.join("manners.json"), || {
+    let manners: Vec<Sounding> = load_or_create::<_, RunError>(&work.join("manners.json"), || {
         let mut rng = chance.stream(1);
-        let mut sounding = |text: Option<&Text>| {
+        let mut sounding = |text: Option<&DummyText>| {
             let words = text.map_or(0, |text| text.text.split_whitespace().count());
-            let manner = fitting::hurried(Manner::draw(&mut rng), words);
+            let manner = fitting::hurried(SpeakingManner::draw(&mut rng), words);
             Sounding { manner, recording: below(recordings.max(1), &mut rng) }
         };
         Ok(texts.iter().copied().map(&mut sounding).collect())

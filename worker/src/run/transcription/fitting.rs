@@ -6,7 +6,7 @@
 //! looked at (`recorded.rs`).
 
 use crate::speech::audio::RATE;
-use crate::speech::transcribe::speak::likeness::{Manner, SAMPLES, length};
+use crate::speech::transcribe::speak::likeness::{SAMPLES, SpeakingManner, length};
 use crate::speech::transcribe::speak::{RATES, SpeakError};
 
 /// How often a dummy that is too long is spoken again.
@@ -15,9 +15,9 @@ const TRIES: usize = 2;
 const HASTE: f64 = 1.05;
 
 /// The manner at a rate at which so many words should fit, as nearly as rates allow.
-pub(super) fn hurried(manner: Manner, words: usize) -> Manner {
+pub(super) fn hurried(manner: SpeakingManner, words: usize) -> SpeakingManner {
     let minutes = room(&manner) as f64 / f64::from(RATE) / 60.0;
-    Manner { rate: manner.rate.max(words as f64 / minutes).min(*RATES.end()), ..manner }
+    SpeakingManner { rate: manner.rate.max(words as f64 / minutes).min(*RATES.end()), ..manner }
 }
 
 /// What is said in this manner: `speak` says it at a rate, and faster as long as it is too long.
@@ -25,7 +25,7 @@ pub(super) fn hurried(manner: Manner, words: usize) -> Manner {
 /// # Errors
 /// What `speak` says.
 pub(super) fn say(
-    manner: &Manner,
+    manner: &SpeakingManner,
     speak: impl Fn(f64) -> Result<Vec<f32>, SpeakError>,
 ) -> Result<Vec<f32>, SpeakError> {
     let (room, mut rate) = (room(manner), manner.rate);
@@ -42,12 +42,12 @@ pub(super) fn say(
 }
 
 /// The silence ahead of so many samples of words that fits; none where there is no room for any.
-pub(super) fn fitted_lead(manner: Manner, words: usize) -> u32 {
+pub(super) fn fitted_lead(manner: SpeakingManner, words: usize) -> u32 {
     manner.lead.min(SAMPLES.saturating_sub(words) as u32)
 }
 
 /// Samples for the words behind the silence.
-fn room(manner: &Manner) -> usize {
+fn room(manner: &SpeakingManner) -> usize {
     SAMPLES.saturating_sub(manner.lead as usize).max(1)
 }
 
@@ -60,10 +60,10 @@ mod tests {
 
     use super::*;
     use crate::speech::transcribe::dummy::MOST_WORDS;
-    use crate::speech::transcribe::speak::{Engine, Speaker as _};
+    use crate::speech::transcribe::speak::{SpeechEngine, SpeechSynthesizer as _};
 
-    fn manner(lead: u32, rate: f64) -> Manner {
-        Manner { lead, rate }
+    fn manner(lead: u32, rate: f64) -> SpeakingManner {
+        SpeakingManner { lead, rate }
     }
 
     /// So many words at a rate.
@@ -118,7 +118,7 @@ mod tests {
         if std::process::Command::new("espeak-ng").arg("--version").output().is_err() {
             return;
         }
-        let engine = Engine::espeak("en-us", Duration::from_mins(1)).unwrap();
+        let engine = SpeechEngine::espeak("en-us", Duration::from_mins(1)).unwrap();
         let text = ["the", "patient", "was", "given", "insulin", "before"].repeat(2).join(" ");
         assert!(text.split(' ').count() <= MOST_WORDS as usize);
         let slow = manner(4_800, *RATES.start());

@@ -11,9 +11,9 @@ use super::tools::Tools;
 use super::{failed, go_on};
 use crate::run::{Exchange, RunError};
 use crate::speech::recordings::{Recording, Recordings};
-use crate::speech::transcribe::piece::{Heard, Piece};
-use crate::speech::transcribe::plan::kept;
-use crate::speech::transcribe::segment::{Limits, Spoken, segment};
+use crate::speech::transcribe::piece::{Piece, Recognition};
+use crate::speech::transcribe::plan::load_or_create;
+use crate::speech::transcribe::segment::{SegmentLimits, SpokenPiece, segment};
 
 /// What was heard in one recording.
 #[derive(Serialize, Deserialize)]
@@ -21,13 +21,13 @@ use crate::speech::transcribe::segment::{Limits, Spoken, segment};
 pub(super) struct First {
     /// The pieces in order of time, each with the words that were heard in it and in nothing else, timed from the beginning of the
     /// recording.
-    pub(super) pieces: Vec<(Piece, Heard)>,
+    pub(super) pieces: Vec<(Piece, Recognition)>,
 }
 
 impl First {
     /// All words, in order of time.
-    pub(super) fn all_words(&self) -> Heard {
-        Heard { words: self.pieces.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() }
+    pub(super) fn all_words(&self) -> Recognition {
+        Recognition { words: self.pieces.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() }
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn all(
 ) -> Result<Vec<First>, RunError> {
     let all = recordings.meta().recordings.iter().enumerate();
     let one = |(number, recording)| {
-        kept(&work.join(format!("heard-{number}.json")), || one(recordings, recording, tools, exchange))
+        load_or_create(&work.join(format!("heard-{number}.json")), || one(recordings, recording, tools, exchange))
     };
     all.map(one).collect()
 }
@@ -55,10 +55,10 @@ fn one(
     exchange: &dyn Exchange,
 ) -> Result<First, RunError> {
     let stream = recordings.stream(recording).map_err(failed)?;
-    let sounds = segment(stream, Limits::default()).map_err(failed)?.map(|sound| sound.map_err(failed));
-    let timed = |sound: Spoken, heard: Heard| {
+    let sounds = segment(stream, SegmentLimits::default()).map_err(failed)?.map(|sound| sound.map_err(failed));
+    let timed = |sound: SpokenPiece, heard: Recognition| {
         let start = sound.piece.start();
-        (sound.piece, Heard { words: heard.words.iter().map(|word| word.later(start)).collect() })
+        (sound.piece, Recognition { words: heard.words.iter().map(|word| word.later(start)).collect() })
     };
-    Ok(First { pieces: tools.ears.hear(sounds, &|| go_on(exchange), &timed)? })
+    Ok(First { pieces: tools.ears.transcribe(sounds, &|| go_on(exchange), &timed)? })
 }

@@ -4,7 +4,7 @@ use undertone_api::job::transcription::Bin;
 
 use super::pieces::Ground;
 use crate::speech::transcribe::attack::topic;
-use crate::speech::transcribe::plan::{Item, Plan};
+use crate::speech::transcribe::plan::{BatchItem, Plan};
 
 /// Counts of one provider, by the number of the word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Counts {
         let mut all = vec![none; plan.providers() as usize];
         for (counts, provider) in all.iter_mut().zip(0..) {
             for item in plan.batch(provider) {
-                let Item::Piece(number) = item else { continue };
+                let BatchItem::Piece(number) = item else { continue };
                 counts.pieces += 1;
                 let words = ground.part(*number).map_or(&[][..], |(_, part)| part.offline.words.as_slice());
                 for word in words.iter().filter_map(|word| ground.vocabulary.number(&word.text)) {

@@ -21,11 +21,11 @@ use crate::run::RunError;
 use crate::site::folder::{create_private, write_durably};
 use crate::speech::audio::RATE;
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::outbound::Sealed;
-use crate::speech::transcribe::piece::{Heard, seconds};
-use crate::speech::transcribe::plan::{Item, Plan};
-use crate::speech::transcribe::transcript::wer::WordErrors as Found;
-use crate::speech::transcribe::transcript::{Format, Part, Transcript, Why};
+use crate::speech::transcribe::outbound::SealedSounds;
+use crate::speech::transcribe::piece::{Recognition, seconds};
+use crate::speech::transcribe::plan::{BatchItem, Plan};
+use crate::speech::transcribe::transcript::wer::WordErrors as WordCounts;
+use crate::speech::transcribe::transcript::{Format, OfflineReason, Transcript, TranscriptPart};
 
 /// The site's report.
 const REPORT: &str = "report.json";
@@ -38,7 +38,7 @@ pub(super) struct Telling<'a> {
     pub(super) ground: &'a Ground,
     pub(super) plan: &'a Plan,
     pub(super) tools: &'a Tools,
-    pub(super) sealed: &'a Sealed,
+    pub(super) sealed: &'a SealedSounds,
     /// Why some sounds have no answer, by provider.
     pub(super) problems: Vec<Option<String>>,
     /// What adversaries made of it.
@@ -101,7 +101,7 @@ pub(super) fn write(
     results: &Path,
 ) -> Result<Outcome, RunError> {
     create_private(results).map_err(failed)?;
-    let mut answers: Vec<Vec<(u32, u32, Heard)>> = vec![Vec::new(); told.ground.cuts.len()];
+    let mut answers: Vec<Vec<(u32, u32, Recognition)>> = vec![Vec::new(); told.ground.cuts.len()];
     for (provider, place, heard) in told.sealed.answers() {
         if let Some((recording, _)) = told.piece(provider, place) {
             answers[recording].push((provider, place, heard));
@@ -123,7 +123,7 @@ pub(super) fn write(
         }
         if let Some(reference) = told.recordings.reference(recording).map_err(failed)? {
             let offline: Vec<String> = parts.iter().map(|part| part.offline.text()).collect();
-            let found = |text: &str| Found::between(&reference, text);
+            let found = |text: &str| WordCounts::count(&reference, text);
             let sum = errors.get_or_insert(Errors {
                 ours: WordErrors::default(),
                 offline: WordErrors::default(),
@@ -153,17 +153,17 @@ pub(super) fn write(
 impl Telling<'_> {
     /// The recording and the piece in it that stands at a provider's place; nothing for a dummy.
     fn piece(&self, provider: u32, place: u32) -> Option<(usize, u32)> {
-        let Some(Item::Piece(number)) = self.plan.batch(provider).get(place as usize) else { return None };
+        let Some(BatchItem::Piece(number)) = self.plan.batch(provider).get(place as usize) else { return None };
         self.ground.part(*number).map(|(recording, part)| (recording, part.piece.id))
     }
 
     /// The parts of a recording, with those that stay because of the plan.
-    fn parts(&self, recording: usize) -> Vec<Part> {
+    fn parts(&self, recording: usize) -> Vec<TranscriptPart> {
         let cut = &self.ground.cuts[recording];
         let mut parts = cut.parts.clone();
         let end = cut.first + parts.len() as u32;
-        for number in self.plan.kept().iter().filter(|number| (cut.first..end).contains(*number)) {
-            parts[(number - cut.first) as usize].stays = Some(Why::Crowded);
+        for number in self.plan.offline_pieces().iter().filter(|number| (cut.first..end).contains(*number)) {
+            parts[(number - cut.first) as usize].stays = Some(OfflineReason::Crowded);
         }
         parts
     }
@@ -197,8 +197,8 @@ impl Telling<'_> {
             recordings: recordings.len() as u64,
             seconds: samples as f64 / f64::from(RATE),
             pieces: self.ground.pieces(),
-            sensitive: parts.filter(|part| part.stays == Some(Why::Sensitive)).count() as u64,
-            crowded: self.plan.kept().len() as u64,
+            sensitive: parts.filter(|part| part.stays == Some(OfflineReason::Sensitive)).count() as u64,
+            crowded: self.plan.offline_pieces().len() as u64,
             unanswered,
             errors,
             providers: (0_u32..).zip(&spec.providers).zip(counts).map(provider).collect(),
@@ -212,15 +212,15 @@ impl Telling<'_> {
         let recipients = (0_u32..).zip(self.sealed.recipients());
         let sent = recipients.map(|(number, recipient)| Sent {
             recipient: recipient.clone(),
-            times: self.sealed.sent(number),
-            unanswered: self.sealed.left(number).len() as u64,
+            times: self.sealed.send_count(number),
+            unanswered: self.sealed.unanswered(number).len() as u64,
             problem: self.problems.get(number as usize).cloned().flatten(),
         });
         sent.collect()
     }
 }
 
-fn add(sum: &mut WordErrors, found: Found) {
+fn add(sum: &mut WordErrors, found: WordCounts) {
     sum.words += found.words;
     sum.substitutions += found.substitutions;
     sum.insertions += found.insertions;

@@ -9,17 +9,17 @@ use super::tools::Tools;
 use super::{failed, go_on};
 use crate::run::{Exchange, RunError};
 use crate::speech::transcribe::parts::parts;
-use crate::speech::transcribe::piece::Heard;
-use crate::speech::transcribe::plan::{Candidate, kept};
-use crate::speech::transcribe::transcript::Part;
-use crate::speech::transcribe::vocabulary::{self, Choice, List, Vocabulary};
+use crate::speech::transcribe::piece::Recognition;
+use crate::speech::transcribe::plan::{Candidate, load_or_create};
+use crate::speech::transcribe::transcript::TranscriptPart;
+use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordChoice, WordList};
 
 /// One recording in its pieces.
 pub(super) struct Cut {
     /// The number of its first piece among those of all recordings.
     pub(super) first: u32,
     /// Its pieces, by their numbers in the recording. Which stay because of the plan is not known yet.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<TranscriptPart>,
 }
 
 /// Everything that is known before chance comes in.
@@ -33,11 +33,11 @@ impl Ground {
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let all = self.cuts.iter().flat_map(|cut| cut.parts.iter().map(|part| (cut.first, part)));
         let may = all.filter(|(_, part)| part.stays.is_none());
-        may.map(|(first, part)| (first + part.piece.id, self.vocabulary.held(&part.offline.words))).collect()
+        may.map(|(first, part)| (first + part.piece.id, self.vocabulary.classify(&part.offline.words))).collect()
     }
 
     /// The recording of a piece, and the piece.
-    pub(super) fn part(&self, number: u32) -> Option<(usize, &Part)> {
+    pub(super) fn part(&self, number: u32) -> Option<(usize, &TranscriptPart)> {
         let recording = self.cuts.partition_point(|cut| cut.first <= number).checked_sub(1)?;
         let cut = &self.cuts[recording];
         cut.parts.get((number - cut.first) as usize).map(|part| (recording, part))
@@ -60,7 +60,7 @@ pub(super) fn ground(
     work: &Path,
     exchange: &dyn Exchange,
 ) -> Result<Ground, RunError> {
-    let vocabulary = kept(&work.join("vocabulary.json"), || words(spec, heard, tools))?;
+    let vocabulary = load_or_create(&work.join("vocabulary.json"), || words(spec, heard, tools))?;
     let (mut cuts, mut first) = (Vec::with_capacity(heard.len()), 0_u32);
     for heard in heard {
         go_on(exchange)?;
@@ -75,13 +75,13 @@ pub(super) fn ground(
 }
 
 fn words(spec: &Spec, heard: &[First], tools: &Tools) -> Result<Vocabulary, RunError> {
-    let list = |words: &[String]| List::of(words).map_err(failed);
+    let list = |words: &[String]| WordList::from_words(words).map_err(failed);
     match &spec.vocabulary {
         Asked::Public { words } => vocabulary::public(tools.language, &list(words)?).map_err(failed),
         Asked::Data { top_percent, above, most, words } => {
-            let transcripts: Vec<Heard> = heard.iter().map(First::all_words).collect();
-            let transcripts: Vec<&Heard> = transcripts.iter().collect();
-            let choice = Choice { top_percent: *top_percent, above: *above, most: *most };
+            let transcripts: Vec<Recognition> = heard.iter().map(First::all_words).collect();
+            let transcripts: Vec<&Recognition> = transcripts.iter().collect();
+            let choice = WordChoice { top_percent: *top_percent, above: *above, most: *most };
             let list = if words.is_empty() { None } else { Some(list(words)?) };
             vocabulary::from_transcripts(tools.language, &transcripts, &choice, &tools.baseline, list.as_ref())
                 .map_err(failed)

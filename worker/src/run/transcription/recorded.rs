@@ -25,19 +25,19 @@ use crate::run::{Exchange, RunError, Transcribing};
 use crate::site::folder::Folder;
 use crate::site::speech;
 use crate::speech::recordings::Recordings;
-use crate::speech::transcribe::dummy::Lengths;
-use crate::speech::transcribe::outbound::Draft;
-use crate::speech::transcribe::plan::kept;
+use crate::speech::transcribe::dummy::PhraseLengths;
+use crate::speech::transcribe::outbound::BatchDraft;
+use crate::speech::transcribe::plan::load_or_create;
 use crate::speech::transcribe::recorded::choice::choose;
-use crate::speech::transcribe::recorded::index::{Index, Of};
-use crate::speech::transcribe::recorded::journal::{Journal, SetAside, Used, used};
+use crate::speech::transcribe::recorded::index::{IndexedSource, SpeechIndex};
+use crate::speech::transcribe::recorded::journal::{PieceJournal, PieceReservation, UsedPieces, used};
 use crate::speech::transcribe::recorded::need::most;
-use crate::speech::transcribe::recorded::offer::{Found, Offer, Sieve, find};
+use crate::speech::transcribe::recorded::offer::{OfferFilter, OfferSample, PieceOffer, find};
 use crate::speech::transcribe::recorded::sounds::{in_order, sounds};
-use crate::speech::transcribe::sensitive::Finder;
+use crate::speech::transcribe::sensitive::SensitiveFinder;
 use crate::speech::transcribe::speak::likeness::{SAMPLES, length, level};
-use crate::speech::transcribe::vocabulary::language::Language;
-use crate::speech::transcribe::vocabulary::{self, List, Vocabulary};
+use crate::speech::transcribe::vocabulary::language::StemmingLanguage;
+use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordList};
 
 /// The stream of randomness that pieces are drawn with: far from those that shape dummies, which count from 0.
 const DRAWING: u32 = u32::MAX - 1;
@@ -62,7 +62,7 @@ impl Asked<'_> {
         if self.is_drawn() {
             return Ok(());
         }
-        let aside = Journal::look(&Folder::new(&self.site.site).spoken())?;
+        let aside = PieceJournal::look(&Folder::new(&self.site.site).spoken())?;
         if aside.iter().any(|one| one.name == name(exchange)) {
             return Ok(());
         }
@@ -81,8 +81,8 @@ impl Asked<'_> {
     pub(super) fn set_aside(&self, vocabulary: &Vocabulary, exchange: &mut dyn Exchange) -> Result<(), RunError> {
         let Some(of) = self.tools.recorded.as_ref().filter(|_| !self.is_drawn()) else { return Ok(()) };
         // Held until it is noted, so that no other job draws the same.
-        let mut journal = Journal::open(&Folder::new(&self.site.site).spoken())?;
-        if journal.of(&name(exchange)).is_some() {
+        let mut journal = PieceJournal::open(&Folder::new(&self.site.site).spoken())?;
+        if journal.find(&name(exchange)).is_some() {
             return Ok(());
         }
         let needed = most(&mechanism(self.spec)?, vocabulary.len());
@@ -95,18 +95,18 @@ impl Asked<'_> {
             let recording = recordings.meta().recordings.get(number as usize);
             recording.map(|recording| recording.digest.as_str())
         };
-        Ok(journal.set_aside(SetAside::new(name(exchange), self.tools.hosts.clone(), found.drawn, digest))?)
+        Ok(journal.set_aside(PieceReservation::new(name(exchange), self.tools.hosts.clone(), found.drawn, digest))?)
     }
 
     fn find(
         &self,
         of: &Recorded,
         vocabulary: &Vocabulary,
-        used: &Used,
+        used: &UsedPieces,
         most: u32,
         rng: &mut impl Rng,
         exchange: &dyn Exchange,
-    ) -> Result<Found, RunError> {
+    ) -> Result<OfferSample, RunError> {
         let stock = Stock::open(of, self.site, self.tools.language, Some(self.tools.ears.name()))?;
         let own = self.recordings.meta().recordings.iter().map(|recording| recording.digest.clone());
         let looked = Looked { vocabulary, finder: &self.tools.finder, used, without: &own.collect(), most };
@@ -114,7 +114,7 @@ impl Asked<'_> {
     }
 
     /// Whether there is enough, or an engine for the rest.
-    fn enough(&self, found: &Found, needed: u32) -> Result<(), RunError> {
+    fn enough(&self, found: &OfferSample, needed: u32) -> Result<(), RunError> {
         let short = found.short(needed).len();
         if short == 0 {
             return Ok(());
@@ -142,8 +142,8 @@ fn name(exchange: &dyn Exchange) -> String {
     exchange.manifest().job.to_string()
 }
 
-fn public(words: &[String], language: Language) -> Result<Vocabulary, RunError> {
-    vocabulary::public(language, &List::of(words).map_err(failed)?).map_err(failed)
+fn public(words: &[String], language: StemmingLanguage) -> Result<Vocabulary, RunError> {
+    vocabulary::public(language, &WordList::from_words(words).map_err(failed)?).map_err(failed)
 }
 
 /// Recorded speech with its index.
@@ -154,8 +154,8 @@ struct Stock {
 /// What is looked for in it.
 struct Looked<'a> {
     vocabulary: &'a Vocabulary,
-    finder: &'a Finder,
-    used: &'a Used,
+    finder: &'a SensitiveFinder,
+    used: &'a UsedPieces,
     without: &'a HashSet<String>,
     most: u32,
 }
@@ -165,14 +165,14 @@ impl Stock {
     fn open(
         of: &Recorded,
         site: &Transcribing,
-        language: Language,
+        language: StemmingLanguage,
         recognizer: Option<&str>,
     ) -> Result<Self, RunError> {
         let folder = Folder::new(&site.site);
         let recordings = speech::open(&folder, of.dataset.as_deref()).map_err(failed)?;
-        let heard = Index::look(&folder.speech())?.map(|index| index.of.recognizer).unwrap_or_default();
-        let of = Of::these(&recordings, language, recognizer.unwrap_or(&heard));
-        Index::open(&folder.speech(), &of)?;
+        let heard = SpeechIndex::look(&folder.speech())?.map(|index| index.of.recognizer).unwrap_or_default();
+        let of = IndexedSource::new(&recordings, language, recognizer.unwrap_or(&heard));
+        SpeechIndex::open(&folder.speech(), &of)?;
         Ok(Self { folder: folder.speech() })
     }
 
@@ -181,9 +181,9 @@ impl Stock {
         looked: &Looked<'_>,
         rng: &mut impl Rng,
         go_on: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<Found, RunError> {
-        let sieve = Sieve::new(looked.vocabulary, looked.finder);
-        let lines = Index::lines(&self.folder)?.map(|line| {
+    ) -> Result<OfferSample, RunError> {
+        let sieve = OfferFilter::new(looked.vocabulary, looked.finder);
+        let lines = SpeechIndex::lines(&self.folder)?.map(|line| {
             go_on()?;
             line.map_err(RunError::from)
         });
@@ -209,7 +209,7 @@ pub(crate) struct Coverage {
 /// [`RunError`] when the recorded speech cannot be used.
 pub(crate) fn coverage(spec: &Spec, site: &Transcribing) -> Result<Option<Coverage>, RunError> {
     let Words::Public { words } = &spec.vocabulary else { return Ok(None) };
-    let language = Language::new(&spec.language).map_err(failed)?;
+    let language = StemmingLanguage::new(&spec.language).map_err(failed)?;
     let Some(left) = left(&public(words, language)?, site)? else { return Ok(None) };
     let needed = most(&mechanism(spec)?, left.len() as u32 - 1);
     let words = left.len();
@@ -225,7 +225,7 @@ pub(crate) fn left(vocabulary: &Vocabulary, site: &Transcribing) -> Result<Optio
     let Some(of) = site.settings.speech.recorded() else { return Ok(None) };
     let language = vocabulary.language();
     let addresses: Vec<Url> = site.settings.providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
-    let aside = Journal::look(&Folder::new(&site.site).spoken())?;
+    let aside = PieceJournal::look(&Folder::new(&site.site).spoken())?;
     let finder = tools::finder(language.code(), site)?;
     let (used, without) = (used(&aside, &tools::hosts(&addresses), of.again), HashSet::new());
     let looked = Looked { vocabulary, finder: &finder, used: &used, without: &without, most: 0 };
@@ -241,12 +241,12 @@ pub(super) struct Taken {
     /// Digests of the recordings.
     recordings: Vec<String>,
     /// By number of the dummy; nothing for those that an engine speaks.
-    pieces: Vec<Option<Offer>>,
+    pieces: Vec<Option<PieceOffer>>,
 }
 
 impl Taken {
     /// The piece that a dummy is.
-    pub(super) fn piece(&self, number: usize) -> Option<&Offer> {
+    pub(super) fn piece(&self, number: usize) -> Option<&PieceOffer> {
         self.pieces.get(number).and_then(Option::as_ref)
     }
 }
@@ -262,17 +262,18 @@ pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<
         return Ok(Taken::default());
     }
     let site = exchange.transcribing()?;
-    let aside = Journal::look(&Folder::new(&site.site).spoken())?;
+    let aside = PieceJournal::look(&Folder::new(&site.site).spoken())?;
     let of = aside.into_iter().find(|one| one.name == name(exchange));
     let (recordings, offers) = of.map(|of| (of.recordings, of.offers)).unwrap_or_default();
     let chance = exchange.chance(Purpose::Dummies);
-    let chosen: Vec<Option<u32>> =
-        kept::<_, RunError>(&work.join("recorded.json"), || Ok(choose(plan, &offers, &Lengths::public(), &chance)))?;
+    let chosen: Vec<Option<u32>> = load_or_create::<_, RunError>(&work.join("recorded.json"), || {
+        Ok(choose(plan, &offers, &PhraseLengths::public(), &chance))
+    })?;
     let piece = |chosen: Option<u32>| match chosen {
         None => Ok(None),
         Some(place) => offers.get(place as usize).cloned().map(Some).ok_or(place),
     };
-    let pieces: Result<Vec<Option<Offer>>, u32> = chosen.into_iter().map(piece).collect();
+    let pieces: Result<Vec<Option<PieceOffer>>, u32> = chosen.into_iter().map(piece).collect();
     match pieces {
         Ok(pieces) if pieces.len() == plan.dummies().count() => {
             if tools.engine.is_none() && pieces.iter().any(Option::is_none) {
@@ -295,7 +296,7 @@ pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<
 pub(super) struct Placing<'a> {
     pub(super) making: &'a Making<'a>,
     pub(super) places: &'a Places,
-    pub(super) draft: &'a Mutex<Draft>,
+    pub(super) draft: &'a Mutex<BatchDraft>,
     pub(super) chance: &'a Randomness,
 }
 
@@ -311,11 +312,11 @@ impl Placing<'_> {
         let folder = Folder::new(exchange.transcribing()?.site);
         let recordings = speech::open(&folder, of.dataset.as_deref()).map_err(failed)?;
         let numbered = taken.pieces.iter().enumerate();
-        let mut pieces: Vec<(usize, Offer)> =
+        let mut pieces: Vec<(usize, PieceOffer)> =
             numbered.filter_map(|(number, piece)| piece.clone().map(|piece| (number, piece))).collect();
         in_order(&mut pieces);
         let (chance, voice) = (self.chance, &tools.voice);
-        let made = |((number, _), sound): (&(usize, Offer), &Vec<f32>)| -> Result<(usize, Vec<u8>), RunError> {
+        let made = |((number, _), sound): (&(usize, PieceOffer), &Vec<f32>)| -> Result<(usize, Vec<u8>), RunError> {
             if length(sound) == 0 {
                 return Err(failed(
                     "a piece of the recorded speech is silent: take its recording out and index the rest",

@@ -13,8 +13,8 @@ use undertone_privacy::{Delta, Epsilon};
 
 use super::dummies::mechanism;
 use crate::run::RunError;
-use crate::speech::transcribe::noise::Mechanism;
-use crate::speech::transcribe::vocabulary::Disclosure;
+use crate::speech::transcribe::noise::DummyMechanism;
+use crate::speech::transcribe::vocabulary::WordDisclosure;
 use place::{Death, Place};
 
 /// Needs flite; passes without.
@@ -313,7 +313,7 @@ fn the_noise_that_is_drawn_is_the_noise_that_is_charged_to_the_bit() {
         let made = mechanism(&spec).unwrap();
         let party = spec.participant;
         let calibrated =
-            Mechanism::calibrated(party.epsilon, party.delta, party.distance, spec.partition().unwrap()).unwrap();
-        assert_eq!((made, made.event(Disclosure::Nothing).unwrap()), (calibrated, spec.event().unwrap()));
+            DummyMechanism::calibrated(party.epsilon, party.delta, party.distance, spec.partition().unwrap()).unwrap();
+        assert_eq!((made, made.event(WordDisclosure::Nothing).unwrap()), (calibrated, spec.event().unwrap()));
     }
 }

@@ -6,33 +6,33 @@ use url::Url;
 use super::failed;
 use crate::config::transcription::{Recognizer as Configured, Recorded, Transcription};
 use crate::run::{RunError, Transcribing};
-use crate::speech::transcribe::dummy::ngram::{Corpus, MOST_BYTES};
-use crate::speech::transcribe::provider::line::Line;
-use crate::speech::transcribe::provider::settings::Settings;
-use crate::speech::transcribe::recognize::ears::Ears;
-use crate::speech::transcribe::sensitive::language::Language as Sensitive;
-use crate::speech::transcribe::sensitive::{Finder, Settings as Sensitivity};
-use crate::speech::transcribe::speak::{Engine, Speaker as _};
-use crate::speech::transcribe::vocabulary::Baseline;
-use crate::speech::transcribe::vocabulary::language::Language;
-use crate::speech::transcribe::voice::kept::Kept;
-use crate::speech::transcribe::voice::{OneVoice, Voice};
+use crate::speech::transcribe::dummy::ngram::{MOST_BYTES, TextCorpus};
+use crate::speech::transcribe::provider::line::ProviderLine;
+use crate::speech::transcribe::provider::settings::ProviderSettings;
+use crate::speech::transcribe::recognize::pool::RecognizerPool;
+use crate::speech::transcribe::sensitive::language::SensitiveLexicon;
+use crate::speech::transcribe::sensitive::{SensitiveFinder, SensitiveSettings};
+use crate::speech::transcribe::speak::{SpeechEngine, SpeechSynthesizer as _};
+use crate::speech::transcribe::vocabulary::BaselineCounts;
+use crate::speech::transcribe::vocabulary::language::StemmingLanguage;
+use crate::speech::transcribe::voice::original::OriginalVoice;
+use crate::speech::transcribe::voice::{OneVoice, VoiceConfig};
 
 /// The tools of one job.
 pub(super) struct Tools {
-    pub(super) ears: Ears,
-    pub(super) finder: Finder,
-    pub(super) language: Language,
+    pub(super) ears: RecognizerPool,
+    pub(super) finder: SensitiveFinder,
+    pub(super) language: StemmingLanguage,
     /// What is usual, for a vocabulary of public data.
-    pub(super) baseline: Baseline,
-    pub(super) corpus: Corpus,
+    pub(super) baseline: BaselineCounts,
+    pub(super) corpus: TextCorpus,
     /// Public recordings of which dummies are made, where the site has them.
     pub(super) recorded: Option<Recorded>,
     /// What speaks dummies; nothing where all are recorded.
-    pub(super) engine: Option<Engine>,
+    pub(super) engine: Option<SpeechEngine>,
     pub(super) voice: Box<dyn OneVoice>,
     /// By the spec's order of providers.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ProviderLine>,
     /// The machines that they are, by name or number.
     pub(super) hosts: Vec<String>,
     pub(super) tariffs: Vec<Option<Tariff>>,
@@ -56,12 +56,13 @@ impl Tools {
                 Err(refused(format!("the provider `{}` is asked otherwise at this site than the job says", asked.name)))
             }
         });
-        let providers: Vec<&Settings> = named.collect::<Result<_, _>>()?;
-        let line = |known: &&Settings| known.line(&site.site, site.environment, site.clock.clone()).map_err(failed);
+        let providers: Vec<&ProviderSettings> = named.collect::<Result<_, _>>()?;
+        let line =
+            |known: &&ProviderSettings| known.line(&site.site, site.environment, site.clock.clone()).map_err(failed);
         let lines = providers.iter().map(line).collect::<Result<_, _>>()?;
         let tariffs = providers.iter().map(|known| known.tariff().map_err(failed)).collect::<Result<_, _>>()?;
         let addresses: Vec<Url> = providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
-        let language = Language::new(&spec.language).map_err(failed)?;
+        let language = StemmingLanguage::new(&spec.language).map_err(failed)?;
         Ok(Self {
             ears: ears(spec, site)?,
             finder: finder(&spec.language, site)?,
@@ -79,7 +80,7 @@ impl Tools {
 
     /// What the dummies are spoken by.
     fn speech(&self) -> String {
-        let engine = self.engine.as_ref().map(Engine::name);
+        let engine = self.engine.as_ref().map(SpeechEngine::name);
         match (&self.recorded, engine) {
             (None, engine) => engine.unwrap_or_default(),
             (Some(_), None) => "public recordings".to_owned(),
@@ -101,7 +102,7 @@ pub(super) fn hosts(addresses: &[Url]) -> Vec<String> {
     hosts
 }
 
-fn ears(spec: &Spec, site: &Transcribing) -> Result<Ears, RunError> {
+fn ears(spec: &Spec, site: &Transcribing) -> Result<RecognizerPool, RunError> {
     let configured = site.settings.recognizer.as_ref();
     let configured = configured.ok_or_else(|| refused("the site has no [transcription.recognizer]".to_owned()))?;
     let fits = match spec.recognizer {
@@ -137,13 +138,13 @@ pub(crate) const MOST_TEXT: u64 = 64 << 20;
 ///
 /// # Errors
 /// [`RunError::Refused`] for a language that recordings of this site are not in, [`RunError::Failed`] for a file that cannot be.
-pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<Finder, RunError> {
+pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<SensitiveFinder, RunError> {
     let said = &site.settings.sensitive;
     // A refusal is told to whoever proposed the job: what is wrong in the site's own file is for the site's log.
     let language = match &said.language {
         Some(path) => {
             let text = text(site, "transcription.sensitive.language", path, MOST_TEXT)?;
-            Sensitive::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
+            SensitiveLexicon::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
         }
         // Who proposes a job says what its language is, and does not thereby choose what is looked for.
         None if !said.languages.iter().any(|known| known == asked) => {
@@ -151,7 +152,9 @@ pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<Finder, RunErro
                 "transcription.sensitive.languages: this site has no recordings in `{asked}`"
             )));
         }
-        None => Sensitive::known(asked).map_err(|error| refused(format!("transcription.sensitive: {error}")))?,
+        None => {
+            SensitiveLexicon::bundled(asked).map_err(|error| refused(format!("transcription.sensitive: {error}")))?
+        }
     };
     if language.code() != asked {
         let reason = format!("transcription.sensitive.language is of `{}`, the job of `{asked}`", language.code());
@@ -161,7 +164,7 @@ pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<Finder, RunErro
         Some(path) => text(site, "transcription.sensitive.list", path, MOST_TEXT)?,
         None => String::new(),
     };
-    let settings = Sensitivity {
+    let settings = SensitiveSettings {
         list: list
             .lines()
             .map(str::trim)
@@ -172,22 +175,24 @@ pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<Finder, RunErro
         doubtful: said.doubtful,
         least_confidence: said.least_confidence,
     };
-    Finder::new(language, &settings).map_err(|error| failed(format!("transcription.sensitive: {error}")))
+    SensitiveFinder::new(language, &settings).map_err(|error| failed(format!("transcription.sensitive: {error}")))
 }
 
-fn baseline(language: Language, site: &Transcribing) -> Result<Baseline, RunError> {
+fn baseline(language: StemmingLanguage, site: &Transcribing) -> Result<BaselineCounts, RunError> {
     match &site.settings.vocabulary.baseline {
-        Some(path) => Baseline::parse(&text(site, "transcription.vocabulary.baseline", path, MOST_TEXT)?, language)
-            .map_err(failed),
-        None => Ok(Baseline::count([], language)),
+        Some(path) => {
+            BaselineCounts::parse(&text(site, "transcription.vocabulary.baseline", path, MOST_TEXT)?, language)
+                .map_err(failed)
+        }
+        None => Ok(BaselineCounts::count([], language)),
     }
 }
 
-fn corpus(asked: Which, site: &Transcribing) -> Result<Corpus, RunError> {
+fn corpus(asked: Which, site: &Transcribing) -> Result<TextCorpus, RunError> {
     match (asked, &site.settings.dummies.corpus) {
-        (Which::Bundled, _) => Corpus::bundled().map_err(failed),
+        (Which::Bundled, _) => TextCorpus::bundled().map_err(failed),
         (Which::Site, Some(path)) => {
-            Corpus::parse(&text(site, "transcription.dummies.corpus", path, MOST_BYTES as u64)?).map_err(failed)
+            TextCorpus::parse(&text(site, "transcription.dummies.corpus", path, MOST_BYTES as u64)?).map_err(failed)
         }
         (Which::Site, None) => {
             Err(refused("the job asks for the site's corpus, and [transcription.dummies] names none".to_owned()))
@@ -197,9 +202,9 @@ fn corpus(asked: Which, site: &Transcribing) -> Result<Corpus, RunError> {
 
 fn voice(spec: &Spec, settings: &Transcription) -> Result<Box<dyn OneVoice>, RunError> {
     let configured = match (spec.voice, &settings.voice) {
-        (Spoken::Mcadams { alpha }, _) => Voice::Mcadams { alpha },
-        (Spoken::Vocoder { detail }, _) => Voice::Vocoder { detail },
-        (Spoken::Cloned, _) if settings.clones() => return Ok(Box::new(Kept)),
+        (Spoken::Mcadams { alpha }, _) => VoiceConfig::Mcadams { alpha },
+        (Spoken::Vocoder { detail }, _) => VoiceConfig::Vocoder { detail },
+        (Spoken::Cloned, _) if settings.clones() => return Ok(Box::new(OriginalVoice)),
         (Spoken::Cloned, _) => {
             return Err(refused(
                 "the job asks for dummies in imitated voices, and [transcription.speech] imitates none: it must be of the kind \
@@ -207,9 +212,8 @@ fn voice(spec: &Spec, settings: &Transcription) -> Result<Box<dyn OneVoice>, Run
                     .to_owned(),
             ));
         }
-        (Spoken::Command, Some(voice @ Voice::Command { .. })) | (Spoken::Url, Some(voice @ Voice::Url { .. })) => {
-            voice.clone()
-        }
+        (Spoken::Command, Some(voice @ VoiceConfig::Command { .. }))
+        | (Spoken::Url, Some(voice @ VoiceConfig::Url { .. })) => voice.clone(),
         (asked @ (Spoken::Command | Spoken::Url), _) => {
             return Err(refused(format!(
                 "[transcription.voice] is not of the kind that the job asks for: {}",

@@ -179,7 +179,7 @@ fn declared_facts(folder: &Path, name: &str) -> Vec<Registration> {
     if !folder.ledger().exists() {
         return Vec::new();
     }
-    let store = Store::open(&folder.ledger()).unwrap();
+    let store = Store::create(&folder.ledger()).unwrap();
     let (found, unusable) = scan(&folder, &store, &Policy::load(&folder.policy()).unwrap()).unwrap();
     assert!(unusable.is_empty(), "{unusable:?}");
     let declared = |told: Registration| Registration {

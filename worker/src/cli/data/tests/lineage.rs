@@ -56,7 +56,7 @@ fn folder(dir: &Path) -> Folder {
 }
 
 fn store(dir: &Path) -> Store {
-    Store::open(&folder(dir).ledger()).unwrap()
+    Store::create(&folder(dir).ledger()).unwrap()
 }
 
 fn lineage(dir: &Path, name: &str) -> LineageId {
@@ -322,6 +322,7 @@ fn enrolled(dir: &Path, worker: &str) -> Folder {
     let mut config = crate::fixture::config();
     config.worker_name = worker.to_owned();
     config.store(&folder).unwrap();
+    crate::site::store::Store::create(&folder.ledger()).unwrap();
     fs::write(folder.policy(), TEMPLATE).unwrap();
     folder
 }

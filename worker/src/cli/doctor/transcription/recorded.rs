@@ -16,8 +16,8 @@ use crate::site::folder::Folder;
 use crate::site::jobs::{self, Seen};
 use crate::site::speech;
 use crate::site::store::Store;
-use crate::speech::transcribe::recorded::index::Index;
-use crate::speech::transcribe::recorded::journal::Journal;
+use crate::speech::transcribe::recorded::index::SpeechIndex;
+use crate::speech::transcribe::recorded::journal::PieceJournal;
 
 /// Words that are named at most.
 const NAMED: usize = 10;
@@ -36,7 +36,7 @@ pub(super) fn look(
         Err(error) => return found.fail(CHECK, chain(&error), "give recordings that anybody may have"),
     };
     let remedy = "run `undertone-worker data index-speech`";
-    match Index::look(&folder.speech()) {
+    match SpeechIndex::look(&folder.speech()) {
         Ok(Some(index)) if index.of.recordings == recordings.meta().digest => {
             let (count, seconds, pieces) = (index.recordings, recordings.meta().seconds(), index.pieces);
             found
@@ -46,7 +46,7 @@ pub(super) fn look(
         Ok(None) => return found.fail(CHECK, "recorded speech: it is not indexed to its end", remedy),
         Err(error) => return found.fail(CHECK, chain(&error), remedy),
     }
-    match Journal::look(&folder.spoken()) {
+    match PieceJournal::look(&folder.spoken()) {
         Ok(aside) => {
             let pieces: usize = aside.iter().map(|one| one.offers.len()).sum();
             found.ok(CHECK, format!("recorded speech: {pieces} pieces were set aside for {} jobs", aside.len()));

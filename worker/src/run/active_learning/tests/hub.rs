@@ -16,8 +16,8 @@ use crate::config::queries::Queries;
 use crate::dp::release::Outgoing;
 use crate::fixture::{self, ORGANIZATION, OURS, WORKER, active_learning, local};
 use crate::queries::gate::OutgoingPool;
-use crate::queries::log::{Columns, Reading};
-use crate::queries::prepare::{Options, prepare};
+use crate::queries::log::{ColumnMap, ReadOptions};
+use crate::queries::prepare::{PrepareOptions, prepare};
 use crate::queries::released::Released;
 use crate::run::{Answered, Average, Exchange, Past, Run, RunError};
 use crate::site::clearance::{Clearance, Published, ReleaseGrant};
@@ -81,11 +81,11 @@ fn write(folder: &Path, name: &str, csv: &str, labels: bool) {
     let path = folder.join(format!("{name}.csv"));
     std::fs::write(&path, csv).unwrap();
     let column = |name: &str| Some(name.to_owned());
-    let mut columns = Columns { count: column("count"), ..Columns::text("text") };
+    let mut columns = ColumnMap { count: column("count"), ..ColumnMap::text("text") };
     if labels {
         (columns.label, columns.subset) = (column("label"), column("subset"));
     }
-    let mut options = Options::new(vec![path], Reading::new(columns), &folder.join(name), name, [7; _]);
+    let mut options = PrepareOptions::new(vec![path], ReadOptions::new(columns), &folder.join(name), name, [7; _]);
     if labels {
         options.test = vec!["test".to_owned()];
     }

@@ -28,12 +28,12 @@ pub(super) fn secret(folder: &Path, begun: bool, fresh: impl FnOnce() -> Randomn
             let seed = <[u8; 32]>::try_from(kept.as_slice()).map_err(|_| {
                 failed(format!("{} is damaged: the audit of this job cannot be finished", path.display()))
             })?;
-            Ok(Randomness::kept(Zeroizing::new(seed)))
+            Ok(Randomness::restore_canaries(Zeroizing::new(seed)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !begun => {
             let fresh = fresh();
-            let seed = fresh.to_keep().ok_or_else(|| failed("only the secret of canaries may be kept"))?;
-            write_durably(&path, seed.as_slice()).map_err(failed)?;
+            let seed = fresh.canary_secret().ok_or_else(|| failed("only the secret of canaries may be kept"))?;
+            write_durably(&path, seed.as_slice()).map_err(RunError::from_failure)?;
             Ok(fresh)
         }
         Err(error) => Err(failed(format!(
@@ -100,7 +100,7 @@ impl Journal {
         let mut body = self.last.to_le_bytes().to_vec();
         body.extend(self.before.iter().chain(&self.latest).flat_map(|number| number.to_le_bytes()));
         let file = [Sha256::digest(&body).as_slice(), &body].concat();
-        write_durably(&self.path, &file).map_err(failed)
+        write_durably(&self.path, &file).map_err(RunError::from_failure)
     }
 
     /// Each canary's score.

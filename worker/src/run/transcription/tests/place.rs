@@ -22,6 +22,7 @@ use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::{Delta, Epsilon, Event};
 
 use super::sound::{loud, samples};
+use crate::clouds::{Cloud, Ear, Fault, KEY};
 use crate::config::transcription::Transcription;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
@@ -32,9 +33,8 @@ use crate::site::clock;
 use crate::site::folder::{Folder, write_durably};
 use crate::speech::recordings::{Options, add};
 use crate::speech::synthesize::spoken;
-use crate::speech::transcribe::outbound::{Delivered, OutboundError, Sealed, deliver};
-use crate::speech::transcribe::provider::line::Line;
-use crate::speech::transcribe::provider::loopback::{Cloud, Ear, Fault, KEY};
+use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds, deliver};
+use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::wav;
 
 /// What the site's recognizer hears, by length: words of the vocabulary, a number, which is sensitive, and another word.
@@ -395,9 +395,9 @@ impl Exchange for Life<'_> {
         &mut self,
         _series: &str,
         _round: u32,
-        batch: &Arc<Sealed>,
-        lines: &[Line],
-    ) -> Result<Vec<Result<Delivered, OutboundError>>, RunError> {
+        batch: &Arc<SealedSounds>,
+        lines: &[ProviderLine],
+    ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
         {
             let mut state = self.place.state.borrow_mut();
             // The ledger pays for a batch once.

@@ -16,16 +16,16 @@ use crate::site::speech;
 use crate::speech::progress::Silent;
 use crate::speech::recordings::{Options, Recording, add};
 use crate::speech::synthesize::spoken;
-use crate::speech::transcribe::dummy::Length;
-use crate::speech::transcribe::piece::{Heard, Word};
-use crate::speech::transcribe::plan::{Dummy, Plan};
-use crate::speech::transcribe::recognize::ears::Ears;
-use crate::speech::transcribe::recognize::{Recognizer, RecognizerError};
+use crate::speech::transcribe::dummy::PhraseLength;
+use crate::speech::transcribe::piece::{Recognition, TimedWord};
+use crate::speech::transcribe::plan::{Plan, PlannedDummy};
+use crate::speech::transcribe::recognize::pool::RecognizerPool;
+use crate::speech::transcribe::recognize::{RecognizerError, SpeechRecognizer};
 use crate::speech::transcribe::recorded::index::make;
-use crate::speech::transcribe::recorded::journal::{Journal, SetAside};
+use crate::speech::transcribe::recorded::journal::{PieceJournal, PieceReservation};
 use crate::speech::transcribe::recorded::need::most;
-use crate::speech::transcribe::recorded::offer::Offer;
-use crate::speech::transcribe::vocabulary::language::Language;
+use crate::speech::transcribe::recorded::offer::PieceOffer;
+use crate::speech::transcribe::vocabulary::language::StemmingLanguage;
 use crate::speech::transcribe::wav;
 
 const ALONE: &str = "kind = \"recorded\"\n";
@@ -41,16 +41,16 @@ struct InTurn {
 }
 
 #[async_trait]
-impl Recognizer for InTurn {
+impl SpeechRecognizer for InTurn {
     fn name(&self) -> &str {
         &self.name
     }
 
-    async fn hear(&self, audio: &[f32]) -> Result<Heard, RecognizerError> {
+    async fn transcribe(&self, audio: &[f32]) -> Result<Recognition, RecognizerError> {
         let text = self.words[self.next.fetch_add(1, Ordering::SeqCst) % self.words.len()].to_owned();
         let seconds = audio.len() as f64 / 16_000.0;
-        let word = Word { text, start: 0.25 * seconds, end: 0.75 * seconds, confidence: None };
-        Ok(Heard { words: vec![word] })
+        let word = TimedWord { text, start: 0.25 * seconds, end: 0.75 * seconds, confidence: None };
+        Ok(Recognition { words: vec![word] })
     }
 }
 
@@ -86,13 +86,13 @@ fn index(place: &Place, words: &'static [&'static str]) {
     let (site, settings) = (place.site(), place.transcribing().settings);
     let name = settings.recognizer.unwrap().ears(site.root(), "en").unwrap().name().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let ears = Ears::new(runtime, Box::new(InTurn { name, words, next: AtomicUsize::new(0) }), 1);
+    let ears = RecognizerPool::new(runtime, Box::new(InTurn { name, words, next: AtomicUsize::new(0) }), 1);
     let recordings = speech::open(&site, None).unwrap();
-    make(&recordings, Language::new("en").unwrap(), &ears, &site.speech(), false, &Silent).unwrap();
+    make(&recordings, StemmingLanguage::new("en").unwrap(), &ears, &site.speech(), false, &Silent).unwrap();
 }
 
-fn aside(place: &Place) -> Vec<SetAside> {
-    Journal::look(&place.site().spoken()).unwrap()
+fn aside(place: &Place) -> Vec<PieceReservation> {
+    PieceJournal::look(&place.site().spoken()).unwrap()
 }
 
 /// Which piece each dummy of the plan is, as it is kept.
@@ -113,7 +113,7 @@ fn each_dummy_is_a_piece_of_its_word_that_nobody_hears_again() {
     // As many as any plan may ask for, whatever this one does.
     assert_eq!(counts, BTreeMap::from([None, Some(0), Some(1), Some(2)].map(|word| (word, needed()))));
     let plan: Plan = serde_json::from_slice(&place.kept("plan.json")).unwrap();
-    let (dummies, chosen): (Vec<Dummy>, Vec<Option<u32>>) = (plan.dummies().collect(), chosen(&place));
+    let (dummies, chosen): (Vec<PlannedDummy>, Vec<Option<u32>>) = (plan.dummies().collect(), chosen(&place));
     assert!(dummies.len() > 4 && dummies.len() == chosen.len());
     for (dummy, chosen) in dummies.iter().zip(&chosen) {
         assert_eq!(of.offers[chosen.unwrap() as usize].word, dummy.word, "dummy {}", dummy.number);
@@ -154,16 +154,16 @@ fn a_job_for_which_too_little_is_left_is_refused_before_anything_is_heard_or_pai
     assert!(coverage(&place.spec(), &place.transcribing()).unwrap().unwrap().short.is_empty());
     // All of it was set aside for another job.
     let recordings = speech::open(&place.site(), None).unwrap();
-    let length = Length { words: 1, content: 1 };
+    let length = PhraseLength { words: 1, content: 1 };
     let whole =
-        |(recording, one): (u32, &Recording)| Offer { recording, start: 0, end: one.samples, word: None, length };
-    let another = SetAside {
+        |(recording, one): (u32, &Recording)| PieceOffer { recording, start: 0, end: one.samples, word: None, length };
+    let another = PieceReservation {
         name: "another".to_owned(),
         recipients: Vec::new(),
         recordings: recordings.meta().recordings.iter().map(|one| one.digest.clone()).collect(),
         offers: (0..).zip(&recordings.meta().recordings).map(whole).collect(),
     };
-    Journal::open(&place.site().spoken()).unwrap().set_aside(another).unwrap();
+    PieceJournal::open(&place.site().spoken()).unwrap().set_aside(another).unwrap();
     let Err(RunError::Refused(said)) = place.live() else { panic!("nothing is left") };
     assert!(said.contains("4 of 4 kinds") && said.contains(&needed().to_string()), "{said}");
     assert!(WORDS.iter().all(|word| !said.contains(word)), "{said}");

@@ -9,7 +9,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use undertone_privacy::PrivacyUnit;
 
 use super::{Kind, Neighbourhood, OptionCase, PreparedRows, Refused, Tried};
-use crate::queries::dataset::user::{KEY, Users};
+use crate::queries::dataset::user::{KEY, UserHasher};
 use crate::queries::dataset::{KEY_FILE, Reader, Subset};
 
 /// What is known of the options of query logs. Arguments that name logs are taken as they are; others go with the CSV.
@@ -138,10 +138,10 @@ impl Kind for Queries {
         let reader = Reader::open(dataset).unwrap();
         let key = fs::read_to_string(dataset.join(KEY_FILE)).ok();
         let key = key.map(|key| <[u8; KEY]>::try_from(hex::decode(key.trim()).unwrap()).unwrap());
-        let users = key.map(|key| Users::new(&key));
+        let users = key.map(|key| UserHasher::new(&key));
         let name = |hash: u128| {
             let users = users.as_ref().unwrap();
-            SAMPLES.iter().map(|sample| sample.0).find(|name| users.of(name) == hash).unwrap_or("nobody known")
+            SAMPLES.iter().map(|sample| sample.0).find(|name| users.hash_id(name) == hash).unwrap_or("nobody known")
         };
         let mut rows = Vec::new();
         for subset in [Subset::Train, Subset::Test] {

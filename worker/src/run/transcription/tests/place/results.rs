@@ -7,7 +7,7 @@ use serde_json::Value;
 use undertone_api::job::transcription::Outcome;
 
 use super::Place;
-use crate::speech::transcribe::provider::loopback::Cloud;
+use crate::clouds::Cloud;
 
 impl Place {
     /// What each provider received, in the order of its arrival.

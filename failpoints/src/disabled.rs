@@ -1,0 +1,46 @@
+//! What points do in a build that has none: nothing.
+
+use std::io;
+
+use super::Plan;
+
+/// Nothing is ever armed.
+#[derive(Debug)]
+pub(super) struct State;
+
+#[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same functions as where there are points")]
+impl State {
+    pub(super) const fn new() -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(super) const fn plan(&self, _variable: &'static str, _next: Option<Plan>) -> Option<Plan> {
+        None
+    }
+
+    #[inline]
+    pub(super) const fn point(&self, _variable: &'static str, _name: &'static str) {}
+
+    #[inline]
+    pub(super) const fn disk(&self, _variable: &'static str, _name: &'static str) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State;
+    use crate::{Accident, Plan};
+
+    #[test]
+    fn point_without_the_feature_is_nothing() {
+        let state = State::new();
+        for accident in [Accident::Death, Accident::Disk] {
+            assert_eq!(state.plan("UNDERTONE_FAILPOINTS_TEST", Some(Plan { accident, after: 1 })), None);
+            state.point("UNDERTONE_FAILPOINTS_TEST", "before-sync");
+            assert!(state.disk("UNDERTONE_FAILPOINTS_TEST", "before-sync").is_ok());
+        }
+        assert_eq!(state.plan("UNDERTONE_FAILPOINTS_TEST", None), None);
+    }
+}

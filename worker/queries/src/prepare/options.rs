@@ -1,0 +1,140 @@
+//! The options of a preparation, and the fingerprint that identifies an equal one.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use undertone_api::dataset::Visibility;
+use undertone_api::question::MOST_CHARACTERS;
+
+use super::PrepareError;
+use crate::dataset::FORMAT;
+use crate::dataset::user::KEY;
+use crate::log::{LONGEST_ROW, LogError, ReadOptions};
+use undertone_worker_site::normalize::{Normalization, unicode};
+
+/// The default longest query, characters: the limit of a question.
+pub const LONGEST: usize = MOST_CHARACTERS;
+/// Rows between two points from which a preparation can continue.
+const STRIDE: u64 = 1 << 20;
+
+/// The options of a preparation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrepareOptions {
+    /// The logs, one after another.
+    pub inputs: Vec<PathBuf>,
+    /// Options for reading them.
+    pub reading: ReadOptions,
+    /// The intended visibility of the data. Rows of CSV that is not public are lines.
+    pub visibility: Visibility,
+    /// The normalization of each query.
+    pub normalization: Normalization,
+    /// The longest normalized query to keep, characters.
+    pub longest: usize,
+    /// The values of the column of subsets whose rows are held out for tests.
+    pub test: Vec<String>,
+    /// The values whose rows are for training; an empty list means all others.
+    pub train: Vec<String>,
+    /// The share to hold out of the training rows, 0 to 1: whole users if the log has users, otherwise whole queries,
+    /// selected by a hash, so that additional rows never move one.
+    pub hold_out: f64,
+    /// The folder of the new dataset.
+    pub output: PathBuf,
+    /// Whether to replace an existing dataset. The line of versions, and with it the budget, continues.
+    pub replace: bool,
+    /// The name of the dataset.
+    pub name: String,
+    /// Now, RFC 3339 in UTC.
+    pub created: String,
+    /// Random bytes: the key of user ids, unless an interrupted preparation has one.
+    pub key: [u8; KEY],
+    /// Rows between two points from which it can continue, at least 1.
+    pub stride: u64,
+}
+
+impl PrepareOptions {
+    /// Returns the defaults: private, all rows, nothing held out, the default normalization.
+    pub fn new(inputs: Vec<PathBuf>, reading: ReadOptions, output: &Path, name: &str, key: [u8; KEY]) -> Self {
+        Self {
+            inputs,
+            reading,
+            visibility: Visibility::Private,
+            normalization: Normalization::default(),
+            longest: LONGEST,
+            test: Vec::new(),
+            train: Vec::new(),
+            hold_out: 0.0,
+            output: output.to_path_buf(),
+            replace: false,
+            name: name.to_owned(),
+            created: String::new(),
+            key,
+            stride: STRIDE,
+        }
+    }
+
+    /// Returns the fingerprint of all options that affect the dataset. A preparation continues only under an equal
+    /// fingerprint.
+    pub(super) fn fingerprint(&self) -> Result<String, LogError> {
+        #[derive(Serialize)]
+        struct FingerprintInput<'a> {
+            format: u32,
+            unicode: String,
+            inputs: Vec<(PathBuf, u64, i128)>,
+            reading: &'a ReadOptions,
+            normalization: Normalization,
+            longest: usize,
+            test: &'a [String],
+            train: &'a [String],
+            hold_out: f64,
+            stride: u64,
+        }
+        let stamp = |path: &PathBuf| {
+            let file = path.metadata().map_err(LogError::io(path))?;
+            let changed = file.modified().map_err(LogError::io(path))?;
+            let since = changed.duration_since(std::time::UNIX_EPOCH).map_or(-1, |since| since.as_nanos() as i128);
+            Ok::<_, LogError>((path.canonicalize().map_err(LogError::io(path))?, file.len(), since))
+        };
+        let of = FingerprintInput {
+            format: FORMAT,
+            unicode: unicode(),
+            inputs: self.inputs.iter().map(stamp).collect::<Result<_, _>>()?,
+            reading: &self.reading,
+            normalization: self.normalization,
+            longest: self.longest,
+            test: &self.test,
+            train: &self.train,
+            hold_out: self.hold_out,
+            stride: self.stride,
+        };
+        let text = serde_json::to_vec(&of).expect("options are text and numbers; a path that is no text was refused");
+        Ok(hex::encode(Sha256::digest(text)))
+    }
+
+    pub(super) fn check(&self) -> Result<(), PrepareError> {
+        let refuse = |option, reason: &str| Err(PrepareError::Option { option, reason: reason.to_owned() });
+        if self.inputs.is_empty() {
+            return refuse("--queries", "names no file");
+        }
+        if self.inputs.iter().any(|path| path.to_str().is_none()) {
+            return refuse("--queries", "a path that is not UTF-8: rename the file");
+        }
+        if !(0.0..=1.0).contains(&self.hold_out) {
+            return refuse("--hold-out", "a share between 0 and 1");
+        }
+        if !(1..=LONGEST_ROW).contains(&self.longest) {
+            return refuse("--longest-query", "between 1 and 1048576 characters");
+        }
+        let subsets = !self.test.is_empty() || !self.train.is_empty();
+        if subsets && self.reading.columns.subset.is_none() {
+            return refuse("--subset-column", "which column says which rows are to learn from and which are held out?");
+        }
+        if !subsets && self.reading.columns.subset.is_some() {
+            return refuse("--test-subset", "name the values of --subset-column that are held out (or --train-subset)");
+        }
+        if let Some(both) = self.test.iter().find(|value| self.train.contains(value)) {
+            return refuse("--test-subset", &format!("{both:?} is also a --train-subset"));
+        }
+        Ok(())
+    }
+}

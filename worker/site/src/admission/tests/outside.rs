@@ -1,0 +1,58 @@
+//! A server that signs what may not be proposed, of a job that sends something to others than the server: what leaves there is not
+//! noised by anybody but the site, and what the proof asks of a spec is asked here again.
+
+use serde_json::{Value, json};
+use undertone_api::dataset::{Content, Visibility};
+use undertone_api::job::Spec;
+use undertone_api::signed::Limits;
+use undertone_privacy::PrivacyUnit;
+
+use super::{Examined, Fault, examine, identity, now, sign};
+use crate::datasets::Local;
+use crate::testing::{ORGANIZATION, OURS, WORKER, local, manifest};
+
+fn recordings(visibility: Visibility) -> Local {
+    Local { content: Content::Recordings, seconds: Some(3_600), units: vec![PrivacyUnit::Words], ..local(visibility) }
+}
+
+/// A transcription, with `more` in its spec, in a manifest that is right in everything else.
+fn ask(data: Local, more: Value) -> Result<Examined, Fault> {
+    let mut spec = json!({
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
+        "providers": [{ "name": "one", "protocol": "deepgram" }],
+        "vocabulary": { "from": "public", "words": ["medicine", "window"] },
+    });
+    if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+        spec.extend(more);
+    }
+    let spec = Spec::Transcription(serde_json::from_value(spec).expect("it is a spec"));
+    let dataset = data.as_seen(OURS, ORGANIZATION, WORKER);
+    let charge = spec.cost(&dataset);
+    let mut manifest = manifest(spec, charge);
+    manifest.participants.remove(0);
+    manifest.participants[0].units = dataset.count(PrivacyUnit::Words).0;
+    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
+    examine(&sign(&manifest), OURS, &identity(), &[data], now())
+}
+
+#[test]
+fn what_may_be_proposed_is_believed() {
+    assert!(ask(recordings(Visibility::Private), json!({})).is_ok());
+    assert!(ask(recordings(Visibility::Public), json!({ "crowded": "send" })).is_ok(), "of public recordings anything");
+}
+
+#[test]
+fn what_only_public_recordings_may_do_and_what_protects_nobody_is_refused_whoever_signs_it() {
+    for (more, named) in [
+        (json!({ "crowded": "send" }), "spec.crowded"),
+        (json!({ "vocabulary": { "from": "data", "top_percent": 10.0, "most": 5 } }), "spec.vocabulary.from"),
+        (json!({ "voice": { "kind": "mcadams", "alpha": 0.99 } }), "spec.voice.alpha"),
+    ] {
+        for visibility in [Visibility::Private, Visibility::Open] {
+            let fault = ask(recordings(visibility), more.clone()).expect_err("it lies");
+            assert!(matches!(&fault, Fault::Spec { field, .. } if field == named), "{named}: {fault}");
+        }
+    }
+    let fault = ask(local(Visibility::Private), json!({})).expect_err("it is no dataset of recordings");
+    assert!(matches!(&fault, Fault::Spec { field, .. } if field == "spec.participant.dataset"), "{fault}");
+}

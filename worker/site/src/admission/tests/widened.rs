@@ -1,0 +1,210 @@
+//! An honest manifest, changed anywhere, at random, and signed by the server's own key: what is changed is refused, or it costs
+//! the site exactly what it says and is a document that nobody here has approved.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+use undertone_api::dataset::Visibility;
+use undertone_api::id::JobId;
+use undertone_api::signed::{Decision, Signed};
+use uuid::Uuid;
+
+use super::{Foreign, honest, identity, now, sign};
+use crate::admission::examine;
+use crate::jobs::{self, By};
+use crate::store::Store;
+use crate::testing::{JOB, OURS, local, server_key};
+
+/// One change of a JSON document; what it says beyond its sizes is taken modulo them.
+#[derive(Debug, Clone)]
+enum Change {
+    /// A number becomes another.
+    Number(Index, f64),
+    /// A whole number becomes another.
+    Whole(Index, i64),
+    /// A text becomes another that stands elsewhere in the document, or a new one.
+    Text(Index, Option<Index>),
+    /// A value becomes null, or a truth.
+    Blank(Index, Option<bool>),
+    /// A key or an element goes.
+    Remove(Index),
+    /// An element is there twice.
+    Double(Index),
+    /// Two elements change places.
+    Swap(Index),
+    /// A key that nobody knows.
+    Add(Index),
+    /// A value takes the place of another.
+    Graft(Index, Index),
+    /// The day of issue, or of the end.
+    Date(Index, i64),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let index = any::<Index>;
+    prop_oneof![
+        (index(), prop_oneof![Just(0.0), Just(-1.0), 0.0..10.0, Just(1e300)]).prop_map(|(at, x)| Change::Number(at, x)),
+        (index(), prop_oneof![Just(0), Just(-1), 1_i64..20, Just(i64::MAX)]).prop_map(|(at, x)| Change::Whole(at, x)),
+        (index(), proptest::option::of(index())).prop_map(|(at, from)| Change::Text(at, from)),
+        (index(), any::<Option<bool>>()).prop_map(|(at, value)| Change::Blank(at, value)),
+        index().prop_map(Change::Remove),
+        index().prop_map(Change::Double),
+        index().prop_map(Change::Swap),
+        index().prop_map(Change::Add),
+        (index(), index()).prop_map(|(at, from)| Change::Graft(at, from)),
+        (index(), -100_000_i64..100_000).prop_map(|(at, days)| Change::Date(at, days)),
+    ]
+}
+
+/// Every place of a document, as JSON pointers; those of which `wanted` is true.
+fn places(document: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+    fn walk(value: &Value, at: String, wanted: &dyn Fn(&Value) -> bool, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    walk(value, format!("{at}/{key}"), wanted, found);
+                }
+            }
+            Value::Array(elements) => {
+                for (index, value) in elements.iter().enumerate() {
+                    walk(value, format!("{at}/{index}"), wanted, found);
+                }
+            }
+            _ => {}
+        }
+        if wanted(value) {
+            found.push(at);
+        }
+    }
+    let mut found = Vec::new();
+    walk(document, String::new(), &wanted, &mut found);
+    found
+}
+
+/// A mutable value of those that are `wanted`; `None` when there is none.
+fn at(document: &mut Value, index: Index, wanted: impl Fn(&Value) -> bool) -> Option<&mut Value> {
+    let places = places(document, wanted);
+    if places.is_empty() {
+        return None;
+    }
+    document.pointer_mut(index.get(places.as_slice()).as_str())
+}
+
+fn is_date(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.ends_with('Z') && text.contains('T'))
+}
+
+fn apply(document: &mut Value, change: &Change) -> Option<()> {
+    let every = |_: &Value| true;
+    match change {
+        Change::Number(index, number) => *at(document, *index, Value::is_number)? = json!(number),
+        Change::Whole(index, number) => *at(document, *index, Value::is_u64)? = json!(number),
+        Change::Text(index, from) => {
+            let text = match from {
+                Some(from) => at(document, *from, Value::is_string)?.clone(),
+                None => json!(Uuid::from_u128(0xfeed).to_string()),
+            };
+            *at(document, *index, Value::is_string)? = text;
+        }
+        Change::Blank(index, value) => *at(document, *index, every)? = json!(value),
+        Change::Remove(index) => match at(document, *index, |value| value.is_object() || value.is_array())? {
+            Value::Object(fields) => {
+                let key = fields.keys().nth(index.index(fields.len().max(1)))?.clone();
+                fields.remove(&key);
+            }
+            Value::Array(elements) if !elements.is_empty() => {
+                elements.remove(index.index(elements.len()));
+            }
+            _ => return None,
+        },
+        Change::Double(index) => {
+            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
+            let element = elements.get(index.index(elements.len().max(1)))?.clone();
+            elements.push(element);
+        }
+        Change::Swap(index) => {
+            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
+            let (last, other) = (elements.len().checked_sub(1)?, index.index(elements.len()));
+            elements.swap(last, other);
+        }
+        Change::Add(index) => {
+            let Value::Object(fields) = at(document, *index, Value::is_object)? else { return None };
+            fields.insert("raw".to_owned(), json!(true));
+        }
+        Change::Graft(index, from) => {
+            let value = at(document, *from, every)?.clone();
+            *at(document, *index, every)? = value;
+        }
+        Change::Date(index, days) => {
+            let date = now() + time::Duration::days(*days);
+            let text = date.format(&time::format_description::well_known::Rfc3339).ok()?;
+            *at(document, *index, is_date)? = json!(text);
+        }
+    }
+    Some(())
+}
+
+/// What of a manifest decides what this site gives: its own entry, the series it contributes to, the form of the model, the
+/// limits. Names of people and consortia are read by people, who approve one document.
+fn given(document: &Value) -> Value {
+    let mut entry = document["participants"][1].clone();
+    // The one field of it that is for people's eyes.
+    entry["organization_name"] = Value::Null;
+    json!({
+        "entry": entry,
+        "rounds": document["spec"]["private"]["rounds"],
+        "own": document["spec"]["participants"][1]["noise"]["noise_multiplier"],
+        "rate": document["spec"]["participants"][1]["sampling_rate"],
+        "unit": document["spec"]["unit"],
+        "spare": document["spec"]["spare_releases"],
+        "kind": document["kind"],
+        "limits": { "releases": document["limits"]["releases"], "rounds": document["limits"]["rounds"] },
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_changed_manifest_is_refused_or_costs_what_it_says_and_is_approved_by_nobody(
+        changes in proptest::collection::vec(change(), 1..4)
+    ) {
+        let approved = sign(&honest());
+        let before: Value = serde_json::from_str(&approved.payload).expect("it is JSON");
+        let mut after = before.clone();
+        for change in &changes {
+            // A change that finds nothing to change changes nothing.
+            let _ = apply(&mut after, change);
+        }
+        prop_assume!(after != before);
+        let signed = Signed::new(&Foreign(after.clone()), &server_key()).expect("it has a JSON form");
+        let site = [local(Visibility::Private)];
+        let Ok(examined) = examine(&signed, OURS, &identity(), &site, now()) else { return Ok(()) };
+
+        // What it would be charged is worked out here from what it says, and the limits say the same.
+        let cost = examined.manifest.spec.cost(&examined.dataset);
+        prop_assert_eq!(&examined.charge, &cost);
+        prop_assert_eq!(&examined.own().charge, &cost);
+        let limits = examined.manifest.limits.as_ref().expect("a manifest without limits is refused");
+        prop_assert!(cost.as_ref().is_none_or(|charge| charge.releases <= limits.releases));
+        prop_assert!(limits.not_after >= now());
+        // Whatever one of these changes by itself does to what this site gives, another part contradicts.
+        if changes.len() == 1 {
+            prop_assert_eq!(given(&after), given(&before));
+        }
+
+        // It is another document: no approval is for it, and under the same job it is refused.
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&folder.path().join("ledger.db")).expect("the folder is writable");
+        jobs::remember(&store, JOB, OURS, &approved, now()).expect("it is open");
+        let yes = Decision {
+            manifest: approved.digest(), job: JOB, dataset: OURS, approve: true, reason: String::new(), at: now(),
+        };
+        jobs::decide(&store, &yes, By::Terminal).expect("it is open");
+        let job: JobId = examined.manifest.job;
+        let said = jobs::decision(&store, job, OURS, &examined.digest).expect("it is open");
+        prop_assert!(said.is_none(), "an approval is for one document");
+        let first = jobs::remember(&store, job, OURS, &signed, now()).expect("it is open");
+        prop_assert_eq!(first, (job == JOB).then(|| approved.digest()));
+    }
+}

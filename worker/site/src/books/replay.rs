@@ -1,0 +1,177 @@
+//! The ledger as its rules make it, row by row: every reservation is admitted again, by every account that it charges.
+//!
+//! Rows of before `rdp-2` were admitted by the account of their own unit alone, and are replayed so. A row of now must charge
+//! every account that its lineage has at the time, except one at whose unit its event has no price (receipts that came back after
+//! a restore are taken in whatever they are for).
+
+use std::collections::BTreeMap;
+
+use undertone_api::budget::EntryKind;
+use undertone_api::id::JobId;
+use undertone_privacy::Event;
+use undertone_privacy::ledger::{Account, Budget, Reservation};
+use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
+use undertone_privacy::transfer::event_at;
+
+use super::{AccountKey, BooksError, Entry, reservation_id};
+
+/// A job as its own account has it.
+struct ReplayedJob {
+    event: Event,
+    releases: u64,
+    committed: u64,
+    settled: bool,
+    /// The accounts of other units that it is charged to.
+    others: Vec<AccountKey>,
+}
+
+#[derive(Default)]
+struct Replay {
+    accounts: BTreeMap<AccountKey, Account>,
+    jobs: BTreeMap<(AccountKey, JobId), ReplayedJob>,
+}
+
+/// The accounts that `rows` come to when each is decided again under the budgets that it states.
+///
+/// # Errors
+/// [`BooksError::Row`] at the first row that was never admissible, or that an evaluator unknown here has priced.
+pub(crate) fn replay(rows: &[Entry]) -> Result<BTreeMap<AccountKey, Account>, BooksError> {
+    let mut replay = Replay::default();
+    for (row, sequence) in rows.iter().zip(1..) {
+        replay.follow(row).map_err(|problem| match problem {
+            Problem::Row(problem) => BooksError::Row { sequence, problem },
+            Problem::Books(error) => error,
+        })?;
+    }
+    for key in replay.accounts.keys().copied().collect::<Vec<_>>() {
+        replay.take_in(key)?;
+    }
+    Ok(replay.accounts)
+}
+
+/// Why a row is not followed.
+enum Problem {
+    Row(String),
+    Books(BooksError),
+}
+
+impl<E: Into<BooksError>> From<E> for Problem {
+    fn from(error: E) -> Self {
+        Self::Books(error.into())
+    }
+}
+
+impl Replay {
+    fn follow(&mut self, row: &Entry) -> Result<(), Problem> {
+        if !mechanism::can_verify(&row.evaluator) {
+            return Err(Problem::Row(format!(
+                "was priced by evaluator `{}`, this worker has `{EVALUATOR_VERSION}`: verify it with the version that wrote it",
+                row.evaluator,
+            )));
+        }
+        match row.kind {
+            EntryKind::Reserve => self.reserve(row),
+            EntryKind::Commit => self.commit(row),
+            EntryKind::Settle => self.settle(row),
+        }
+    }
+
+    fn reserve(&mut self, row: &Entry) -> Result<(), Problem> {
+        let budget = row.budget.ok_or_else(|| Problem::Row("reserves without a budget".to_owned()))?;
+        if mechanism::charged_every_unit(&row.evaluator) {
+            self.open(row.account, budget)?;
+            for other in &row.others {
+                self.open(row.account.for_unit(other.unit), other.budget)?;
+            }
+            self.check_others(row)?;
+        }
+        self.admit(row, row.account, &row.event, budget)?;
+        let mut others = Vec::new();
+        for other in &row.others {
+            let key = row.account.for_unit(other.unit);
+            self.admit(row, key, &other.event, other.budget)?;
+            others.push(key);
+        }
+        let job = ReplayedJob { event: row.event.clone(), releases: row.count, committed: 0, settled: false, others };
+        self.jobs.insert((row.account, row.job), job);
+        Ok(())
+    }
+
+    /// Begins an account, if it is not there, with what jobs that protect other units have released before.
+    fn open(&mut self, key: AccountKey, budget: Budget) -> Result<(), BooksError> {
+        self.accounts.entry(key).or_insert_with(|| Account::new(Some(budget)));
+        self.take_in(key)
+    }
+
+    /// That the row charges each account of its lineage what its event costs there.
+    fn check_others(&mut self, row: &Entry) -> Result<(), Problem> {
+        let beside: Vec<AccountKey> = self.accounts.keys().filter(|key| key.is_beside(row.account)).copied().collect();
+        for key in beside {
+            self.take_in(key)?;
+            let stated = row.others.iter().find(|other| row.account.for_unit(other.unit) == key);
+            let due = event_at(&row.event, row.account.unit, key.unit).ok();
+            if stated.map(|other| &other.event) != due.as_ref() {
+                return Err(Problem::Row(format!(
+                    "does not charge the account of the unit {:?} what it costs",
+                    key.unit
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, row: &Entry, key: AccountKey, event: &Event, budget: Budget) -> Result<(), Problem> {
+        let account = self.accounts.entry(key).or_insert_with(|| Account::new(Some(budget)));
+        account.set_budget(budget)?;
+        let cost = account.price(event, key.adjacency())?;
+        account
+            .reserve(reservation_id(row.job), &cost, row.count)
+            .map_err(|error| Problem::Row(format!("was never admissible: {error}")))
+    }
+
+    fn commit(&mut self, row: &Entry) -> Result<(), Problem> {
+        let unpaid = |error: &dyn std::fmt::Display| Problem::Row(format!("was never paid for: {error}"));
+        let job = self.jobs.get_mut(&(row.account, row.job)).ok_or_else(|| unpaid(&"nothing is reserved"))?;
+        for key in std::iter::once(&row.account).chain(&job.others) {
+            let account = self.accounts.get_mut(key).ok_or_else(|| unpaid(&"there is no such account"))?;
+            account.commit(reservation_id(row.job)).map_err(|error| unpaid(&error))?;
+        }
+        job.committed += 1;
+        Ok(())
+    }
+
+    fn settle(&mut self, row: &Entry) -> Result<(), Problem> {
+        let missing = || Problem::Row("settles what was never reserved".to_owned());
+        let job = self.jobs.get_mut(&(row.account, row.job)).ok_or_else(missing)?;
+        for key in std::iter::once(&row.account).chain(&job.others) {
+            let left = self.accounts.get_mut(key).ok_or_else(missing)?.settle(reservation_id(row.job))?;
+            if left != row.count {
+                return Err(Problem::Row(format!("gives back {} releases of {left} left", row.count)));
+            }
+        }
+        job.settled = true;
+        Ok(())
+    }
+
+    /// Charges an account for the jobs of its lineage that protect other units and are not charged to it yet: those of before
+    /// it began, and those of before `rdp-2`. Limits do not ask; what was released counts.
+    fn take_in(&mut self, key: AccountKey) -> Result<(), BooksError> {
+        let Some(account) = self.accounts.get(&key) else { return Ok(()) };
+        let mut rows: Vec<Reservation> = account.reservations().cloned().collect();
+        let before = rows.len();
+        for ((own, id), job) in &mut self.jobs {
+            if !own.is_beside(key) || job.others.contains(&key) {
+                continue;
+            }
+            let Ok(event) = event_at(&job.event, own.unit, key.unit) else { continue };
+            let cost = account.price(&event, key.adjacency())?;
+            rows.push(Reservation::from_parts(reservation_id(*id), cost, job.releases, job.committed, job.settled)?);
+            job.others.push(key);
+        }
+        if rows.len() > before {
+            let account = Account::rebuilt(account.balance().budget().copied(), rows)?;
+            self.accounts.insert(key, account);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! Stewards' consent: the approval keys that this site pins, and whether a steward approved a manifest with one of them.
+//!
+//! Keys are pinned and removed at the site's terminal only. The server brings approvals and cannot make one: its word that a
+//! steward approved is not consent. An approval that was verified is kept and stays valid while its key is pinned.
+
+use rusqlite::{OptionalExtension as _, params};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::{ApprovalError, ApprovalKey, KeyFingerprint, MOST_APPROVAL_KEYS, SignedApproval};
+use uuid::Uuid;
+
+use super::store::{Store, StoreError};
+
+/// Why nothing can be approved yet, with what to do.
+pub const NO_KEYS: &str = "this site verifies stewards' signatures and has pinned no approval key: pin one at this site with \
+                           `undertone-worker approval-keys add`, or set `approval = \"server\"` in policy.toml to trust the \
+                           server's word";
+/// Why the server's word does not suffice, with what to do.
+pub const NO_SIGNATURE: &str = "the server says that a steward approved the job and brought no signature: have a steward \
+                                approve it with a pinned key, approve it at this site with `undertone-worker approve`, or set \
+                                `approval = \"server\"` in policy.toml to trust the server's word";
+
+/// A key that is pinned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedKey {
+    /// The key.
+    pub key: ApprovalKey,
+    /// Whose it is, in the words of the site's operator.
+    pub label: String,
+    /// When it was pinned (RFC 3339).
+    pub at: String,
+}
+
+/// A change of a steward's credentials, by the server's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CredentialNotice {
+    /// Id; later notices have greater ones.
+    pub id: Uuid,
+    /// What happened, a sentence.
+    pub text: String,
+    /// When.
+    pub at: OffsetDateTime,
+}
+
+/// Longest text of a notice that is kept, in characters.
+const LONGEST_NOTICE: usize = 500;
+
+/// Returns the id of the newest notice that is kept; empty when none is.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn last_notice(store: &Store) -> Result<String, StoreError> {
+    let last: Option<String> = store.read(|db| {
+        db.query_row("SELECT max(id) FROM credential_notice", [], |row| row.get(0))
+            .map_err(StoreError::sqlite("read notices"))
+    })?;
+    Ok(last.unwrap_or_default())
+}
+
+/// Keeps a notice; its text is cut to 500 characters and loses what is no printable character. False when it was kept before.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn keep_notice(store: &Store, notice: &CredentialNotice, now: OffsetDateTime) -> Result<bool, StoreError> {
+    let text: String = notice.text.chars().filter(|c| !c.is_control()).take(LONGEST_NOTICE).collect();
+    let at = notice.at.format(&Rfc3339).map_err(StoreError::row)?;
+    let now = now.format(&Rfc3339).map_err(StoreError::row)?;
+    let rows = store.write(|tx| {
+        tx.execute(
+            "INSERT INTO credential_notice (id, text, at, seen_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+            params![notice.id.to_string(), text, at, now],
+        )
+        .map_err(StoreError::sqlite("keep a notice"))
+    })?;
+    Ok(rows > 0)
+}
+
+/// Returns the notices that came since `since`, newest first, each with the day on which it came.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn notices_since(store: &Store, since: OffsetDateTime) -> Result<Vec<(String, String)>, StoreError> {
+    let since = since.format(&Rfc3339).map_err(StoreError::row)?;
+    store.read(|db| {
+        db.prepare("SELECT substr(seen_at, 1, 10), text FROM credential_notice WHERE seen_at >= ?1 ORDER BY id DESC")
+            .and_then(|mut statement| statement.query_map([since], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+            .map_err(StoreError::sqlite("read notices"))
+    })
+}
+
+/// Why a key is not pinned.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// It cannot verify anything.
+    #[error(transparent)]
+    Key(#[from] ApprovalError),
+    /// There are enough.
+    #[error("this site pins {MOST_APPROVAL_KEYS} approval keys already: remove one first")]
+    TooMany,
+    /// The database fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whether a steward approved a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StewardConsent {
+    /// A steward signed the approval with this pinned key.
+    Given(KeyFingerprint),
+    /// There is no signature to verify, or no key to verify it with.
+    Missing(&'static str),
+    /// The server brought something that is no approval of this manifest.
+    Invalid(String),
+}
+
+/// Returns the keys that are pinned, oldest first.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn pinned_keys(store: &Store) -> Result<Vec<PinnedKey>, StoreError> {
+    let sql = "SELECT key, label, at FROM approval_key WHERE pinned AND id IN
+        (SELECT max(id) FROM approval_key GROUP BY fingerprint) ORDER BY id";
+    let rows: Vec<[String; 3]> = store.read(|db| {
+        db.prepare(sql)
+            .and_then(|mut statement| {
+                let rows = statement.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
+                rows.collect()
+            })
+            .map_err(StoreError::sqlite("read approval keys"))
+    })?;
+    rows.into_iter()
+        .map(|[key, label, at]| Ok(PinnedKey { key: serde_json::from_str(&key).map_err(StoreError::row)?, label, at }))
+        .collect()
+}
+
+/// Pins a key; false when it is pinned already.
+///
+/// # Errors
+/// [`PinError`] when it is no key, there are too many, or the database fails.
+pub fn pin_key(store: &Store, key: &ApprovalKey, label: &str, at: OffsetDateTime) -> Result<bool, PinError> {
+    key.check()?;
+    let pinned = pinned_keys(store)?;
+    if pinned.iter().any(|pinned| pinned.key == *key) {
+        return Ok(false);
+    }
+    if pinned.len() >= MOST_APPROVAL_KEYS {
+        return Err(PinError::TooMany);
+    }
+    note_key(store, key, label, true, at)?;
+    Ok(true)
+}
+
+/// Removes the key with this fingerprint; `None` when none is pinned.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn remove_key(store: &Store, fingerprint: &str, at: OffsetDateTime) -> Result<Option<PinnedKey>, StoreError> {
+    let found = pinned_keys(store)?.into_iter().find(|pinned| pinned.key.fingerprint().as_str() == fingerprint);
+    if let Some(pinned) = &found {
+        note_key(store, &pinned.key, &pinned.label, false, at)?;
+    }
+    Ok(found)
+}
+
+fn note_key(store: &Store, key: &ApprovalKey, label: &str, pinned: bool, at: OffsetDateTime) -> Result<(), StoreError> {
+    let text = serde_json::to_string(key).map_err(StoreError::row)?;
+    let at = at.format(&Rfc3339).map_err(StoreError::row)?;
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO approval_key (fingerprint, pinned, key, label, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![key.fingerprint().as_str(), pinned, text, label, at],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("note an approval key"))
+    })
+}
+
+/// Judges whether a steward approved exactly this manifest for this dataset: by an approval that is kept, or by the one that
+/// the server brought, which is kept then.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn judge(
+    store: &Store,
+    manifest: &str,
+    job: JobId,
+    dataset: DatasetId,
+    brought: Option<&SignedApproval>,
+    now: OffsetDateTime,
+) -> Result<StewardConsent, StoreError> {
+    let keys: Vec<ApprovalKey> = pinned_keys(store)?.into_iter().map(|pinned| pinned.key).collect();
+    if keys.is_empty() {
+        return Ok(StewardConsent::Missing(NO_KEYS));
+    }
+    for kept in kept_approvals(store, manifest, job, dataset)? {
+        if let Ok(key) = kept.approves(manifest, job, dataset, &keys) {
+            return Ok(StewardConsent::Given(key));
+        }
+    }
+    let Some(brought) = brought else { return Ok(StewardConsent::Missing(NO_SIGNATURE)) };
+    match brought.approves(manifest, job, dataset, &keys) {
+        Ok(key) => {
+            keep_approval(store, manifest, job, dataset, brought, &key, now)?;
+            Ok(StewardConsent::Given(key))
+        }
+        Err(problem) => {
+            Ok(StewardConsent::Invalid(format!("the approval that the server brought is not valid: {problem}")))
+        }
+    }
+}
+
+/// Returns the key with which a steward approved this manifest, if an approval of it is kept.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn approved_with(
+    store: &Store,
+    manifest: &str,
+    job: JobId,
+    dataset: DatasetId,
+) -> Result<Option<KeyFingerprint>, StoreError> {
+    let sql = "SELECT fingerprint FROM steward_approval WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 ORDER BY at LIMIT 1";
+    let row: Option<String> = store.read(|db| {
+        db.query_row(sql, params![job.to_string(), dataset.to_string(), manifest], |row| row.get(0))
+            .optional()
+            .map_err(StoreError::sqlite("read an approval"))
+    })?;
+    Ok(row.map(|text| KeyFingerprint::from_stored(&text)))
+}
+
+fn kept_approvals(
+    store: &Store,
+    manifest: &str,
+    job: JobId,
+    dataset: DatasetId,
+) -> Result<Vec<SignedApproval>, StoreError> {
+    let sql = "SELECT approval FROM steward_approval WHERE job = ?1 AND dataset = ?2 AND manifest = ?3";
+    let rows: Vec<String> = store.read(|db| {
+        db.prepare(sql)
+            .and_then(|mut statement| {
+                let found = params![job.to_string(), dataset.to_string(), manifest];
+                statement.query_map(found, |row| row.get(0))?.collect()
+            })
+            .map_err(StoreError::sqlite("read approvals"))
+    })?;
+    rows.iter().map(|text| serde_json::from_str(text).map_err(StoreError::row)).collect()
+}
+
+fn keep_approval(
+    store: &Store,
+    manifest: &str,
+    job: JobId,
+    dataset: DatasetId,
+    approval: &SignedApproval,
+    key: &KeyFingerprint,
+    now: OffsetDateTime,
+) -> Result<(), StoreError> {
+    let text = serde_json::to_string(approval).map_err(StoreError::row)?;
+    let at = now.format(&Rfc3339).map_err(StoreError::row)?;
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO steward_approval (job, dataset, manifest, fingerprint, approval, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+            params![job.to_string(), dataset.to_string(), manifest, key.as_str(), text, at],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("keep an approval"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ed25519_dalek::SigningKey;
+    use time::OffsetDateTime;
+    use undertone_api::signed::{ApprovalKey, ApprovalStatement, MOST_APPROVAL_KEYS, SignedApproval};
+
+    use super::{
+        CredentialNotice, NO_KEYS, NO_SIGNATURE, PinError, StewardConsent, approved_with, judge, keep_notice,
+        last_notice, notices_since, pin_key, pinned_keys, remove_key,
+    };
+    use crate::store::Store;
+    use crate::testing::{JOB, OURS};
+
+    const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        (dir, store)
+    }
+
+    fn key(seed: u8) -> (SigningKey, ApprovalKey) {
+        let key = SigningKey::from_bytes(&[seed; 32]);
+        let public_key = hex::encode(key.verifying_key().to_bytes());
+        (key, ApprovalKey::Ed25519 { public_key })
+    }
+
+    fn approval(seed: u8, manifest: &str) -> SignedApproval {
+        SignedApproval::sign(&ApprovalStatement::approve(manifest, JOB, OURS), &key(seed).0)
+            .expect("it has a JSON form")
+    }
+
+    fn consent(store: &Store, brought: Option<&SignedApproval>) -> StewardConsent {
+        judge(store, "aa", JOB, OURS, brought, AT).expect("it is open")
+    }
+
+    #[test]
+    fn without_a_pinned_key_no_signature_is_consent() {
+        let (_dir, store) = store();
+        assert_eq!(consent(&store, Some(&approval(1, "aa"))), StewardConsent::Missing(NO_KEYS));
+        assert!(NO_KEYS.contains("approval-keys add") && NO_KEYS.contains("approval = \"server\""), "both remedies");
+    }
+
+    #[test]
+    fn a_verified_approval_is_kept_while_its_key_is_pinned() {
+        let (_dir, store) = store();
+        let public = key(1).1;
+        assert!(pin_key(&store, &public, "Ada", AT).expect("it is a key"));
+        assert!(!pin_key(&store, &public, "Ada", AT).expect("it is a key"), "once");
+        assert_eq!(consent(&store, None), StewardConsent::Missing(NO_SIGNATURE));
+        assert!(matches!(consent(&store, Some(&approval(2, "aa"))), StewardConsent::Invalid(_)));
+        assert!(matches!(consent(&store, Some(&approval(1, "bb"))), StewardConsent::Invalid(_)));
+        let given = StewardConsent::Given(public.fingerprint());
+        assert_eq!(consent(&store, Some(&approval(1, "aa"))), given);
+        assert_eq!(approved_with(&store, "aa", JOB, OURS).expect("it is open"), Some(public.fingerprint()));
+        // The server brings something else, or nothing, the next time.
+        assert_eq!((consent(&store, None), consent(&store, Some(&approval(2, "aa")))), (given.clone(), given.clone()));
+        let removed = remove_key(&store, public.fingerprint().as_str(), AT).expect("it is open");
+        assert_eq!(removed.map(|removed| removed.label), Some("Ada".to_owned()));
+        assert_eq!(consent(&store, None), StewardConsent::Missing(NO_KEYS));
+        assert_eq!(remove_key(&store, public.fingerprint().as_str(), AT).expect("it is open"), None);
+        assert!(pin_key(&store, &public, "Ada", AT).expect("it is a key"), "it may be pinned again");
+        assert_eq!(consent(&store, None), given);
+    }
+
+    #[test]
+    fn a_notice_is_kept_once_and_without_control_characters() {
+        let (_dir, store) = store();
+        let text = format!("The password of Ada\n\u{1b}[2J was reset. {}", "x".repeat(600));
+        let notice = CredentialNotice { id: uuid::Uuid::from_u128(1), text, at: AT };
+        assert!(keep_notice(&store, &notice, AT).expect("it is open"));
+        assert!(!keep_notice(&store, &notice, AT).expect("it is open"));
+        assert_eq!(last_notice(&store).expect("it is open"), notice.id.to_string());
+        let kept = notices_since(&store, AT).expect("it is open");
+        assert!(kept.len() == 1 && kept[0].1.len() == 500 && !kept[0].1.contains(char::is_control), "{kept:?}");
+    }
+
+    #[test]
+    fn a_site_pins_no_more_than_sixteen_keys() {
+        let (_dir, store) = store();
+        for seed in 0..MOST_APPROVAL_KEYS {
+            assert!(pin_key(&store, &key(seed as u8 + 1).1, "", AT).expect("there is room"));
+        }
+        assert!(matches!(pin_key(&store, &key(99).1, "", AT), Err(PinError::TooMany)));
+        assert_eq!(pinned_keys(&store).expect("it is open").len(), 16);
+    }
+}

@@ -1,0 +1,188 @@
+//! A folder in the place of another: whoever dies on the way leaves the one or the other there, whole.
+//!
+//! Two names are exchanged in one step of the file system. Where it has no such step (some of a network) there are two, and whoever
+//! died between them finds the old folder hidden beside its place: [`recover`] puts it back where nothing took the place, removes it
+//! where something did, and is asked before anything else is done with the place.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{FolderError, sync_folder};
+use crate::fault;
+
+/// Puts the folder `new` at `place`. What lay there lies where `new` did when this returns, for the caller to remove; nothing does
+/// where nothing lay. Both are on one disk.
+///
+/// # Errors
+/// [`FolderError::Io`] when the file system refuses. What lay at `place` then lies there still, or where `new` did, in case the new name
+/// is not durable: neither is to be removed before the next exchange.
+pub fn exchange(new: &Path, place: &Path) -> Result<(), FolderError> {
+    fault::point(fault::BEFORE_PLACE);
+    if place.symlink_metadata().is_err() {
+        fs::rename(new, place).map_err(FolderError::io("rename", new))?;
+    } else if !at_once(new, place).map_err(FolderError::io("replace", place))? {
+        in_steps(new, place).map_err(FolderError::io("replace", place))?;
+    }
+    fault::disk(fault::BEFORE_SYNC).map_err(FolderError::io("sync", place))?;
+    sync_folder(above(place))?;
+    fault::point(fault::AFTER_PLACE);
+    Ok(())
+}
+
+/// Puts back what [`exchange`] had moved out of `place` when it died between two steps; what it had replaced when it died after them it
+/// removes, so that whoever empties the place later does not find it there again.
+///
+/// # Errors
+/// [`FolderError::Io`] when the file system refuses.
+pub fn recover(place: &Path) -> Result<(), FolderError> {
+    let aside = aside(place);
+    if aside.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    if place.symlink_metadata().is_ok() {
+        fs::remove_dir_all(&aside).map_err(FolderError::io("remove", &aside))?;
+    } else {
+        fs::rename(&aside, place).map_err(FolderError::io("rename", &aside))?;
+    }
+    sync_folder(above(place))
+}
+
+/// Exchanges two names in one step; false where the file system has none.
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+fn at_once(new: &Path, place: &Path) -> io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, new, CWD, place, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+fn at_once(_new: &Path, _place: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+fn in_steps(new: &Path, place: &Path) -> io::Result<()> {
+    let aside = aside(place);
+    if let Err(error) = fs::remove_dir_all(&aside)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    fs::rename(place, &aside)?;
+    fault::point(fault::BEFORE_PLACE);
+    if let Err(error) = fs::rename(new, place) {
+        fs::rename(&aside, place)?;
+        return Err(error);
+    }
+    fault::point(fault::AFTER_PLACE);
+    fs::rename(&aside, new)
+}
+
+/// Where a folder waits while another takes its place.
+fn aside(place: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(place.file_name().unwrap_or_default());
+    name.push(".replaced");
+    place.with_file_name(name)
+}
+
+fn above(place: &Path) -> &Path {
+    place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::fs;
+    use std::path::Path;
+
+    use super::{FolderError, at_once, exchange, in_steps, recover};
+    use crate::fault::{self, Accident, Plan};
+
+    /// A folder with a file that says what it is.
+    fn folder(at: &Path, said: &str) {
+        fs::create_dir(at).unwrap();
+        fs::write(at.join("file"), said).unwrap();
+    }
+
+    fn said(at: &Path) -> Option<String> {
+        fs::read_to_string(at.join("file")).ok()
+    }
+
+    type Way = fn(&Path, &Path) -> Result<(), FolderError>;
+
+    fn slowly(new: &Path, place: &Path) -> Result<(), FolderError> {
+        in_steps(new, place).map_err(FolderError::io("replace", place))
+    }
+
+    #[test]
+    fn two_folders_change_places_and_one_takes_a_free_place() {
+        for exchange in [exchange as Way, slowly] {
+            let dir = tempfile::tempdir().unwrap();
+            let (new, place) = (dir.path().join("new"), dir.path().join("place"));
+            folder(&new, "new");
+            folder(&place, "old");
+            exchange(&new, &place).unwrap();
+            assert_eq!((said(&place).as_deref(), said(&new).as_deref()), (Some("new"), Some("old")));
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (new, place) = (dir.path().join("new"), dir.path().join("place"));
+        folder(&new, "new");
+        exchange(&new, &place).unwrap();
+        assert_eq!((said(&place).as_deref(), new.exists()), (Some("new"), false));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_disk_exchanges_two_names_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, place) = (dir.path().join("new"), dir.path().join("place"));
+        folder(&new, "new");
+        folder(&place, "old");
+        assert!(at_once(&new, &place).unwrap());
+        assert_eq!(said(&place).as_deref(), Some("new"));
+    }
+
+    #[test]
+    fn who_died_between_two_steps_finds_the_old_one_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, place) = (dir.path().join("new"), dir.path().join("place"));
+        folder(&new, "new");
+        folder(&place, "old");
+        fault::plan(Some(Plan { accident: Accident::Death, after: 1 }));
+        assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
+        assert!(!place.exists());
+        recover(&place).unwrap();
+        assert_eq!((said(&place).as_deref(), said(&new).as_deref()), (Some("old"), Some("new")));
+        // Where nothing happened nothing is done.
+        recover(&place).unwrap();
+        exchange(&new, &place).unwrap();
+        recover(&place).unwrap();
+        assert_eq!(said(&place).as_deref(), Some("new"));
+    }
+
+    #[test]
+    fn who_died_after_both_steps_does_not_find_the_old_one_when_the_new_one_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, place) = (dir.path().join("new"), dir.path().join("place"));
+        folder(&new, "new");
+        folder(&place, "old");
+        fault::plan(Some(Plan { accident: Accident::Death, after: 2 }));
+        assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
+        assert_eq!((said(&place).as_deref(), new.exists()), (Some("new"), false));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the old one lies aside");
+        recover(&place).unwrap();
+        assert_eq!(said(&place).as_deref(), Some("new"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        fs::remove_dir_all(&place).unwrap();
+        recover(&place).unwrap();
+        assert!(!place.exists(), "what somebody removed on purpose is not put back");
+    }
+}

@@ -1,0 +1,180 @@
+//! Which jobs this site holds. A hold is the site's own: while it lasts nothing of the job is cleared, paid or sent here,
+//! whatever the server says. The server is told, so that the others' deadlines do not run meanwhile.
+
+use rusqlite::{OptionalExtension, Row, params};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::SiteHold;
+
+use super::store::{Store, StoreError};
+
+/// Who holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// Somebody at the site's terminal, until they let it go on.
+    Terminal,
+    /// The worker, which waits for somebody at the terminal to approve or refuse.
+    Worker,
+}
+
+impl Holder {
+    /// The word in the database and in tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// A word about a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its number at this site.
+    pub id: i64,
+    /// The word, to be signed.
+    pub word: SiteHold,
+    /// Who said it: `terminal` or `worker`.
+    pub by: String,
+}
+
+const HELD: &str = "SELECT id, job, dataset, manifest, hold, by, reason, at FROM hold";
+
+/// Notes a word.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn say(store: &Store, word: &SiteHold, by: Holder) -> Result<(), StoreError> {
+    let at = word.at.format(&Rfc3339).map_err(StoreError::row)?;
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO hold (job, dataset, manifest, hold, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                word.job.to_string(),
+                word.dataset.to_string(),
+                word.manifest,
+                word.hold,
+                by.word(),
+                word.reason,
+                at
+            ],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("note a hold"))
+    })
+}
+
+/// The hold in force on a job's part here; `None` while nobody holds it.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn held(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<Held>, StoreError> {
+    let row = store.read(|db| {
+        db.query_row(
+            &format!("{HELD} WHERE job = ?1 AND dataset = ?2 ORDER BY id DESC LIMIT 1"),
+            params![job.to_string(), dataset.to_string()],
+            read,
+        )
+        .optional()
+        .map_err(StoreError::sqlite("read a hold"))
+    })?;
+    Ok(row.map(parse).transpose()?.filter(|held| held.word.hold))
+}
+
+/// Words that the server has not been told, oldest first.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn untold(store: &Store) -> Result<Vec<Held>, StoreError> {
+    store.read(|db| {
+        let mut statement = db
+            .prepare(&format!("{HELD} WHERE id NOT IN (SELECT hold FROM hold_told) ORDER BY id"))
+            .map_err(StoreError::sqlite("read holds"))?;
+        let rows = statement.query_map([], read).map_err(StoreError::sqlite("read holds"))?;
+        rows.map(|row| parse(row.map_err(StoreError::sqlite("read holds"))?)).collect()
+    })
+}
+
+/// Notes that the server knows a word, or will never want it.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn told(store: &Store, id: i64) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute("INSERT INTO hold_told (hold) VALUES (?1) ON CONFLICT DO NOTHING", [id])
+            .map(|_| ())
+            .map_err(StoreError::sqlite("note what was told"))
+    })
+}
+
+/// Notes that the server has to be told a word once more.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn tell_again(store: &Store, id: i64) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute("DELETE FROM hold_told WHERE hold = ?1", [id])
+            .map(|_| ())
+            .map_err(StoreError::sqlite("note what is to be told"))
+    })
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
+    Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?], row.get(4)?))
+}
+
+fn parse((id, [job, dataset, manifest, by, reason, at], hold): (i64, [String; 6], bool)) -> Result<Held, StoreError> {
+    let word = SiteHold {
+        manifest,
+        job: job.parse().map_err(StoreError::row)?,
+        dataset: dataset.parse().map_err(StoreError::row)?,
+        hold,
+        reason,
+        at: OffsetDateTime::parse(&at, &Rfc3339).map_err(StoreError::row)?,
+    };
+    Ok(Held { id, word, by })
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use undertone_api::signed::SiteHold;
+
+    use super::{Holder, held, say, tell_again, told, untold};
+    use crate::store::Store;
+    use crate::testing::{JOB, OURS};
+
+    fn word(hold: bool, reason: &str) -> SiteHold {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        SiteHold { manifest: "one".to_owned(), job: JOB, dataset: OURS, hold, reason: reason.to_owned(), at }
+    }
+
+    #[test]
+    fn the_last_word_counts_and_is_told_until_it_is_known() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        assert_eq!(held(&store, JOB, OURS).expect("it is open"), None);
+        say(&store, &word(true, "a fire drill"), Holder::Terminal).expect("it is open");
+        let now = held(&store, JOB, OURS).expect("it is open").expect("it is held");
+        assert_eq!((now.by.as_str(), now.word.reason.as_str()), ("terminal", "a fire drill"));
+        assert_eq!(untold(&store).expect("it is open"), std::slice::from_ref(&now));
+        told(&store, now.id).expect("it is open");
+        assert_eq!(untold(&store).expect("it is open"), []);
+        tell_again(&store, now.id).expect("it is open");
+        say(&store, &word(false, ""), Holder::Terminal).expect("it is open");
+        assert_eq!(held(&store, JOB, OURS).expect("it is open"), None);
+        assert_eq!(untold(&store).expect("it is open").len(), 2);
+    }
+
+    #[test]
+    fn a_word_that_was_said_is_never_changed() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        say(&store, &word(true, "a fire drill"), Holder::Terminal).expect("it is open");
+        let bend = store.write(|tx| {
+            tx.execute("UPDATE hold SET hold = 0", []).map_err(crate::store::StoreError::sqlite("bend a hold"))
+        });
+        assert!(bend.is_err() && held(&store, JOB, OURS).expect("it is open").is_some());
+    }
+}

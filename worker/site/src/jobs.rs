@@ -1,0 +1,499 @@
+//! What this site has seen of jobs, what it decided, and how its runs stand.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::{Decision, Signed};
+
+use super::store::{Store, StoreError};
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The policy file, or the ledger.
+    Policy,
+    /// Somebody at the site's terminal.
+    Terminal,
+}
+
+impl By {
+    /// The word in the database and in tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Terminal => "terminal",
+        }
+    }
+}
+
+/// What was decided here about one manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// Its number at this site.
+    pub id: i64,
+    /// The decision, to be signed.
+    pub decision: Decision,
+    /// Who decided: `policy` or `terminal`.
+    pub by: String,
+}
+
+/// A job as `undertone-worker jobs` shows it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The job.
+    pub job: JobId,
+    /// The dataset, by the server's id.
+    pub dataset: DatasetId,
+    /// The first manifest under its id.
+    pub signed: Signed,
+    /// Its digest.
+    pub digest: String,
+    /// When it was first seen (RFC 3339).
+    pub seen_at: String,
+    /// The last decision on it.
+    pub decided: Option<Decided>,
+    /// Whether it ran here, and how that ended.
+    pub run: Option<RunRow>,
+}
+
+/// A run as its row has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// The last lease.
+    pub lease: String,
+    /// How it ended here; absent while it has not.
+    pub ended: Option<Outcome>,
+    /// Whether the server knows that.
+    pub told: bool,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done; the lead's report as JSON.
+    Done {
+        /// The report; empty from all but the lead.
+        report: String,
+        /// What the audit stated, when the manifest promised one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audit: Option<Signed>,
+    },
+    /// Given up for good.
+    GaveUp {
+        /// Why, fit for others to read.
+        reason: String,
+    },
+    /// Ended by the server.
+    Stopped {
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// Notes the manifest under which a job was first seen. Gives the digest of the one that is there already, if it is
+/// another.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn remember(
+    store: &Store,
+    job: JobId,
+    dataset: DatasetId,
+    signed: &Signed,
+    at: OffsetDateTime,
+) -> Result<Option<String>, StoreError> {
+    let digest = signed.digest();
+    let first: String = store.write(|tx| {
+        tx.execute(
+            "INSERT INTO manifest (job, dataset, digest, payload, signature, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (job, dataset) DO NOTHING",
+            params![job.to_string(), dataset.to_string(), digest, signed.payload, signed.signature, written(at)],
+        )
+        // One job has one manifest, whichever of the site's datasets it was first offered for.
+        .and_then(|_| {
+            tx.query_row(
+                "SELECT digest FROM manifest WHERE job = ?1 AND digest <> ?2 ORDER BY seen_at, dataset LIMIT 1",
+                params![job.to_string(), digest],
+                |row| row.get(0),
+            )
+            .optional()
+        })
+        .map(Option::unwrap_or_default)
+        .map_err(StoreError::sqlite("note a manifest"))
+    })?;
+    Ok((!first.is_empty()).then_some(first))
+}
+
+/// Digest of the manifest under which `job` was first seen here; `None` for a job that never was.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
+    store.read(|db| {
+        db.query_row(
+            "SELECT digest FROM manifest WHERE job = ?1 ORDER BY seen_at, dataset LIMIT 1",
+            [job.to_string()],
+            |row| row.get(0),
+        )
+        .optional()
+        .map_err(StoreError::sqlite("look for a manifest"))
+    })
+}
+
+/// Notes a decision.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn decide(store: &Store, decision: &Decision, by: By) -> Result<(), StoreError> {
+    store.write(|tx| insert(tx, decision, by).map_err(StoreError::sqlite("note a decision")))
+}
+
+/// Notes the policy's yes, to be told. False, and nothing is noted, where somebody at the terminal has spoken of this manifest.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
+    store.write(|tx| insert_unspoken(tx, yes).map_err(StoreError::sqlite("note a decision")))
+}
+
+/// As [`approve`], for work that the server offers already: nobody waits to be told.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
+    let told = |tx: &Connection| -> rusqlite::Result<bool> {
+        let noted = insert_unspoken(tx, yes)?;
+        if noted {
+            tx.execute("INSERT INTO told (decision) VALUES (?1)", [tx.last_insert_rowid()])?;
+        }
+        Ok(noted)
+    };
+    store.write(|tx| told(tx).map_err(StoreError::sqlite("note a decision")))
+}
+
+/// The policy's word, unless the terminal's is there: another process writes that, at any time.
+fn insert_unspoken(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
+    let spoken: bool = tx.query_row(
+        "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
+        params![decision.job.to_string(), decision.dataset.to_string(), decision.manifest, By::Terminal.word()],
+        |row| row.get(0),
+    )?;
+    if !spoken {
+        insert(tx, decision, By::Policy)?;
+    }
+    Ok(!spoken)
+}
+
+fn insert(tx: &Connection, decision: &Decision, by: By) -> rusqlite::Result<()> {
+    tx.execute(
+        "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            decision.job.to_string(),
+            decision.dataset.to_string(),
+            decision.manifest,
+            decision.approve,
+            by.word(),
+            decision.reason,
+            written(decision.at)
+        ],
+    )
+    .map(|_| ())
+}
+
+const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at FROM decision";
+
+fn decided(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
+    Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?], row.get(4)?))
+}
+
+fn parse_decided(
+    (id, [job, dataset, manifest, by, reason, at], approve): (i64, [String; 6], bool),
+) -> Result<Decided, StoreError> {
+    let decision = Decision {
+        manifest,
+        job: job.parse().map_err(StoreError::row)?,
+        dataset: dataset.parse().map_err(StoreError::row)?,
+        approve,
+        reason,
+        at: OffsetDateTime::parse(&at, &Rfc3339).map_err(StoreError::row)?,
+    };
+    Ok(Decided { id, decision, by })
+}
+
+/// The last decision on exactly this manifest.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn decision(store: &Store, job: JobId, dataset: DatasetId, manifest: &str) -> Result<Option<Decided>, StoreError> {
+    last(store, job, dataset, manifest, None)
+}
+
+/// The terminal's last word on exactly this manifest, whatever the policy said after it.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn by_terminal(
+    store: &Store,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: &str,
+) -> Result<Option<Decided>, StoreError> {
+    last(store, job, dataset, manifest, Some(By::Terminal))
+}
+
+fn last(
+    store: &Store,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: &str,
+    by: Option<By>,
+) -> Result<Option<Decided>, StoreError> {
+    let of = "job = ?1 AND dataset = ?2 AND manifest = ?3 AND (?4 IS NULL OR by = ?4)";
+    let row = store.read(|db| {
+        db.query_row(
+            &format!("{DECISION} WHERE {of} ORDER BY id DESC LIMIT 1"),
+            params![job.to_string(), dataset.to_string(), manifest, by.map(By::word)],
+            decided,
+        )
+        .optional()
+        .map_err(StoreError::sqlite("read a decision"))
+    })?;
+    row.map(parse_decided).transpose()
+}
+
+/// Decisions that the server has not been told, oldest first.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn untold(store: &Store) -> Result<Vec<Decided>, StoreError> {
+    store.read(|db| {
+        let mut statement = db
+            .prepare(&format!("{DECISION} WHERE id NOT IN (SELECT decision FROM told) ORDER BY id"))
+            .map_err(StoreError::sqlite("read decisions"))?;
+        let rows = statement.query_map([], decided).map_err(StoreError::sqlite("read decisions"))?;
+        rows.map(|row| parse_decided(row.map_err(StoreError::sqlite("read decisions"))?)).collect()
+    })
+}
+
+/// Notes that the server knows a decision.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn told(store: &Store, decision: i64) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute("INSERT INTO told (decision) VALUES (?1) ON CONFLICT DO NOTHING", [decision])
+            .map(|_| ())
+            .map_err(StoreError::sqlite("note what was told"))
+    })
+}
+
+/// Notes that the server has to be told a decision once more.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute("DELETE FROM told WHERE decision = ?1", [decision])
+            .map(|_| ())
+            .map_err(StoreError::sqlite("note what is to be told"))
+    })
+}
+
+/// Every job ever seen here, newest first.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn seen(store: &Store) -> Result<Vec<Seen>, StoreError> {
+    let rows: Vec<[String; 6]> = store.read(|db| {
+        let mut statement = db
+            .prepare(
+                "SELECT job, dataset, payload, signature, digest, seen_at FROM manifest ORDER BY seen_at DESC, job",
+            )
+            .map_err(StoreError::sqlite("read jobs"))?;
+        let rows = statement
+            .query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?]))
+            .map_err(StoreError::sqlite("read jobs"))?;
+        rows.collect::<Result<_, _>>().map_err(StoreError::sqlite("read jobs"))
+    })?;
+    rows.into_iter()
+        .map(|[job, dataset, payload, signature, digest, seen_at]| {
+            let (job, dataset) = (job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?);
+            let decided = decision(store, job, dataset, &digest)?;
+            let run = run(store, job, dataset)?;
+            Ok(Seen { job, dataset, signed: Signed { payload, signature }, digest, seen_at, decided, run })
+        })
+        .collect()
+}
+
+/// Notes under which lease a run goes on.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn began(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO run (job, dataset, lease) VALUES (?1, ?2, ?3)
+             ON CONFLICT (job, dataset) DO UPDATE SET lease = excluded.lease",
+            params![job.to_string(), dataset.to_string(), lease],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("note a run"))
+    })
+}
+
+/// Notes how a run ended, before the server is told.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &Outcome) -> Result<(), StoreError> {
+    let outcome = serde_json::to_string(outcome).map_err(StoreError::row)?;
+    store.write(|tx| {
+        tx.execute(
+            "UPDATE run SET ended = ?3 WHERE job = ?1 AND dataset = ?2",
+            params![job.to_string(), dataset.to_string(), outcome],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("note the end of a run"))
+    })
+}
+
+/// Notes that the server knows the end of a run.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn end_told(store: &Store, job: JobId, dataset: DatasetId) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute(
+            "UPDATE run SET told = 1 WHERE job = ?1 AND dataset = ?2",
+            params![job.to_string(), dataset.to_string()],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("note the end of a run"))
+    })
+}
+
+/// One run.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn run(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<RunRow>, StoreError> {
+    let row: Option<(String, Option<String>, bool)> = store.read(|db| {
+        db.query_row(
+            "SELECT lease, ended, told FROM run WHERE job = ?1 AND dataset = ?2",
+            params![job.to_string(), dataset.to_string()],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
+        .optional()
+        .map_err(StoreError::sqlite("read a run"))
+    })?;
+    row.map(|(lease, ended, told)| {
+        let ended = ended.map(|text| serde_json::from_str(&text).map_err(StoreError::row)).transpose()?;
+        Ok(RunRow { lease, ended, told })
+    })
+    .transpose()
+}
+
+/// Runs that began here and have not ended: job, dataset, last lease.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn unfinished(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, StoreError> {
+    let rows: Vec<[String; 3]> = store.read(|db| {
+        let mut statement = db
+            .prepare("SELECT job, dataset, lease FROM run WHERE ended IS NULL")
+            .map_err(StoreError::sqlite("read runs"))?;
+        let rows = statement
+            .query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))
+            .map_err(StoreError::sqlite("read runs"))?;
+        rows.collect::<Result<_, _>>().map_err(StoreError::sqlite("read runs"))
+    })?;
+    rows.into_iter()
+        .map(|[job, dataset, lease]| {
+            Ok((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?, lease))
+        })
+        .collect()
+}
+
+fn written(at: OffsetDateTime) -> String {
+    // A time of this era always has this form.
+    at.format(&Rfc3339).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use undertone_api::id::DatasetId;
+    use undertone_api::signed::{Decision, Signed};
+    use uuid::Uuid;
+
+    use super::{By, Outcome, began, decide, decision, end_told, ended, remember, run, seen, told, unfinished, untold};
+    use crate::store::Store;
+    use crate::testing::{JOB, OURS};
+
+    const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        (dir, store)
+    }
+
+    fn signed(payload: &str) -> Signed {
+        Signed { payload: payload.to_owned(), signature: String::new() }
+    }
+
+    fn said(manifest: &str, approve: bool) -> Decision {
+        Decision { manifest: manifest.to_owned(), job: JOB, dataset: OURS, approve, reason: String::new(), at: AT }
+    }
+
+    #[test]
+    fn a_job_never_comes_under_a_second_manifest() {
+        let (_dir, store) = store();
+        assert_eq!(remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open"), None);
+        assert_eq!(remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open"), None);
+        let first = Some(signed("one").digest());
+        assert_eq!(remember(&store, JOB, OURS, &signed("two"), AT).expect("it is open"), first);
+        let other = DatasetId(Uuid::from_u128(40));
+        assert_eq!(remember(&store, JOB, other, &signed("two"), AT).expect("it is open"), first);
+    }
+
+    #[test]
+    fn an_approval_is_for_exactly_one_manifest_and_the_last_word_counts() {
+        let (_dir, store) = store();
+        decide(&store, &said("one", true), By::Terminal).expect("it is open");
+        assert_eq!(decision(&store, JOB, OURS, "two").expect("it is open"), None);
+        let approved = |store| decision(store, JOB, OURS, "one").expect("it is open").map(|d| d.decision.approve);
+        assert_eq!(approved(&store), Some(true));
+        decide(&store, &said("one", false), By::Terminal).expect("it is open");
+        assert_eq!(approved(&store), Some(false));
+    }
+
+    #[test]
+    fn what_was_told_is_not_told_again() {
+        let (_dir, store) = store();
+        decide(&store, &said("one", true), By::Policy).expect("it is open");
+        let waiting = untold(&store).expect("it is open");
+        assert_eq!(waiting.len(), 1);
+        told(&store, waiting[0].id).expect("it is open");
+        assert_eq!(untold(&store).expect("it is open"), []);
+    }
+
+    #[test]
+    fn a_run_is_unfinished_until_its_end_is_noted() {
+        let (_dir, store) = store();
+        began(&store, JOB, OURS, "first").expect("it is open");
+        began(&store, JOB, OURS, "second").expect("it is open");
+        assert_eq!(unfinished(&store).expect("it is open"), [(JOB, OURS, "second".to_owned())]);
+        let outcome = Outcome::GaveUp { reason: "no data".to_owned() };
+        ended(&store, JOB, OURS, &outcome).expect("it is open");
+        assert_eq!(unfinished(&store).expect("it is open"), []);
+        end_told(&store, JOB, OURS).expect("it is open");
+        let row = run(&store, JOB, OURS).expect("it is open").expect("it began");
+        assert_eq!((row.ended, row.told), (Some(outcome), true));
+        remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open");
+        assert!(seen(&store).expect("it is open")[0].run.is_some());
+    }
+}

@@ -1,0 +1,484 @@
+//! The site's own ledger: reserve, commit, settle. The only place at this site that lets a private release go.
+//!
+//! One process writes it (it holds the site's [`Lock`]). A decision is taken by the pure rules, written with its receipt
+//! in one transaction, and only then counted; when the disk fails in between, the books are read again from the rows, so
+//! that memory never knows less than the disk. The server has no say here: it may ask for less than the manifest, never
+//! for more.
+
+pub mod anchor;
+mod charged;
+mod error;
+pub(crate) mod import;
+mod publish;
+mod verify;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
+use undertone_api::job::Charge;
+use undertone_api::signed::{Receipt, Signed};
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::{Delta, Event};
+
+use super::audits::{self, Frozen};
+use super::books::{AccountKey, Book, Books, Entry, Head, Reserved, reservation_id};
+use super::clock::Clock;
+use super::folder::Lock;
+use super::keys::SiteKey;
+use super::outbox::{self, StoredRelease};
+use super::policy::UnitLimits;
+use super::restore;
+use super::store::{Store, StoreError, sql};
+use super::witness::alarm;
+use crate::fault;
+
+use anchor::LedgerAnchor;
+pub use error::LedgerError;
+pub use import::{ImportError, Imported, length};
+pub use verify::{Verified, verify};
+
+/// Under what a release is made: one job's part on one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Under {
+    /// The job.
+    pub job: JobId,
+    /// The dataset, by the server's id.
+    pub dataset: DatasetId,
+    /// Its line.
+    pub lineage: LineageId,
+    /// Digest of the manifest.
+    pub manifest: String,
+    /// What the job charges at worst, worked out at this site.
+    pub charge: Charge,
+}
+
+impl Under {
+    const fn account(&self) -> AccountKey {
+        AccountKey::new(self.lineage, self.charge.unit, self.charge.adjacency)
+    }
+}
+
+/// A payment: its receipt, and the receipt's number in the site's chain.
+#[derive(Debug)]
+pub struct Paid {
+    /// The signed receipt.
+    pub signed: Signed,
+    /// Its number.
+    pub receipt: u64,
+}
+
+struct State {
+    books: Books,
+    /// The disk may know more than the books: read them again before the next decision.
+    stale: bool,
+}
+
+/// The ledger, open for writing.
+pub struct Ledger {
+    store: Arc<Store>,
+    key: SiteKey,
+    worker: WorkerId,
+    clock: Clock,
+    state: Mutex<State>,
+    anchor: Option<LedgerAnchor>,
+    _lock: Lock,
+}
+
+impl Ledger {
+    /// Opens the ledger in `store` for writing; `lock` proves that no other process does.
+    ///
+    /// # Errors
+    /// [`LedgerError::Books`] when its rows do not add up: nothing may be released until that is explained.
+    pub fn open(
+        store: Arc<Store>,
+        lock: Lock,
+        key: SiteKey,
+        worker: WorkerId,
+        clock: Clock,
+    ) -> Result<Self, LedgerError> {
+        let books = store.read(Books::read)?;
+        store.read(|db| verify::cross_check(db, &books))?;
+        Ok(Self {
+            store,
+            key,
+            worker,
+            clock,
+            state: Mutex::new(State { books, stale: false }),
+            anchor: None,
+            _lock: lock,
+        })
+    }
+
+    /// Compares the ledger with `anchor` from now on, before anything leaves and after every payment.
+    #[must_use]
+    pub fn with_anchor(self, anchor: Option<LedgerAnchor>) -> Self {
+        Self { anchor, ..self }
+    }
+
+    /// Whether anything may leave at all: no alarm about the server is open, the ledger was not just restored, and it is not
+    /// older than its anchor.
+    ///
+    /// # Errors
+    /// [`LedgerError::Alarm`], [`LedgerError::Restored`] and [`LedgerError::Anchor`] otherwise.
+    pub fn is_quiet(&self) -> Result<(), LedgerError> {
+        self.store.read(quiet)?;
+        if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.fresh()?.books) }
+    }
+
+    /// Lets the anchor follow the books, or refuses books that are older.
+    fn follow_anchor(&self, books: &Books) -> Result<(), LedgerError> {
+        let Some(anchor) = &self.anchor else { return Ok(()) };
+        anchor.follow(&books.receipts, |number| {
+            let digest = |db: &Connection| {
+                db.query_row("SELECT digest FROM receipt WHERE sequence = ?1", [sql(number)], |row| row.get(0))
+                    .optional()
+                    .map_err(StoreError::sqlite("look for a receipt"))
+            };
+            Ok(self.store.read(digest)?)
+        })
+    }
+
+    /// Would the ledger admit this now? Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Ledger::reserve`].
+    pub fn check(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
+        self.is_quiet()?;
+        let state = self.fresh()?;
+        match state.books.accounts.get(&under.account()).and_then(|book| standing(book, under)) {
+            Some(standing) => standing,
+            None => self.thawed(under).and_then(|()| charged::reserve(&state.books, under, &limits.into()).map(drop)),
+        }
+    }
+
+    /// Reserves the worst case of a job under the present limits of all units, or nothing; durable when this returns. A job that
+    /// has its reservation keeps it.
+    ///
+    /// # Errors
+    /// [`LedgerError::Rule`] with the figures when the limit does not admit it, [`LedgerError::OtherUnit`] and
+    /// [`LedgerError::Unpriced`] when that of another unit does not, [`LedgerError::Settled`] and [`LedgerError::Changed`] for a job
+    /// that was here before. Nothing has changed then.
+    pub fn reserve(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
+        self.is_quiet()?;
+        let mut state = self.fresh()?;
+        let key = under.account();
+        if let Some(standing) = state.books.accounts.get(&key).and_then(|book| standing(book, under)) {
+            return standing;
+        }
+        self.thawed(under)?;
+        let steps = charged::reserve(&state.books, under, &limits.into())?;
+        let (budget, others) = charged::stated(&steps);
+        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
+        let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
+        state.books.entries = head;
+        charged::adopt(&mut state.books, under.job, steps);
+        Ok(())
+    }
+
+    /// Would the ledger pay for one release of a job now? Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Ledger::commit`].
+    pub fn check_release(&self, under: &Under, event: &Event) -> Result<(), LedgerError> {
+        self.is_quiet()?;
+        let state = self.fresh()?;
+        self.draft_release(&state.books, under, event).map(|_| ())
+    }
+
+    /// Returns the steps that would charge one release of a job, one for each account.
+    fn draft_release(
+        &self,
+        books: &Books,
+        under: &Under,
+        event: &Event,
+    ) -> Result<Vec<charged::AccountStep>, LedgerError> {
+        let key = under.account();
+        let book = books.accounts.get(&key).ok_or(LedgerError::NotReserved)?;
+        let reserved = book.jobs.get(&under.job).ok_or(LedgerError::NotReserved)?;
+        if reserved.manifest != under.manifest {
+            return Err(LedgerError::Changed { found: reserved.releases });
+        }
+        if reserved.event != *event {
+            let (reserved, asked) = (Box::new(reserved.event.clone()), Box::new(event.clone()));
+            return Err(LedgerError::OtherEvent { reserved, asked });
+        }
+        self.thawed(under)?;
+        charged::commit(books, key, under.job)
+    }
+
+    /// Pays for one release of a job, whose bytes are stored: charge, signed receipt and the reference to the bytes are written in one
+    /// transaction, and on disk when this returns.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when nothing is reserved for it, [`LedgerError::Released`] when it was released already or its bytes are
+    /// lost. Nothing has changed then.
+    pub fn commit(&self, under: &Under, event: &Event, release: &StoredRelease) -> Result<Paid, LedgerError> {
+        let mut state = self.fresh()?;
+        self.follow_anchor(&state.books)?;
+        let key = under.account();
+        let steps = self.draft_release(&state.books, under, event)?;
+        let entry = self.entry(EntryKind::Commit, under, 1);
+        let at = entry.at;
+        fault::point(fault::BEFORE_COMMIT);
+        let last = state.books.receipts.clone();
+        let (head, receipts, signed) = self.append(&mut state, |head, tx| {
+            quiet(tx)?;
+            let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
+            let entry = Entry { receipt: Some(receipts.sequence), ..entry };
+            Ok((insert_entry(tx, head, &entry)?, receipts, signed))
+        })?;
+        fault::point(fault::AFTER_COMMIT);
+        state.books.entries = head;
+        let receipt = receipts.sequence;
+        state.books.receipts = receipts;
+        charged::adopt(&mut state.books, under.job, steps);
+        charged::note_payment(&mut state.books, key, under.job, at);
+        self.follow_anchor(&state.books)?;
+        Ok(Paid { signed, receipt })
+    }
+
+    /// Gives back what a job reserved and never released; the job can spend nothing here any more. Gives the number of
+    /// releases, 0 when there was nothing to settle. A job that was open in a restored copy of this ledger gets nothing back: its
+    /// reservation stands for ever.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the database fails. The reservation stands then.
+    pub fn settle(&self, under: &Under) -> Result<u64, LedgerError> {
+        self.settle_account(under.account(), under.job)
+    }
+
+    /// As [`Ledger::settle`], for a job of which only the id is known: whatever it reserved for `dataset`, or for all.
+    ///
+    /// # Errors
+    /// As [`Ledger::settle`].
+    pub fn settle_job(&self, job: JobId, dataset: Option<DatasetId>) -> Result<u64, LedgerError> {
+        let keys: Vec<_> = {
+            let state = self.fresh()?;
+            let of_part = |reserved: &Reserved| dataset.is_none_or(|dataset| reserved.dataset == dataset);
+            let is_own = |key: &AccountKey, reserved: &Reserved| reserved.protects == key.unit && of_part(reserved);
+            let of_job = state.books.accounts.iter();
+            let of_job = of_job.filter(|(key, book)| book.jobs.get(&job).is_some_and(|reserved| is_own(key, reserved)));
+            of_job.map(|(key, _)| *key).collect()
+        };
+        keys.into_iter().try_fold(0, |sum, key| Ok(sum + self.settle_account(key, job)?))
+    }
+
+    fn settle_account(&self, key: AccountKey, job: JobId) -> Result<u64, LedgerError> {
+        let mut state = self.fresh()?;
+        let Some(book) = state.books.accounts.get(&key) else { return Ok(0) };
+        let Some(reserved) = book.jobs.get(&job) else { return Ok(0) };
+        if book.account.reservation(reservation_id(job)).is_none_or(undertone_privacy::ledger::Reservation::is_settled)
+        {
+            return Ok(0);
+        }
+        if self.store.read(|db| restore::is_withheld(db, job, reserved.dataset))? {
+            tracing::warn!(job.id = %job, dataset.id = %reserved.dataset, "the job was open in a copy of this ledger that was put back: nothing that it reserved is given back");
+            return Ok(0);
+        }
+        let (steps, left) = charged::settle(&state.books, key, job)?;
+        let entry = Entry {
+            kind: EntryKind::Settle,
+            account: key,
+            job,
+            dataset: reserved.dataset,
+            manifest: reserved.manifest.clone(),
+            event: reserved.event.clone(),
+            count: left,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            budget: None,
+            receipt: None,
+            others: Vec::new(),
+            at: (self.clock)(),
+        };
+        let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
+        state.books.entries = head;
+        charged::adopt(&mut state.books, job, steps);
+        Ok(left)
+    }
+
+    /// δ of the account that a job is charged to; `None` when it has no budget.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the books must be read again and cannot be.
+    pub fn delta(&self, under: &Under) -> Result<Option<Delta>, LedgerError> {
+        let state = self.fresh()?;
+        let budget =
+            state.books.accounts.get(&under.account()).and_then(|book| book.account.balance().budget().copied());
+        Ok(budget.map(|budget| budget.delta()))
+    }
+
+    /// The books as they stand.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when they must be read again and cannot be.
+    pub fn books(&self) -> Result<Books, LedgerError> {
+        Ok(self.fresh()?.books.clone())
+    }
+
+    /// Nothing is admitted and nothing paid while an audit's finding stands. Read anew each time: it is cleared from another
+    /// process.
+    fn thawed(&self, under: &Under) -> Result<(), LedgerError> {
+        match audits::frozen(&self.store, under.lineage)? {
+            None => Ok(()),
+            Some(Frozen { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
+        }
+    }
+
+    fn fresh(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, State>>| {
+            let mut state = poisoned.into_inner();
+            state.stale = true;
+            state
+        });
+        if state.stale {
+            state.books = self.store.read(Books::read)?;
+            state.stale = false;
+        }
+        Ok(state)
+    }
+
+    /// Writes in one transaction; when that fails, the disk decides what happened.
+    fn append<T>(
+        &self,
+        state: &mut State,
+        write: impl FnOnce(&Head, &Transaction<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let head = &state.books.entries;
+        let done = self.store.write(|tx| write(head, tx));
+        state.stale = done.is_err();
+        done
+    }
+
+    fn entry(&self, kind: EntryKind, under: &Under, count: u64) -> Entry {
+        Entry {
+            kind,
+            account: under.account(),
+            job: under.job,
+            dataset: under.dataset,
+            manifest: under.manifest.clone(),
+            event: under.charge.event.clone(),
+            count,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            budget: None,
+            receipt: None,
+            others: Vec::new(),
+            at: (self.clock)(),
+        }
+    }
+
+    /// Writes the receipt of a release and the reference to its bytes.
+    fn insert_receipt(
+        &self,
+        tx: &Transaction<'_>,
+        last: &Head,
+        under: &Under,
+        event: &Event,
+        release: &StoredRelease,
+        at: OffsetDateTime,
+    ) -> Result<(Head, Signed), LedgerError> {
+        let (series, round) = (release.series(), release.round());
+        if (release.job(), release.dataset()) != (under.job, under.dataset) {
+            return Err(LedgerError::NotReserved);
+        }
+        let earlier: i64 = tx
+            .query_row(
+                "SELECT count(*) FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
+                params![under.job.to_string(), under.dataset.to_string(), series, round],
+                |row| row.get(0),
+            )
+            .map_err(StoreError::sqlite("count receipts"))?;
+        let previous = if last.sequence == 0 { no_receipt() } else { last.hash.clone() };
+        let receipt = Receipt {
+            sequence: last.sequence + 1,
+            previous,
+            worker: self.worker,
+            dataset: under.dataset,
+            lineage: under.lineage,
+            job: under.job,
+            manifest: under.manifest.clone(),
+            series: series.to_owned(),
+            round,
+            attempt: u32::try_from(earlier).unwrap_or(u32::MAX).saturating_add(1),
+            unit: under.charge.unit,
+            adjacency: under.charge.adjacency,
+            event: event.clone(),
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            at,
+            tick: release.tick(),
+        };
+        let signed = self.key.sign(&receipt)?;
+        let head = Head { sequence: receipt.sequence, hash: signed.digest() };
+        tx.execute(
+            "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, ?3, ?4)",
+            params![sql(head.sequence), signed.payload, signed.signature, head.hash],
+        )
+        .map_err(StoreError::sqlite("write a receipt"))?;
+        refer(tx, release, Some(head.sequence))?;
+        Ok((head, signed))
+    }
+}
+
+/// Writes the reference to a stored release.
+fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) -> Result<(), LedgerError> {
+    if outbox::refer(tx, release, receipt)? {
+        return Ok(());
+    }
+    Err(LedgerError::Released { series: release.series().to_owned(), round: release.round() })
+}
+
+/// That no alarm is open and no restored copy unchecked; asked in the transaction that pays, so that nothing slips past one that another process raises.
+fn quiet(db: &Connection) -> Result<(), LedgerError> {
+    if let Some(backup_at) = restore::unchecked(db)? {
+        return Err(LedgerError::Restored { backup_at });
+    }
+    match alarm::open(db)? {
+        None => Ok(()),
+        Some(open) => Err(LedgerError::Alarm { id: open.id, problem: open.problem }),
+    }
+}
+
+/// What stands before the first receipt: SHA-256 of nothing.
+pub(crate) fn no_receipt() -> String {
+    use sha2::{Digest, Sha256};
+    hex::encode(Sha256::digest([]))
+}
+
+/// The answer for a job that has a reservation already; `None` for a new one.
+fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
+    let reserved = book.jobs.get(&under.job)?;
+    let same = reserved.manifest == under.manifest
+        && reserved.event == under.charge.event
+        && reserved.releases == under.charge.releases;
+    let settled = book
+        .account
+        .reservation(reservation_id(under.job))
+        .is_none_or(undertone_privacy::ledger::Reservation::is_settled);
+    Some(match (same, settled) {
+        (false, _) => Err(LedgerError::Changed { found: reserved.releases }),
+        (true, true) => Err(LedgerError::Settled),
+        (true, false) => Ok(()),
+    })
+}
+
+fn insert_entry(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> Result<Head, LedgerError> {
+    insert_row(tx, "INSERT INTO entry (sequence, payload, hash) VALUES (?1, ?2, ?3)", head, entry)
+}
+
+fn insert_row(
+    tx: &Transaction<'_>,
+    statement: &str,
+    head: &Head,
+    row: &impl serde::Serialize,
+) -> Result<Head, LedgerError> {
+    let payload = serde_json::to_string(row).map_err(StoreError::row)?;
+    let head = head.then(&payload);
+    tx.execute(statement, params![sql(head.sequence), payload, head.hash])
+        .map_err(StoreError::sqlite("write a row of the ledger"))?;
+    Ok(head)
+}
+
+#[cfg(test)]
+mod tests;

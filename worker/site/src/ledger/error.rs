@@ -1,0 +1,123 @@
+//! Why the site's ledger says no.
+
+use undertone_api::signed::SignedError;
+use undertone_privacy::ledger::LedgerError as RuleError;
+use undertone_privacy::mechanism::PriceError;
+use undertone_privacy::{Event, PrivacyUnit};
+
+use super::ImportError;
+use super::anchor::AnchorError;
+use crate::books::BooksError;
+use crate::store::StoreError;
+
+/// Why the ledger refuses, or cannot go on. Nothing may leave the site then.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The rules refuse.
+    #[error(transparent)]
+    Rule(Box<RuleError>),
+    /// The event has no price.
+    #[error(transparent)]
+    Price(#[from] PriceError),
+    /// The job has no price at the unit of another limit.
+    #[error("{0}")]
+    Unpriced(String),
+    /// The limit of another unit does not admit it.
+    #[error(
+        "the job is charged to the limit of the unit {unit:?} as well, which bounds what all jobs release: {source}"
+    )]
+    OtherUnit {
+        /// The unit.
+        unit: PrivacyUnit,
+        /// Why not.
+        #[source]
+        source: Box<LedgerError>,
+    },
+    /// The limit can admit nothing.
+    #[error("the site's budget admits nothing: {0}")]
+    Hopeless(#[from] undertone_privacy::ledger::BudgetError),
+    /// Something is reserved for the job already, and it is something else.
+    #[error("the job reserved {found} releases under another manifest: a job's cost never changes")]
+    Changed {
+        /// What was reserved.
+        found: u64,
+    },
+    /// The job was settled.
+    #[error("the job is over at this site and its reservation is settled: propose a new job")]
+    Settled,
+    /// An audit has stopped the account.
+    #[error(
+        "the account is frozen since {at}: {reason} (job {job}); it is cleared at this site's terminal, with `ledger unfreeze`"
+    )]
+    Frozen {
+        /// The job whose audit did it.
+        job: String,
+        /// Why.
+        reason: String,
+        /// Since when.
+        at: String,
+    },
+    /// Nothing is reserved for the job.
+    #[error("nothing is reserved for the job on this account")]
+    NotReserved,
+    /// Another release than the reserved one.
+    #[error("the job reserved {reserved:?}, and asks to release {asked:?}")]
+    OtherEvent {
+        /// What was reserved.
+        reserved: Box<Event>,
+        /// What was asked for.
+        asked: Box<Event>,
+    },
+    /// The release was made before, or its bytes are lost.
+    #[error(
+        "{series}/{round} was released before, or a receipt pays for it whose bytes this site does not have: it is never made a second time"
+    )]
+    Released {
+        /// The series.
+        series: String,
+        /// The round.
+        round: u32,
+    },
+    /// Exact results of data that are not open.
+    #[error("exact results leave only a dataset that the site's policy marks as open")]
+    NotOpen,
+    /// The server has contradicted itself.
+    #[error(
+        "alarm {id} is open at this site ({problem}): nothing leaves until somebody at its terminal has looked at it (`undertone-worker ledger alarm show`)"
+    )]
+    Alarm {
+        /// Its number.
+        id: i64,
+        /// What the server contradicts.
+        problem: String,
+    },
+    /// The ledger came out of a backup and was not compared with what the server has.
+    #[error(
+        "this ledger was restored from a backup of {backup_at}: nothing leaves until the running worker has compared it with the receipts that the server has"
+    )]
+    Restored {
+        /// When the backup was made.
+        backup_at: String,
+    },
+    /// Receipts that the server has cannot be taken in.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The ledger does not continue its anchor.
+    #[error(transparent)]
+    Anchor(#[from] AnchorError),
+    /// The rows do not add up.
+    #[error(transparent)]
+    Books(#[from] BooksError),
+    /// The database fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A receipt could not be signed.
+    #[error("a receipt could not be signed")]
+    Signing(#[from] SignedError),
+}
+
+impl From<RuleError> for LedgerError {
+    fn from(error: RuleError) -> Self {
+        Self::Rule(Box::new(error))
+    }
+}

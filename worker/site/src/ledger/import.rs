@@ -1,0 +1,496 @@
+//! Receipts of this site that its ledger lacks: the server has them, signed by the site's own key, so the ledger is an older
+//! copy. They are taken in as spent.
+//!
+//! Nothing that was ever signed here can be forged or hidden in this way, and taking it in only lets the site do less: what is
+//! missing is reserved and paid in one transaction, under a limit as large as it takes, and the job that it belongs to is
+//! settled. Each receipt gets the reference "bytes lost", so that nothing is ever sent by it again. What jobs that were open in the
+//! copy had reserved is never given back: other receipts may exist that the server does not show. Receipts that contradict those that
+//! are here are no older copy, and are refused.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Transaction, params};
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::JobId;
+use undertone_api::job::Charge;
+use undertone_api::signed::{Receipt, Signed, SignedError, SiteKeys};
+use undertone_privacy::Epsilon;
+use undertone_privacy::ledger::Account;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+
+use super::{Ledger, LedgerError, Under, charged, insert_entry, insert_row, no_receipt};
+use crate::books::{AccountKey, Books, Entry, Head, Published, receipts};
+use crate::outbox;
+use crate::policy::{Limit, is_exact};
+use crate::restore;
+use crate::rotation::rotations;
+use crate::store::{Store, StoreError, sql};
+
+/// How often the limit is doubled at most until what was paid fits under it.
+const DOUBLINGS: u32 = 60;
+
+/// Why receipts are not taken in. Nothing of any of them is kept then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// Not signed by the site's key.
+    #[error("the server shows a receipt that this site's key has not signed: {0}")]
+    Signature(#[from] SignedError),
+    /// Another receipt stands here under its number.
+    #[error(
+        "the server has another receipt {0} of this site than its ledger: the ledger has forked, two copies of it were in use"
+    )]
+    Forked(u64),
+    /// It does not follow.
+    #[error("receipt {0}, which the server shows, does not follow the one before it")]
+    Chain(u64),
+    /// It is another site's.
+    #[error("receipt {0}, which the server shows, is another worker's")]
+    Foreign(u64),
+    /// The ledger has no place for it.
+    #[error("receipt {number}, which the server shows, does not fit what the ledger says of its job: {problem}")]
+    Unfit {
+        /// Its number.
+        number: u64,
+        /// Why not.
+        problem: String,
+    },
+}
+
+/// What was taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Receipts that the ledger had before.
+    pub before: u64,
+    /// Receipts that it lacked.
+    pub missing: u64,
+    /// The jobs of those.
+    pub jobs: Vec<JobId>,
+}
+
+impl Ledger {
+    /// Compares the ledger with the receipts that the server has, from some number on without gaps, and takes in as spent what
+    /// it lacks; `limit` is what an account is given at first that is not here. Durable when this returns.
+    ///
+    /// # Errors
+    /// [`LedgerError::Import`] when they contradict what is here; nothing has changed then.
+    pub fn import(&self, shown: &[Signed], limit: Option<Limit>) -> Result<Imported, LedgerError> {
+        let mut state = self.fresh()?;
+        let at = (self.clock)();
+        let mut books = state.books.clone();
+        let imported = self.append(&mut state, |_, tx| {
+            let keys =
+                SiteKeys::leading_to(self.key.public(), &rotations(tx)?).map_err(crate::books::BooksError::from)?;
+            let missing = self.missing(tx, &keys, &books.receipts, shown)?;
+            let imported =
+                Imported { before: books.receipts.sequence, missing: missing.len() as u64, jobs: jobs(&missing) };
+            if imported.missing > 0 {
+                restore::withhold(tx, at)?;
+            }
+            let mut writer = Writer { tx, books: &mut books, at, limit };
+            writer.take(&missing)?;
+            restore::reconciled(tx, imported.before, imported.missing, at)?;
+            Ok(imported)
+        })?;
+        // They are read from the rows again, which are what counts.
+        state.stale = true;
+        Ok(imported)
+    }
+
+    /// Those of the receipts shown that are not here, each checked to follow the one before it.
+    fn missing(
+        &self,
+        tx: &Transaction<'_>,
+        keys: &SiteKeys,
+        last: &Head,
+        shown: &[Signed],
+    ) -> Result<Vec<(Signed, Receipt)>, LedgerError> {
+        let own = receipts(tx)?;
+        let mut missing = Vec::new();
+        let mut head = if last.sequence == 0 { Head { sequence: 0, hash: no_receipt() } } else { last.clone() };
+        for signed in shown {
+            let claimed: Receipt = serde_json::from_str(&signed.payload)
+                .map_err(|error| ImportError::Signature(SignedError::Payload(error.to_string())))?;
+            let receipt: Receipt = signed.open(keys.at(claimed.sequence)).map_err(ImportError::from)?;
+            let number = receipt.sequence;
+            if receipt.worker != self.worker {
+                return Err(ImportError::Foreign(number).into());
+            }
+            let here = usize::try_from(number).ok().and_then(|number| own.get(number.checked_sub(1)?));
+            if let Some(here) = here {
+                if here.digest() != signed.digest() {
+                    return Err(ImportError::Forked(number).into());
+                }
+                continue;
+            }
+            if number != head.sequence + 1 || receipt.previous != head.hash {
+                return Err(if last.sequence > 0 && number == last.sequence + 1 {
+                    ImportError::Forked(last.sequence)
+                } else {
+                    ImportError::Chain(number)
+                }
+                .into());
+            }
+            head = Head { sequence: number, hash: signed.digest() };
+            missing.push((signed.clone(), receipt));
+        }
+        Ok(missing)
+    }
+}
+
+fn jobs(missing: &[(Signed, Receipt)]) -> Vec<JobId> {
+    let mut jobs: Vec<JobId> = missing.iter().map(|(_, receipt)| receipt.job).collect();
+    jobs.sort();
+    jobs.dedup();
+    jobs
+}
+
+/// The account on which a receipt is paid.
+fn account_of(receipt: &Receipt) -> AccountKey {
+    AccountKey::new(receipt.lineage, receipt.unit, receipt.adjacency)
+}
+
+/// Writes what is missing, within one transaction; the books go along in memory.
+struct Writer<'a> {
+    tx: &'a Transaction<'a>,
+    books: &'a mut Books,
+    at: OffsetDateTime,
+    limit: Option<Limit>,
+}
+
+impl Writer<'_> {
+    fn take(&mut self, missing: &[(Signed, Receipt)]) -> Result<(), LedgerError> {
+        // A job that is reserved anew gets what is paid for it and no more.
+        let mut paid: BTreeMap<(AccountKey, JobId), u64> = BTreeMap::new();
+        for (_, receipt) in missing.iter().filter(|(_, receipt)| !is_exact(&receipt.event)) {
+            *paid.entry((account_of(receipt), receipt.job)).or_default() += 1;
+        }
+        let mut reserved = Vec::new();
+        for (signed, receipt) in missing {
+            if is_exact(&receipt.event) {
+                self.publish(receipt)?;
+            } else {
+                let place = (account_of(receipt), receipt.job);
+                if self.book(place).is_none() {
+                    self.reserve(receipt, paid.get(&place).copied().unwrap_or(1))?;
+                    reserved.push((place, receipt));
+                }
+                self.commit(receipt)?;
+            }
+            self.receipt(signed, receipt)?;
+        }
+        reserved.into_iter().try_for_each(|(_, receipt)| self.settle(receipt))
+    }
+
+    fn book(&self, (account, job): (AccountKey, JobId)) -> Option<&Account> {
+        self.books.accounts.get(&account).filter(|book| book.jobs.contains_key(&job)).map(|book| &book.account)
+    }
+
+    fn entry(&self, kind: EntryKind, receipt: &Receipt, count: u64) -> Entry {
+        Entry {
+            kind,
+            account: account_of(receipt),
+            job: receipt.job,
+            dataset: receipt.dataset,
+            manifest: receipt.manifest.clone(),
+            event: receipt.event.clone(),
+            count,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            budget: None,
+            receipt: None,
+            others: Vec::new(),
+            at: self.at,
+        }
+    }
+
+    fn append(&mut self, entry: &Entry) -> Result<(), LedgerError> {
+        self.books.entries = insert_entry(self.tx, &self.books.entries, entry)?;
+        Ok(())
+    }
+
+    fn reserve(&mut self, receipt: &Receipt, count: u64) -> Result<(), LedgerError> {
+        let (unit, adjacency, event) = (receipt.unit, receipt.adjacency, receipt.event.clone());
+        let under = Under {
+            job: receipt.job,
+            dataset: receipt.dataset,
+            lineage: receipt.lineage,
+            manifest: receipt.manifest.clone(),
+            charge: Charge { unit, adjacency, event, releases: count },
+        };
+        let own = under.account();
+        let mut steps = vec![self.step(receipt.sequence, &under, own, &under.charge)?];
+        let beside: Vec<AccountKey> = self.books.accounts.keys().filter(|key| key.is_beside(own)).copied().collect();
+        for key in beside {
+            // What has no price there was released all the same: `ledger show` tells of it.
+            if let Ok(charge) = under.charge.for_unit(key.unit) {
+                steps.push(self.step(receipt.sequence, &under, key, &charge)?);
+            }
+        }
+        let (budget, others) = charged::stated(&steps);
+        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
+        self.append(&entry)?;
+        charged::adopt(self.books, receipt.job, steps);
+        Ok(())
+    }
+
+    /// The step that reserves on one account, under a limit as large as it takes.
+    fn step(
+        &self,
+        number: u64,
+        under: &Under,
+        key: AccountKey,
+        charge: &Charge,
+    ) -> Result<charged::AccountStep, LedgerError> {
+        let standing = self.books.accounts.get(&key).and_then(|book| book.account.balance().budget());
+        let known = standing.map(|budget| Limit { epsilon: budget.epsilon(), delta: budget.delta() });
+        let without =
+            || ImportError::Unfit { number, problem: "policy.toml sets no budget at all; set one".to_owned() };
+        let mut limit = known.or(self.limit).ok_or_else(without)?;
+        let mut refused = String::new();
+        for _ in 0..DOUBLINGS {
+            match charged::step(self.books, under, key, charge, Some(limit)) {
+                Ok(step) => return Ok(step),
+                Err(LedgerError::Rule(error)) => refused = error.to_string(),
+                Err(error) => return Err(error),
+            }
+            let Ok(doubled) = Epsilon::new(limit.epsilon.get() * 2.0) else { break };
+            limit.epsilon = doubled;
+        }
+        Err(ImportError::Unfit { number, problem: refused }.into())
+    }
+
+    fn commit(&mut self, receipt: &Receipt) -> Result<(), LedgerError> {
+        let unfit = |problem: String| ImportError::Unfit { number: receipt.sequence, problem };
+        let key = account_of(receipt);
+        let book = self.books.accounts.get(&key).ok_or_else(|| unfit("nothing is reserved".to_owned()))?;
+        let reserved = book.jobs.get(&receipt.job).ok_or_else(|| unfit("nothing is reserved".to_owned()))?;
+        if reserved.event != receipt.event || reserved.manifest != receipt.manifest {
+            return Err(unfit("another release, or another manifest, was reserved".to_owned()).into());
+        }
+        let steps = charged::commit(self.books, key, receipt.job).map_err(|error| unfit(error.to_string()))?;
+        let entry = Entry { receipt: Some(receipt.sequence), ..self.entry(EntryKind::Commit, receipt, 1) };
+        self.append(&entry)?;
+        charged::adopt(self.books, receipt.job, steps);
+        Ok(())
+    }
+
+    fn settle(&mut self, receipt: &Receipt) -> Result<(), LedgerError> {
+        let key = account_of(receipt);
+        if !self.books.accounts.contains_key(&key) {
+            return Ok(());
+        }
+        let (steps, left) = charged::settle(self.books, key, receipt.job)?;
+        let entry = self.entry(EntryKind::Settle, receipt, left);
+        self.append(&entry)?;
+        charged::adopt(self.books, receipt.job, steps);
+        Ok(())
+    }
+
+    fn publish(&mut self, receipt: &Receipt) -> Result<(), LedgerError> {
+        let row = Published {
+            lineage: receipt.lineage,
+            job: receipt.job,
+            receipt: receipt.sequence,
+            event: receipt.event.clone(),
+            at: self.at,
+        };
+        let statement = "INSERT INTO published (sequence, payload, hash) VALUES (?1, ?2, ?3)";
+        self.books.published = insert_row(self.tx, statement, &self.books.published, &row)?;
+        Ok(())
+    }
+
+    fn receipt(&self, signed: &Signed, receipt: &Receipt) -> Result<(), LedgerError> {
+        self.tx
+            .execute(
+                "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, ?3, ?4)",
+                params![sql(receipt.sequence), signed.payload, signed.signature, signed.digest()],
+            )
+            .map_err(StoreError::sqlite("write a receipt"))?;
+        self.tx
+            .execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(receipt.sequence)])
+            .map_err(StoreError::sqlite("note a receipt"))?;
+        outbox::lose(self.tx, receipt)?;
+        Ok(())
+    }
+}
+
+/// How many receipts the ledger in `store` has: what the server has beyond the last of them is missing.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn length(store: &Store) -> Result<u64, StoreError> {
+    store.read(|db| {
+        db.query_row("SELECT COALESCE(MAX(sequence), 0) FROM receipt", [], |row| row.get::<_, i64>(0))
+            .map(|length| length as u64)
+            .map_err(StoreError::sqlite("count receipts"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::dataset::Visibility;
+    use undertone_api::signed::Signed;
+    use undertone_privacy::Event;
+
+    use super::{ImportError, Imported, LedgerError};
+    use crate::books;
+    use crate::folder::Folder;
+    use crate::keys::SiteKey;
+    use crate::ledger::verify;
+    use crate::restore::{backup, restored};
+    use crate::store::Store;
+    use crate::testing::{JOB, gaussian, ledger_at, limit, stored, under};
+
+    /// A site that paid for rounds 1 and 2 before its backup; gives its receipts after rounds 3 and 4, one result in the clear,
+    /// and a second job of one release.
+    fn spent() -> (tempfile::TempDir, Folder, Vec<Signed>) {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
+        let job = under(gaussian(4.0), 10);
+        let pay = |rounds: std::ops::Range<u32>| {
+            let ledger = ledger_at(&folder);
+            ledger.reserve(&job, &limit(8.0)).expect("there is room");
+            for round in rounds {
+                ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", round)).expect("it is reserved");
+            }
+            ledger
+        };
+        drop(pay(1..3));
+        let copy = dir.path().join("copy.db");
+        Store::create(&folder.ledger()).and_then(|store| store.copy_to(&copy)).expect("it is copied");
+        let ledger = pay(3..5);
+        ledger
+            .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1))
+            .expect("the data are open");
+        ledger.settle(&job).expect("it is over");
+        let mut other = under(gaussian(2.0), 3);
+        other.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
+        ledger.reserve(&other, &limit(8.0)).expect("there is room");
+        ledger.commit(&other, &gaussian(2.0), &stored(&other, "private", 1)).expect("it is reserved");
+        drop(ledger);
+        let all = Store::create(&folder.ledger()).expect("it is there").read(books::receipts).expect("it is open");
+        for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+            drop(std::fs::remove_file(dir.path().join(file)));
+        }
+        std::fs::rename(&copy, folder.ledger()).expect("the folder is writable");
+        (dir, folder, all)
+    }
+
+    #[test]
+    fn what_an_older_copy_lacks_is_taken_in_as_spent() {
+        let (_dir, folder, all) = spent();
+        let ledger = ledger_at(&folder);
+        let before = ledger.books().expect("it is open");
+        // The last one that is here comes along, so that a fork is seen.
+        let imported = ledger.import(&all[1..], Some(limit(8.0))).expect("they are this site's own");
+        assert_eq!((imported.before, imported.missing, imported.jobs.len()), (2, 4, 2));
+        let after = ledger.books().expect("it is open");
+        assert_eq!((after.receipts.sequence, after.published.sequence), (6, 1));
+        let spent = |books: &books::Books| books.accounts.values().next().map(|book| book.account.epsilon_spent());
+        assert!(spent(&after) > spent(&before));
+        assert_eq!(ledger.import(&all, Some(limit(8.0))).expect("nothing is missing").missing, 0);
+        drop(ledger);
+        // It holds when it is opened anew, and every row is admitted again.
+        let key = SiteKey::load(&folder.key()).expect("it is there").public();
+        let store = Store::create(&folder.ledger()).expect("it is there");
+        assert_eq!(store.read(|db| verify(db, &key)).expect("every row holds").receipts, 6);
+        let ledger = ledger_at(&folder);
+        // What came from elsewhere is never made a second time.
+        for round in [3, 4] {
+            let again = ledger.commit(
+                &under(gaussian(4.0), 10),
+                &gaussian(4.0),
+                &stored(&under(gaussian(4.0), 10), "private", round),
+            );
+            assert!(matches!(again, Err(LedgerError::Released { .. })), "{again:?}");
+        }
+        // The job that the copy did not know is over here; the one that it knew goes on with what is left of it.
+        let mut unknown = under(gaussian(2.0), 3);
+        unknown.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
+        assert!(ledger.commit(&unknown, &gaussian(2.0), &stored(&unknown, "private", 2)).is_err());
+        assert!(
+            ledger
+                .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 5))
+                .is_ok()
+        );
+        assert_eq!(ledger.settle_job(JOB, None).expect("it is open"), 0, "and gives nothing back when it is over");
+    }
+
+    #[test]
+    fn what_was_paid_counts_even_where_the_limit_would_not_have_admitted_it() {
+        let (_dir, folder, all) = spent();
+        let ledger = ledger_at(&folder);
+        ledger.settle_job(JOB, None).expect("somebody settled it");
+        let store = Store::create(&folder.ledger()).expect("it is there");
+        drop(store);
+        // The copy's own job was settled, so what was paid for it afterwards has no place: refused whole, nothing is kept.
+        // A budget that can be made, and too little for one release.
+        let little = limit(0.25);
+        let refused = ledger.import(&all, Some(little));
+        assert!(matches!(refused, Err(LedgerError::Import(ImportError::Unfit { number: 3, .. }))), "{refused:?}");
+        assert_eq!(ledger.books().expect("it is open").receipts.sequence, 2);
+        drop(ledger);
+        let fresh = tempfile::tempdir().expect("a temporary folder");
+        let empty = Folder::new(fresh.path());
+        std::fs::copy(folder.key(), empty.key()).expect("the folder is writable");
+        let ledger = ledger_at(&empty);
+        let imported = ledger.import(&all, Some(little)).expect("a limit is no reason to forget");
+        assert_eq!(imported.missing, 6);
+        // One release alone would fit under the second of these; after what was paid it does not.
+        let mut another = under(gaussian(4.0), 1);
+        another.job = undertone_api::id::JobId(uuid::Uuid::from_u128(78));
+        for limit in [little, limit(4.0)] {
+            let refused = ledger.reserve(&another, &limit);
+            assert!(matches!(refused, Err(LedgerError::Rule(_))), "nothing is left: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_ledger_that_has_forked_is_no_older_copy() {
+        let (_dir, folder, all) = spent();
+        let ledger = ledger_at(&folder);
+        ledger
+            .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 9))
+            .expect("nobody asked the server");
+        let refused = ledger.import(&all, Some(limit(8.0)));
+        assert!(matches!(refused, Err(LedgerError::Import(ImportError::Forked(3)))), "{refused:?}");
+        assert_eq!(ledger.books().expect("it is open").receipts.sequence, 3);
+    }
+
+    #[test]
+    fn nobody_else_s_receipts_and_no_gaps_are_taken_in() {
+        let (_dir, folder, mut all) = spent();
+        let ledger = ledger_at(&folder);
+        let gap = ledger.import(&all[3..], Some(limit(8.0)));
+        assert!(matches!(gap, Err(LedgerError::Import(ImportError::Chain(4)))), "{gap:?}");
+        let last = all.last_mut().expect("there are some");
+        last.payload = last.payload.replace("private", "prlvate");
+        let forged = ledger.import(&all[2..], Some(limit(8.0)));
+        assert!(matches!(forged, Err(LedgerError::Import(ImportError::Signature(_)))), "{forged:?}");
+        assert_eq!(ledger.books().expect("it is open").receipts.sequence, 2);
+    }
+
+    #[test]
+    fn a_restored_ledger_lets_nothing_leave_until_it_was_compared() {
+        let (dir, folder, all) = spent();
+        let file = dir.path().join("site.backup");
+        backup(&folder, &file, None, (crate::testing::clock())()).expect("the site is whole");
+        let store = Store::create(&folder.ledger()).expect("it is there");
+        restored(&store, "some day", 2, (crate::testing::clock())()).expect("it is noted");
+        let ledger = ledger_at(&folder);
+        let job = under(gaussian(4.0), 10);
+        for refused in [
+            ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 3)).map(drop),
+            ledger.publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1)).map(drop),
+            ledger.reserve(&job, &limit(8.0)),
+        ] {
+            assert!(matches!(refused, Err(LedgerError::Restored { .. })), "{refused:?}");
+        }
+        assert_eq!(
+            ledger.import(&all[1..], Some(limit(8.0))).expect("they are this site's own"),
+            Imported { before: 2, missing: 4, jobs: vec![JOB, undertone_api::id::JobId(uuid::Uuid::from_u128(77))] }
+        );
+        assert!(ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 5)).is_ok());
+    }
+}

@@ -1,0 +1,106 @@
+//! The proof that rows, receipts and sums of a ledger agree: chains, signatures, and every admission decided again.
+
+use std::collections::BTreeMap;
+
+use ed25519_dalek::VerifyingKey;
+use rusqlite::Connection;
+use undertone_api::budget::EntryKind;
+use undertone_api::signed::{Receipt, SiteKeys};
+
+use super::no_receipt;
+use crate::books::{AccountKey, Books, BooksError, Entry, Published, entries, published, receipts, replay};
+use crate::rotation::rotations;
+
+/// What was verified.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verified {
+    /// Rows of the ledger.
+    pub entries: u64,
+    /// Releases in the clear.
+    pub published: u64,
+    /// Signed receipts.
+    pub receipts: u64,
+    /// Digest of the last receipt; empty without one. Whoever notes it can tell later whether the chain was cut.
+    pub head: String,
+    /// The books that came out.
+    pub books: Books,
+}
+
+/// Verifies the whole ledger of a site whose key is now `key`: both chains of rows, the chain and every signature of the receipts, that each release has
+/// exactly one receipt that says the same, and that the rules admit every row in its order and come to the same sums.
+///
+/// # Errors
+/// [`BooksError`] that names the first row which does not hold.
+pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksError> {
+    let books = Books::read(db)?;
+    cross_check(db, &books)?;
+    let (rows, open) = (entries(db)?, published(db)?);
+    let keys = SiteKeys::leading_to(*key, &rotations(db)?)?;
+    let mut released = releases(&rows, &open);
+    let mut previous = no_receipt();
+    let (mut count, mut head) = (0, String::new());
+    for (signed, sequence) in receipts(db)?.into_iter().zip(1_u64..) {
+        let wrong = |problem: &str| BooksError::Receipt { sequence, problem: problem.to_owned() };
+        let receipt: Receipt =
+            signed.open(keys.at(sequence)).map_err(|error| wrong(&format!("does not hold: {error}")))?;
+        if receipt.sequence != sequence || receipt.previous != previous {
+            return Err(wrong("does not follow the one before it"));
+        }
+        match released.remove(&sequence) {
+            Some(Release::Paid(row)) => {
+                let agrees = row.event == receipt.event
+                    && row.job == receipt.job
+                    && row.dataset == receipt.dataset
+                    && row.manifest == receipt.manifest
+                    && row.account == AccountKey::new(receipt.lineage, receipt.unit, receipt.adjacency);
+                if !agrees {
+                    return Err(wrong("says something else than its row of the ledger"));
+                }
+            }
+            Some(Release::Published(row)) => {
+                if (row.job, row.lineage, &row.event) != (receipt.job, receipt.lineage, &receipt.event) {
+                    return Err(wrong("says something else than its row of the releases in the clear"));
+                }
+            }
+            None => return Err(wrong("has no row")),
+        }
+        previous = signed.digest();
+        head.clone_from(&previous);
+        count = sequence;
+    }
+    if let Some(sequence) = released.keys().next() {
+        return Err(BooksError::Receipt { sequence: *sequence, problem: "is missing".to_owned() });
+    }
+    Ok(Verified { entries: rows.len() as u64, published: open.len() as u64, receipts: count, head, books })
+}
+
+enum Release<'a> {
+    Paid(&'a Entry),
+    Published(&'a Published),
+}
+
+fn releases<'a>(rows: &'a [Entry], open: &'a [Published]) -> BTreeMap<u64, Release<'a>> {
+    let paid = rows.iter().filter(|row| row.kind == EntryKind::Commit);
+    // A commit without a receipt stands under 0, which no receipt has, and is found missing.
+    let paid = paid.map(|row| (row.receipt.unwrap_or(0), Release::Paid(row)));
+    paid.chain(open.iter().map(|row| (row.receipt, Release::Published(row)))).collect()
+}
+
+/// That the rules, applied row by row, come to the same books as the sums of the rows.
+///
+/// # Errors
+/// [`BooksError`] when a row was never admissible or the sums differ.
+pub(super) fn cross_check(db: &Connection, books: &Books) -> Result<(), BooksError> {
+    let rows = entries(db)?;
+    let replayed = replay(&rows)?;
+    let agree = replayed.len() == books.accounts.len()
+        && replayed.iter().all(|(key, account)| books.accounts.get(key).is_some_and(|book| book.account == *account));
+    if agree {
+        Ok(())
+    } else {
+        Err(BooksError::Row {
+            sequence: rows.len() as u64,
+            problem: "and those before it do not come to the sums of the account".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,358 @@
+//! Lineages on their way between an organization's workers: one sealed file, carried by a steward.
+//!
+//! It holds the organization's keys, and of every lineage that is not public its id, the names of its datasets and its fingerprints. It never
+//! goes through the server, which could tell from equal fingerprints which datasets share people. It is sealed with a passphrase as `age`
+//! does; who opens it can try ids of people against it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use age::secrecy::SecretString;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::{LineageId, OrganizationId};
+
+use super::fingerprint::{FingerprintKind, OrganizationKey};
+use super::sketch::{Sketch, count_common, from_bytes};
+use super::table::{self, FingerprintRow};
+use super::{KnownDataset, LineageError, Overlap, known, lines, load_keys};
+use crate::config::ConfigError;
+use crate::datasets::{DatasetDescription, scan};
+use crate::folder::{Folder, FolderError, sync_folder};
+use crate::policy::{Policy, PolicyError};
+use crate::store::{Store, StoreError};
+
+/// What the form is called.
+const FORMAT: &str = "undertone/lineages/1";
+/// Most bytes of a file, unsealed.
+const LARGEST: u64 = 1 << 30;
+/// Most keys of an organization: one for each of its workers that began on its own.
+pub(super) const MOST_KEYS: usize = 8;
+
+/// Why lineages are not exported or imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The lineages here.
+    #[error(transparent)]
+    Lineage(#[from] LineageError),
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The file exists.
+    #[error("{0} is there already: name a file that is not")]
+    Exists(PathBuf),
+    /// It is not sealed with this passphrase, or is another file.
+    #[error("{path} is no file of lineages that this passphrase opens: {problem}")]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Another organization's.
+    #[error(
+        "{path} holds the lineages of another organization: fingerprints are compared within one organization only"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Too many keys.
+    #[error(
+        "with {path} this site would have {found} keys of the organization, at most {MOST_KEYS}: export from a worker that has them all"
+    )]
+    Keys {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        found: usize,
+    },
+}
+
+impl From<StoreError> for ExchangeError {
+    fn from(error: StoreError) -> Self {
+        Self::Lineage(error.into())
+    }
+}
+
+impl From<FolderError> for ExchangeError {
+    fn from(error: FolderError) -> Self {
+        Self::Lineage(error.into())
+    }
+}
+
+impl From<PolicyError> for ExchangeError {
+    fn from(error: PolicyError) -> Self {
+        Self::Lineage(error.into())
+    }
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineageFile {
+    format: String,
+    organization: OrganizationId,
+    keys: Vec<String>,
+    lineages: Vec<FileLineage>,
+}
+
+/// A lineage in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLineage {
+    id: LineageId,
+    /// Its datasets, each with its worker.
+    datasets: Vec<(String, String)>,
+    /// Key, kind, and fingerprints in base64.
+    fingerprints: Vec<(String, FingerprintKind, String)>,
+}
+
+/// What was exported or imported, in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImportedLineages {
+    /// Lineages in the file.
+    pub lineages: usize,
+    /// Keys that are new here.
+    pub keys: usize,
+    /// Datasets that were not known here.
+    pub datasets: usize,
+    /// Lineages of this site and of others that share data already: each counts for itself.
+    pub shared: SharedLineages,
+}
+
+/// Whose lineages are exported or imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineageOwner {
+    /// The worker's name.
+    pub worker: String,
+    /// Its organization.
+    pub organization: OrganizationId,
+}
+
+/// Writes the organization's keys and the lineages that are not public to `file`, sealed. Returns how many lineages.
+///
+/// # Errors
+/// [`ExchangeError`]; there is no new file then.
+pub fn export<D: DatasetDescription>(
+    owner: &LineageOwner,
+    folder: &Folder,
+    file: &Path,
+    passphrase: SecretString,
+    now: OffsetDateTime,
+) -> Result<usize, ExchangeError> {
+    if file.exists() {
+        return Err(ExchangeError::Exists(file.to_owned()));
+    }
+    let (store, policy) = (Store::open_or_begin(folder)?, Policy::load(&folder.policy())?);
+    let (keys, _) = load_keys(&store, now)?;
+    scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
+    let mut all: BTreeMap<LineageId, FileLineage> = BTreeMap::new();
+    let of = |id| FileLineage { id, datasets: Vec::new(), fingerprints: Vec::new() };
+    for (lineage, (name, worker)) in store.read(table::elsewhere)? {
+        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push((name, worker));
+    }
+    for (lineage, name) in lines(&store)? {
+        if policy.rules(&name).visibility != Visibility::Public {
+            all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push((name, owner.worker.clone()));
+        }
+    }
+    store.read(|db| {
+        table::each_fingerprint(db, |row| {
+            if let Some(lineage) = all.get_mut(&row.lineage) {
+                let bytes: Vec<u8> = row.items.iter().flat_map(|item| item.to_be_bytes()).collect();
+                lineage.fingerprints.push((row.key, row.kind, STANDARD.encode(bytes)));
+            }
+            Ok(())
+        })
+    })?;
+    let lineages = all.len();
+    let content = LineageFile {
+        format: FORMAT.to_owned(),
+        organization: owner.organization,
+        keys: keys.iter().map(|key| hex::encode(key.as_bytes())).collect(),
+        lineages: all.into_values().collect(),
+    };
+    let text = serde_json::to_vec(&content).map_err(|error| StoreError::row(error.to_string()))?;
+    seal(file, &text, passphrase)?;
+    Ok(lineages)
+}
+
+fn seal(file: &Path, text: &[u8], passphrase: SecretString) -> Result<(), ExchangeError> {
+    let part = file.with_file_name(format!(".{}.part", file.file_name().unwrap_or_default().to_string_lossy()));
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let out = options.open(&part).map_err(FolderError::io("create", &part))?;
+    let written = age::Encryptor::with_user_passphrase(passphrase)
+        .wrap_output(&out)
+        .and_then(|mut sealed| sealed.write_all(text).map(|()| sealed))
+        .and_then(age::stream::StreamWriter::finish)
+        .and_then(|_| out.sync_all());
+    written.map_err(FolderError::io("write", &part))?;
+    fs::rename(&part, file).map_err(FolderError::io("rename", &part))?;
+    Ok(sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?)
+}
+
+/// Takes in the lineages of another worker of the organization.
+///
+/// # Errors
+/// [`ExchangeError`]; nothing was taken in then.
+pub fn import<D: DatasetDescription>(
+    owner: &LineageOwner,
+    folder: &Folder,
+    file: &Path,
+    passphrase: SecretString,
+    now: OffsetDateTime,
+) -> Result<ImportedLineages, ExchangeError> {
+    let content = open(file, passphrase)?;
+    if content.organization != owner.organization {
+        return Err(ExchangeError::Foreign { path: file.to_owned() });
+    }
+    let broken = |problem: &str| ExchangeError::Broken { path: file.to_owned(), problem: problem.to_owned() };
+    let mut keys = Vec::new();
+    for text in &content.keys {
+        let key = hex::decode(text).ok().and_then(|bytes| OrganizationKey::from_slice(&bytes));
+        keys.push(key.ok_or_else(|| broken("a key is not of 32 bytes"))?);
+    }
+    let mut rows = Vec::new();
+    for lineage in &content.lineages {
+        for (key, kind, text) in &lineage.fingerprints {
+            let items = STANDARD.decode(text).ok().and_then(|bytes| from_bytes(&bytes));
+            let items = items.ok_or_else(|| broken("fingerprints are out of order"))?;
+            rows.push(FingerprintRow { lineage: lineage.id, key: key.clone(), kind: *kind, items });
+        }
+    }
+    let (store, policy) = (Store::open_or_begin(folder)?, Policy::load(&folder.policy())?);
+    // What lies here has its lineage before another can be taken for it.
+    scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
+    let mut imported = ImportedLineages { lineages: content.lineages.len(), ..ImportedLineages::default() };
+    store.write(|tx| {
+        for key in &keys {
+            imported.keys += usize::from(table::add_key(tx, key, now)?);
+        }
+        let found = table::keys(tx)?.len();
+        if found > MOST_KEYS {
+            return Err(ExchangeError::Keys { path: file.to_owned(), found });
+        }
+        for lineage in &content.lineages {
+            for (name, worker) in &lineage.datasets {
+                let own = *worker == owner.worker && table::of_name(tx, name)? == Some(lineage.id);
+                if !own {
+                    let new = table::note_elsewhere(tx, lineage.id, name, worker, now)?;
+                    imported.datasets += usize::from(new);
+                }
+            }
+        }
+        rows.iter().try_for_each(|row| Ok::<_, ExchangeError>(table::merge(tx, row)?))
+    })?;
+    imported.shared = shared(&store, &policy)?;
+    Ok(imported)
+}
+
+fn open(file: &Path, passphrase: SecretString) -> Result<LineageFile, ExchangeError> {
+    let broken = |problem: String| ExchangeError::Broken { path: file.to_owned(), problem };
+    let whole = BufReader::new(fs::File::open(file).map_err(FolderError::io("read", file))?);
+    let sealed = age::Decryptor::new_buffered(whole).map_err(|error| broken(error.to_string()))?;
+    let identity = age::scrypt::Identity::new(passphrase);
+    let plain =
+        sealed.decrypt(std::iter::once(&identity as &dyn age::Identity)).map_err(|error| broken(error.to_string()))?;
+    let content: LineageFile =
+        serde_json::from_reader(BufReader::new(plain.take(LARGEST))).map_err(|error| broken(error.to_string()))?;
+    if content.format == FORMAT {
+        Ok(content)
+    } else {
+        Err(broken(format!("it is of the form `{}`, this worker reads `{FORMAT}`", content.format)))
+    }
+}
+
+/// Pairs of lineages that share data though each has accounts of its own.
+pub type SharedLineages = Vec<(KnownDataset, KnownDataset, Overlap)>;
+
+/// Returns the pairs of lineages that share data though each has accounts of its own, and how many keys of the organization are here.
+///
+/// # Errors
+/// [`LineageError`] when the database fails.
+pub fn warnings(store: &Store, policy: &Policy) -> Result<(SharedLineages, usize), LineageError> {
+    Ok((shared(store, policy)?, store.read(table::keys)?.len()))
+}
+
+/// Pairs of lineages that share data though each has accounts of its own, neither of them public.
+fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError> {
+    let names = lines(store)?;
+    let known = store.read(|db| known(db, &names, policy))?;
+    let is_public = |lineage: &LineageId| known.get(lineage).is_some_and(super::KnownLineage::is_public);
+    let mut all: Vec<FingerprintRow> = Vec::new();
+    let mut found: BTreeMap<(LineageId, LineageId), Overlap> = BTreeMap::new();
+    store.read(|db| {
+        table::each_fingerprint(db, |row| {
+            if is_public(&row.lineage) {
+                return Ok(());
+            }
+            let same = |other: &&FingerprintRow| {
+                other.lineage != row.lineage && other.kind == row.kind && other.key == row.key
+            };
+            for other in all.iter().filter(same) {
+                let pair = (row.lineage.min(other.lineage), row.lineage.max(other.lineage));
+                found.entry(pair).or_default().add(row.kind, count_common(&row.items, &other.items));
+            }
+            all.push(row);
+            Ok(())
+        })
+    })?;
+    let dataset = |lineage: &LineageId| known.get(lineage).map(|of| of.dataset.clone());
+    Ok(found
+        .into_iter()
+        .filter(|(_, overlap)| !overlap.is_empty())
+        .filter_map(|((one, other), overlap)| Some((dataset(&one)?, dataset(&other)?, overlap)))
+        .collect())
+}
+
+/// A lineage, for the terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineageSummary {
+    /// Its id, as the server has it.
+    pub id: LineageId,
+    /// Its datasets; the first began it.
+    pub datasets: Vec<KnownDataset>,
+    /// How many recordings, people and runs of rows are recognized; at least so many where `is_sample`.
+    pub counts: Overlap,
+    /// Whether it had more of one kind than are kept.
+    pub is_sample: bool,
+}
+
+/// Returns the lineages that the site knows, and the names of the organization's keys that it has.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn summarize(store: &Store) -> Result<(Vec<LineageSummary>, Vec<String>), StoreError> {
+    let keys: Vec<String> = store.read(table::keys)?.iter().map(OrganizationKey::id).collect();
+    let mut all: BTreeMap<LineageId, LineageSummary> = BTreeMap::new();
+    let of = |id| LineageSummary { id, datasets: Vec::new(), counts: Overlap::default(), is_sample: false };
+    for (lineage, name) in lines(store)?.into_iter().rev() {
+        let named = KnownDataset { name, worker: None };
+        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
+    }
+    for (lineage, (name, worker)) in store.read(table::elsewhere)? {
+        let named = KnownDataset { name, worker: Some(worker) };
+        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
+    }
+    store.read(|db| {
+        table::each_fingerprint(db, |row| {
+            if let Some(lineage) = all.get_mut(&row.lineage) {
+                lineage.counts.add(row.kind, row.items.len());
+                let mut sketch = Sketch::new(row.kind.most());
+                sketch.merge(&row.items);
+                lineage.is_sample |= sketch.is_full();
+            }
+            Ok(())
+        })
+    })?;
+    Ok((all.into_values().collect(), keys))
+}

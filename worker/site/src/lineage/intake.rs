@@ -1,0 +1,197 @@
+//! The lineage of a dataset that is being prepared: takes fingerprints on the way, and decides before anything has its place.
+
+use std::collections::BTreeMap;
+
+use time::OffsetDateTime;
+use undertone_api::dataset::Visibility;
+use undertone_api::id::LineageId;
+
+use super::fingerprint::FingerprintCollector;
+use super::settle::LineageMarker;
+use super::{KnownLineage, LineageError, Overlap, judge, known, lines, load_keys, new_lineage, overlaps, table};
+use crate::datasets::{DatasetDescription, scan};
+use crate::folder::Folder;
+use crate::normalize::{Blanks, Case, Digits, Form, Normalization, Normalizer, Punctuation};
+use crate::policy::{Policy, word};
+use crate::store::Store;
+
+/// How query rows are compared, whatever a preparation does to them: as far as rows of different options can be told to be the same.
+pub const COMPARED: Normalization = Normalization {
+    form: Form::Nfkc,
+    case: Case::Lower,
+    punctuation: Punctuation::Drop,
+    digits: Digits::Keep,
+    blanks: Blanks::Single,
+};
+
+/// Takes the fingerprints of a dataset in preparation, and admits it to a lineage.
+#[derive(Debug)]
+pub struct LineageIntake {
+    store: Store,
+    policy: Policy,
+    name: String,
+    visibility: Visibility,
+    /// The lineage that the name has, if it has one.
+    own: Option<LineageId>,
+    /// What it continues, by name.
+    continues: Option<(String, LineageId)>,
+    collector: FingerprintCollector,
+    normalizer: Normalizer,
+    now: OffsetDateTime,
+    has_new_key: bool,
+}
+
+impl LineageIntake {
+    /// Opens the intake of the dataset called `name` at the site in `folder`, which is to continue another one where `continues` names
+    /// it. The datasets that lie there are looked at first, so that nothing is forgotten that is about to be replaced.
+    ///
+    /// # Errors
+    /// [`LineageError`] when it cannot continue that one.
+    pub fn open<D: DatasetDescription>(
+        folder: &Folder,
+        name: &str,
+        visibility: Visibility,
+        continues: Option<&str>,
+        now: OffsetDateTime,
+    ) -> Result<Self, LineageError> {
+        let store = Store::open_or_begin(folder)?;
+        let policy = Policy::load_or_template(&folder.policy())?;
+        let (keys, has_new_key) = load_keys(&store, now)?;
+        scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
+        let own = store.read(|db| table::of_name(db, name))?;
+        let continues = match continues {
+            None => None,
+            Some(other) => {
+                let line = store.read(|db| table::named(db, other))?;
+                Some((other.to_owned(), line.ok_or_else(|| LineageError::Unknown(other.to_owned()))?))
+            }
+        };
+        if let (Some(own), Some((other, line))) = (own, &continues)
+            && own != *line
+        {
+            return Err(LineageError::Split { name: name.to_owned(), continues: other.clone() });
+        }
+        // What the policy says already counts where the command says nothing.
+        let visibility = if visibility == Visibility::Private { policy.rules(name).visibility } else { visibility };
+        let intake = Self {
+            collector: FingerprintCollector::new(&keys),
+            normalizer: Normalizer::new(COMPARED),
+            store,
+            policy,
+            name: name.to_owned(),
+            visibility,
+            own,
+            continues,
+            now,
+            has_new_key,
+        };
+        intake.check_visibility()?;
+        Ok(intake)
+    }
+
+    /// Whether the site had no key of the organization before and made one.
+    pub const fn has_new_key(&self) -> bool {
+        self.has_new_key
+    }
+
+    /// Takes a recording by the SHA-256 of its file's bytes, and of its samples.
+    pub fn add_recording(&mut self, file: &[u8; 32], audio: &[u8; 32]) {
+        self.collector.add_file(file);
+        self.collector.add_audio(audio);
+    }
+
+    /// Takes the id of a speaker or a user.
+    pub fn add_person(&mut self, id: &str) {
+        self.collector.add_person(id);
+    }
+
+    /// Takes the next row of a query log by its text.
+    pub fn add_row(&mut self, text: &str) {
+        self.collector.add_row(self.normalizer.apply(text));
+    }
+
+    /// Returns what was taken so far, for a preparation that may be broken off.
+    pub fn save(&mut self) -> Vec<u8> {
+        self.collector.save()
+    }
+
+    /// Goes on with what [`LineageIntake::save`] gave. Returns false where that does not do, and the preparation has to begin anew.
+    pub fn resume(&mut self, saved: &[u8]) -> bool {
+        self.collector.resume(saved)
+    }
+
+    /// Decides whether the dataset may be: begins its lineage, joins it to the one that it continues, or adds to the one it has. The
+    /// fingerprints are durable when this returns. Nothing has changed after an error.
+    ///
+    /// # Errors
+    /// [`LineageError`] with what the data share, with whom, and the remedy.
+    pub fn admit(&mut self) -> Result<LineageMarker, LineageError> {
+        self.collector.finish();
+        let line = self.own.or(self.continues.as_ref().map(|(_, line)| *line));
+        let new = new_lineage()?;
+        // What takes long is done before others have to wait; it is done again where something changed meanwhile.
+        let mut looked = self.look(line)?;
+        loop {
+            judge(&self.name, self.visibility, (self.own, line), &looked.found, &looked.known)?;
+            let Self { store, collector, name, continues, own, now, .. } = self;
+            let admitted = store.write(|tx| {
+                if table::extent(tx)? != looked.extent {
+                    return Ok::<_, LineageError>(None);
+                }
+                let lineage = match (line, continues.as_ref()) {
+                    (Some(line), _) if own.is_some() => line,
+                    (Some(line), Some((other, _))) => {
+                        table::join(tx, name, line, other, *now)?;
+                        line
+                    }
+                    _ => {
+                        table::begin(tx, name, new)?;
+                        new
+                    }
+                };
+                table::merge_all(tx, lineage, collector)?;
+                Ok(Some(lineage))
+            })?;
+            if let Some(lineage) = admitted {
+                self.own = Some(lineage);
+                return Ok(LineageMarker::new(lineage));
+            }
+            looked = self.look(line)?;
+        }
+    }
+
+    fn look(&mut self, line: Option<LineageId>) -> Result<Looked, LineageError> {
+        let extent = self.store.read(table::extent)?;
+        let names = lines(&self.store)?;
+        let Self { store, collector, policy, .. } = self;
+        let found = store.read(|db| overlaps(db, collector, line))?;
+        let known = store.read(|db| known(db, &names, policy))?;
+        Ok(Looked { extent, found, known })
+    }
+
+    /// That a lineage is not protected less under this name than under another.
+    fn check_visibility(&self) -> Result<(), LineageError> {
+        let Some((_, line)) = self.continues.as_ref().filter(|_| self.own.is_none()) else { return Ok(()) };
+        let less = |other: Visibility| match self.visibility {
+            Visibility::Private => false,
+            Visibility::Open => other == Visibility::Private,
+            Visibility::Public => other != Visibility::Public,
+        };
+        let names = lines(&self.store)?.into_iter().filter(|(lineage, _)| lineage == line);
+        for (_, other) in names {
+            let found = self.policy.rules(&other).visibility;
+            if less(found) {
+                let (name, asked, found) = (self.name.clone(), word(self.visibility), word(found));
+                return Err(LineageError::Visibility { name, asked, other, found });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a look at the other lineages gave.
+struct Looked {
+    extent: i64,
+    found: BTreeMap<LineageId, Overlap>,
+    known: BTreeMap<LineageId, KnownLineage>,
+}

@@ -1,0 +1,133 @@
+//! The lineage of a folder that is found under `data/`: prepared there, brought from elsewhere, or older than lineages.
+//!
+//! A prepared dataset names its lineage in `lineage.json`, so a copied or renamed folder stays in it. A folder without one is recognized by
+//! what it holds itself: its digest, the speakers of speech, the files of recordings, the rows of a short query log. What its sources
+//! were is then not known (`has_sources`), and `doctor` and `data list` say so.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use undertone_api::id::LineageId;
+
+use super::fingerprint::FingerprintCollector;
+use super::{KnownDataset, LineageError, judge, known, lines, load_keys, new_lineage, overlaps, table};
+use crate::clock;
+use crate::datasets::{DatasetDescription, DatasetsError};
+use crate::policy::Policy;
+use crate::store::Store;
+
+/// The file in a dataset's folder that names its lineage.
+const MARKER_FILE: &str = "lineage.json";
+/// Version of the marker.
+const FORMAT: u32 = 1;
+
+/// Which lineage a prepared dataset is of, beside its data. Written once its fingerprints are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineageMarker {
+    format: u32,
+    lineage: LineageId,
+}
+
+impl LineageMarker {
+    /// The file's name.
+    pub const FILE: &str = MARKER_FILE;
+
+    pub(super) const fn new(lineage: LineageId) -> Self {
+        Self { format: FORMAT, lineage }
+    }
+
+    /// Returns the file's content.
+    pub fn to_json(self) -> Vec<u8> {
+        format!("{{\"format\":{},\"lineage\":\"{}\"}}\n", self.format, self.lineage).into_bytes()
+    }
+
+    /// Reads the marker of the dataset in `folder`; `None` where there is none that can be read.
+    pub(super) fn read(folder: &Path) -> Option<Self> {
+        let text = fs::read(folder.join(MARKER_FILE)).ok()?;
+        serde_json::from_slice(&text).ok().filter(|marker: &Self| marker.format == FORMAT)
+    }
+}
+
+/// Whether the sources of the dataset in `folder` are recognized where they come again. Of recordings the sources are the dataset.
+pub fn has_sources<D: DatasetDescription>(folder: &Path, described: &D) -> bool {
+    described.is_its_source() || LineageMarker::read(folder).is_some()
+}
+
+/// Returns the lineage of the dataset called `name` that lies in `folder`, after making sure that it may have it.
+///
+/// # Errors
+/// [`LineageError`] when its data are of another lineage than its name, or may not be under this name.
+pub(crate) fn settle<D: DatasetDescription>(
+    store: &Store,
+    policy: &Policy,
+    name: &str,
+    folder: &Path,
+    described: &D,
+) -> Result<LineageId, LineageError> {
+    let digest = described.digest();
+    let own = store.read(|db| table::of_name(db, name))?;
+    if let Some(own) = own
+        && store.read(|db| table::fingerprinted(db, name, digest))?.is_some()
+    {
+        return Ok(own);
+    }
+    let marked = LineageMarker::read(folder).map(|marker| marker.lineage);
+    let now = clock::system()();
+    let names = lines(store)?;
+    let known = store.read(|db| known(db, &names, policy))?;
+    if let (Some(own), Some(marked)) = (own, marked)
+        && own != marked
+    {
+        let nameless = KnownDataset { name: "(of another site)".to_owned(), worker: None };
+        let other = known.get(&marked).map_or(nameless, |of| of.dataset.clone());
+        return Err(LineageError::Moved { path: folder.to_owned(), name: name.to_owned(), other });
+    }
+    // What the lineage that the folder names has had is known already: nothing has to be read.
+    let is_kept = match marked {
+        Some(marked) => store.read(|db| table::has_fingerprints(db, marked))?,
+        None => false,
+    };
+    let (keys, _) = load_keys(store, now)?;
+    let mut collector = FingerprintCollector::new(&keys);
+    let line = own.or(marked);
+    // What is described and no dataset has no digest.
+    if digest.len() == 64 {
+        collector.add_dataset(digest);
+    }
+    if !is_kept {
+        described.derive_fingerprints(folder, &mut collector);
+        collector.finish();
+        let found = store.read(|db| overlaps(db, &mut collector, line))?;
+        // A folder that names its lineage has declared it.
+        judge(name, policy.rules(name).visibility, (own, line), &found, &known)?;
+    }
+    let new = new_lineage()?;
+    store.write(|tx| {
+        // Another process may have been here first.
+        let lineage = match table::of_name(tx, name)?.or(line) {
+            Some(line) if table::of_name(tx, name)?.is_some() => line,
+            Some(line) if table::is_begun(tx, line)? || known.contains_key(&line) => {
+                table::join(tx, name, line, "", now)?;
+                line
+            }
+            line => {
+                let line = line.unwrap_or(new);
+                table::begin(tx, name, line)?;
+                line
+            }
+        };
+        table::merge_all(tx, lineage, &mut collector)?;
+        table::note_fingerprinted(tx, name, digest, is_kept || has_sources(folder, described))?;
+        Ok(lineage)
+    })
+}
+
+/// A failure to list datasets, as lineages say it.
+pub(super) fn from_scan(error: DatasetsError) -> LineageError {
+    match error {
+        DatasetsError::Folder(error) => LineageError::Folder(error),
+        DatasetsError::Store(error) => LineageError::Store(error),
+        DatasetsError::Entropy(error) => LineageError::Entropy(error),
+    }
+}

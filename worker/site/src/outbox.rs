@@ -1,0 +1,442 @@
+//! Finished vectors and pools of questions on their way out, and the receipts that go with them.
+//!
+//! One receipt, one set of bytes (`privacy.md`, 14.6). The bytes of a release are durable on disk first ([`Outbox::store`]). Then one
+//! transaction writes the receipt, the entry of the ledger and the reference to the bytes: a row of the table `vector`
+//! (`refer`). Only what a row refers to is ever sent, and always as the same bits. So after a crash or a restore there are
+//! the following cases ([`Kept`]):
+//!
+//! | row | file | meaning |
+//! |---|---|---|
+//! | none, and no receipt | none | nothing was made |
+//! | none, and no receipt | a whole one | made and not paid, or paid in a ledger that was replaced by an older copy: these bytes are paid and sent |
+//! | with its digest | the same | the bits may be sent, again and again |
+//! | with its digest | gone | paid and lost: another payment, or nothing |
+//! | lost | any | paid, by a receipt that came from elsewhere: never sent again |
+//!
+//! Files lie in the job's work folder. They are removed when the server has them and the job is over; of long jobs the oldest
+//! accepted ones are removed earlier.
+
+mod file;
+mod receipts;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use sha2::{Digest, Sha256};
+use undertone_api::id::{DatasetId, JobId};
+use undertone_api::signed::{Receipt, ReleaseTick};
+
+use self::file::Content;
+pub use self::receipts::{acknowledge, receipts_to_send};
+use super::clearance::Departure;
+use super::folder::FolderError;
+use super::store::{Store, StoreError, sql};
+use super::witness;
+
+/// How many accepted vectors of a running job are kept, for the case that the server loses its last ones.
+const KEPT: u32 = 16;
+
+/// Why a vector cannot be kept or found.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboxError {
+    /// The folder refuses.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The database refuses.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nothing is stored for the round.
+    #[error("no finished vector of {series}/{round} is stored")]
+    Missing {
+        /// The series.
+        series: String,
+        /// The round.
+        round: u32,
+    },
+    /// What is stored is not what was written.
+    #[error("{0} is not what was written: the disk is failing; the round must be paid again")]
+    Damaged(PathBuf),
+    /// The server has not countersigned the payment.
+    #[error("the server has not countersigned the payment of {series}/{round}, so nothing of it may leave")]
+    NotCountersigned {
+        /// The series.
+        series: String,
+        /// The round.
+        round: u32,
+    },
+}
+
+/// A release whose bytes are durable at this site. It is not paid for yet and cannot be sent; the ledger pays for it and refers to
+/// its bytes in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRelease {
+    job: JobId,
+    dataset: DatasetId,
+    series: String,
+    round: u32,
+    digest: String,
+    length: u64,
+    /// When it is paid, by the part's release clock.
+    tick: Option<ReleaseTick>,
+}
+
+impl StoredRelease {
+    /// The same, to be paid at a tick of the part's release clock.
+    #[must_use]
+    pub fn with_tick(self, tick: Option<ReleaseTick>) -> Self {
+        Self { tick, ..self }
+    }
+
+    /// The tick of the part's release clock at which it is paid; `None` without a clock.
+    pub const fn tick(&self) -> Option<ReleaseTick> {
+        self.tick
+    }
+
+    /// The job.
+    pub const fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// The dataset.
+    pub const fn dataset(&self) -> DatasetId {
+        self.dataset
+    }
+
+    /// The series.
+    pub fn series(&self) -> &str {
+        &self.series
+    }
+
+    /// The round.
+    pub const fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// SHA-256 of its bytes, hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// A release for tests of the ledger, which has no bytes.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn in_test(job: JobId, dataset: DatasetId, series: &str, round: u32) -> Self {
+        let digest = hex::encode(Sha256::digest([]));
+        Self { job, dataset, series: series.to_owned(), round, digest, length: 0, tick: None }
+    }
+}
+
+/// Sounds for others than the server, which lie durably in a folder of their own and are never changed. Permission for them to leave is
+/// permission for their digest alone.
+pub trait SealedBatch {
+    /// The digest of all that is in it, hexadecimal.
+    fn digest(&self) -> &str;
+
+    /// How many sounds it has.
+    fn sounds(&self) -> u64;
+}
+
+/// One participant's part in a job, and where its files lie.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    job: JobId,
+    dataset: DatasetId,
+    folder: PathBuf,
+}
+
+/// How far a round got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing is stored.
+    Nothing,
+    /// The bytes are stored, and this ledger knows no payment for them.
+    Unpaid(StoredRelease),
+    /// The vector is stored and paid, the server does not have it.
+    Stored,
+    /// It is paid, and its bytes are not on this disk.
+    Gone,
+    /// The server has it.
+    Accepted,
+    /// It was paid by a receipt that came from elsewhere. Its bytes can never be sent again.
+    Lost,
+}
+
+/// A vector or a pool ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parcel {
+    /// As it travels (`vector` and `question` of the wire).
+    pub bytes: Vec<u8>,
+    /// Numbers, or questions, in it.
+    pub length: u64,
+    /// SHA-256 of the bytes, hex.
+    pub digest: String,
+    /// The number of the receipt that pays for it; `None` for public data.
+    pub receipt: Option<u64>,
+}
+
+/// A row of the table `vector`.
+struct Reference {
+    digest: String,
+    length: u64,
+    receipt: Option<u64>,
+    accepted: bool,
+    lost: bool,
+}
+
+impl Outbox {
+    /// The outbox of one participant, in its work folder.
+    pub fn new(job: JobId, dataset: DatasetId, work: &Path) -> Self {
+        Self { job, dataset, folder: work.join("outbox") }
+    }
+
+    fn file(&self, series: &str, round: u32) -> PathBuf {
+        self.folder.join(format!("{series}-{round}.vector"))
+    }
+
+    fn stored(&self, series: &str, round: u32, digest: String, length: u64) -> StoredRelease {
+        StoredRelease {
+            job: self.job,
+            dataset: self.dataset,
+            series: series.to_owned(),
+            round,
+            digest,
+            length,
+            tick: None,
+        }
+    }
+
+    /// Stores a finished vector of `length` numbers, or a pool of as many questions, as it will travel; on disk when this returns.
+    /// It may not be sent before it is paid.
+    ///
+    /// # Errors
+    /// [`OutboxError`] when the disk refuses.
+    pub fn store(&self, series: &str, round: u32, bytes: &[u8], length: u64) -> Result<StoredRelease, OutboxError> {
+        let digest = file::write(&self.file(series, round), bytes, length)?;
+        Ok(self.stored(series, round, digest, length))
+    }
+
+    /// A sealed batch of sounds as a release to be paid: it lies durably in a folder of its own.
+    pub fn batch(&self, series: &str, round: u32, batch: &impl SealedBatch) -> StoredRelease {
+        self.stored(series, round, digest_of(batch), batch.sounds())
+    }
+
+    fn reference(&self, store: &Store, series: &str, round: u32) -> Result<Option<Reference>, StoreError> {
+        store.read(|db| {
+            db.query_row(
+                "SELECT digest, length, receipt, accepted, lost FROM vector
+                 WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
+                params![self.job.to_string(), self.dataset.to_string(), series, round],
+                |row| {
+                    Ok(Reference {
+                        digest: row.get(0)?,
+                        length: row.get::<_, i64>(1)? as u64,
+                        receipt: row.get::<_, Option<i64>>(2)?.map(|number| number as u64),
+                        accepted: row.get(3)?,
+                        lost: row.get(4)?,
+                    })
+                },
+            )
+            .optional()
+            .map_err(StoreError::sqlite("look for a vector"))
+        })
+    }
+
+    /// How far a round got. What cannot be told apart from a release that left counts as lost.
+    ///
+    /// # Errors
+    /// [`OutboxError`] when the database or the disk fails.
+    pub fn state(&self, store: &Store, series: &str, round: u32) -> Result<Kept, OutboxError> {
+        let reference = self.reference(store, series, round)?;
+        match &reference {
+            Some(Reference { lost: true, .. }) => return Ok(Kept::Lost),
+            Some(Reference { accepted: true, .. }) => return Ok(Kept::Accepted),
+            None if store.read(|db| is_paid(db, (self.job, self.dataset, series, round)))? => return Ok(Kept::Lost),
+            _ => {}
+        }
+        Ok(match (file::read(&self.file(series, round))?, reference) {
+            (None, None) => Kept::Nothing,
+            (Some(content), Some(reference)) if content.digest == reference.digest => Kept::Stored,
+            // Newer bytes than those of the row. They are whole, so they are the only ones that may be paid next.
+            (Some(Content { digest, length: Some(length), .. }), _) => {
+                Kept::Unpaid(self.stored(series, round, digest, length))
+            }
+            // A file of an older worker, which paid before it wrote; or a damaged one. Nobody can say that it did not leave.
+            (Some(_), None) => Kept::Lost,
+            (_, Some(_)) => Kept::Gone,
+        })
+    }
+
+    /// How far a sealed batch got that was made for a round. It lies in a folder of its own, not in the outbox.
+    ///
+    /// # Errors
+    /// [`OutboxError`] when the database fails.
+    pub fn state_of_batch(&self, store: &Store, release: &StoredRelease) -> Result<Kept, OutboxError> {
+        let StoredRelease { series, round, .. } = release;
+        Ok(match self.reference(store, series, *round)? {
+            None if store.read(|db| is_paid(db, (self.job, self.dataset, series, *round)))? => Kept::Lost,
+            None => Kept::Unpaid(release.clone()),
+            Some(reference) if reference.lost => Kept::Lost,
+            Some(reference) if reference.digest == release.digest => Kept::Stored,
+            Some(_) => Kept::Gone,
+        })
+    }
+
+    /// The receipt that pays for a round, whose reference is on disk; nothing for public data.
+    ///
+    /// # Errors
+    /// [`OutboxError::Missing`] when nothing is referred to.
+    pub fn receipt(&self, store: &Store, series: &str, round: u32) -> Result<Option<u64>, OutboxError> {
+        let missing = || OutboxError::Missing { series: series.to_owned(), round };
+        Ok(self.reference(store, series, round)?.ok_or_else(missing)?.receipt)
+    }
+
+    /// The stored vector of a round, its digest checked and its payment countersigned by the server.
+    ///
+    /// # Errors
+    /// [`OutboxError::Missing`] when none is stored, [`OutboxError::Damaged`] when it is not what was written,
+    /// [`OutboxError::NotCountersigned`] when the server has not answered for the payment yet.
+    pub fn parcel(&self, store: &Store, series: &str, round: u32) -> Result<Parcel, OutboxError> {
+        let missing = || OutboxError::Missing { series: series.to_owned(), round };
+        let reference = self.reference(store, series, round)?.filter(|found| !found.lost).ok_or_else(missing)?;
+        let Reference { digest, length, receipt, .. } = reference;
+        let path = self.file(series, round);
+        let content = file::read(&path)?.ok_or_else(missing)?;
+        if content.digest != digest {
+            return Err(OutboxError::Damaged(path));
+        }
+        let parcel = Parcel { bytes: content.bytes, length, digest, receipt };
+        self.countersigned(store, series, round, parcel.receipt)?;
+        Ok(parcel)
+    }
+
+    /// Checks that the server has countersigned a payment.
+    ///
+    /// # Errors
+    /// [`OutboxError::NotCountersigned`] when it has not.
+    pub fn countersigned(
+        &self,
+        store: &Store,
+        series: &str,
+        round: u32,
+        receipt: Option<u64>,
+    ) -> Result<(), OutboxError> {
+        match receipt {
+            Some(number) if !witness::is_countersigned(store, number)? => {
+                Err(OutboxError::NotCountersigned { series: series.to_owned(), round })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Permission for a sealed batch to leave for others than the server.
+    ///
+    /// # Errors
+    /// [`OutboxError::Missing`] when this batch is not paid, [`OutboxError::NotCountersigned`] when the server has not answered for
+    /// the payment.
+    pub fn departure(
+        &self,
+        store: &Store,
+        series: &str,
+        round: u32,
+        batch: &impl SealedBatch,
+    ) -> Result<Departure, OutboxError> {
+        let missing = || OutboxError::Missing { series: series.to_owned(), round };
+        let reference = self.reference(store, series, round)?;
+        let paid = reference.filter(|found| !found.lost && found.digest == digest_of(batch)).ok_or_else(missing)?;
+        self.countersigned(store, series, round, paid.receipt)?;
+        Ok(Departure::paid(batch.digest().to_owned()))
+    }
+
+    /// Notes that the server has a round's vector, and with it these receipts.
+    ///
+    /// # Errors
+    /// [`OutboxError`] when the database fails.
+    pub fn accepted(&self, store: &Store, series: &str, round: u32, receipts: &[u64]) -> Result<(), OutboxError> {
+        store.write(|tx| {
+            for receipt in receipts {
+                tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(*receipt)])
+                    .map_err(StoreError::sqlite("note a receipt"))?;
+            }
+            tx.execute(
+                "UPDATE vector SET accepted = 1 WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
+                params![self.job.to_string(), self.dataset.to_string(), series, round],
+            )
+            .map(|_| ())
+            .map_err(StoreError::sqlite("note that a vector arrived"))
+        })?;
+        if round > KEPT {
+            // Gone already is as good.
+            let _ = fs::remove_file(self.file(series, round - KEPT));
+        }
+        Ok(())
+    }
+
+    /// Removes every stored vector: the job is over.
+    ///
+    /// # Errors
+    /// [`OutboxError::Folder`] when the file system refuses.
+    pub fn clear(&self) -> Result<(), OutboxError> {
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(FolderError::io("remove", &self.folder)(error).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the row of a sealed batch holds: the digest of its digest.
+fn digest_of(batch: &impl SealedBatch) -> String {
+    hex::encode(Sha256::digest(batch.digest().as_bytes()))
+}
+
+/// Whether a receipt of this ledger pays for a round.
+fn is_paid(db: &Connection, (job, dataset, series, round): (JobId, DatasetId, &str, u32)) -> Result<bool, StoreError> {
+    db.query_row(
+        "SELECT EXISTS (SELECT 1 FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4)",
+        params![job.to_string(), dataset.to_string(), series, round],
+        |row| row.get(0),
+    )
+    .map_err(StoreError::sqlite("look for a payment"))
+}
+
+/// Writes the reference to a stored release, in the transaction that pays for it by `receipt` (public data: by none). False when the
+/// round was released already, or was paid by a receipt whose bytes are lost: nothing may be paid then.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub(crate) fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) -> Result<bool, StoreError> {
+    let StoredRelease { job, dataset, series, round, digest, length, .. } = release;
+    let written = tx.execute(
+        "INSERT INTO vector (job, dataset, series, round, digest, length, receipt)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+         WHERE EXISTS (SELECT 1 FROM vector WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4)
+             OR NOT EXISTS (SELECT 1 FROM receipt
+                 WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4 AND sequence < ?7)
+         ON CONFLICT (job, dataset, series, round) DO UPDATE
+         SET digest = excluded.digest, length = excluded.length, receipt = excluded.receipt
+         WHERE accepted = 0 AND lost = 0",
+        params![job.to_string(), dataset.to_string(), series, round, digest, sql(*length), receipt.map(sql)],
+    );
+    written.map(|rows| rows == 1).map_err(StoreError::sqlite("refer to a release"))
+}
+
+/// Writes the reference "bytes lost" for a receipt that came from elsewhere: nothing can be sent by it.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub(crate) fn lose(tx: &Transaction<'_>, receipt: &Receipt) -> Result<(), StoreError> {
+    let Receipt { job, dataset, series, round, sequence, .. } = receipt;
+    tx.execute(
+        "INSERT INTO vector (job, dataset, series, round, digest, length, receipt, accepted, lost)
+         VALUES (?1, ?2, ?3, ?4, '', 0, ?5, 1, 1)
+         ON CONFLICT (job, dataset, series, round) DO UPDATE
+         SET digest = '', length = 0, receipt = excluded.receipt, accepted = 1, lost = 1",
+        params![job.to_string(), dataset.to_string(), series, round, sql(*sequence)],
+    )
+    .map(|_| ())
+    .map_err(StoreError::sqlite("note that a release is lost"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! A stored release as a file: one line that says what follows, then the bytes as they travel. So a file that no row of the database
+//! refers to can still be told from a damaged one.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::folder::{FolderError, write_durably};
+
+/// With what the first line begins. Files of older workers have none.
+const MARK: &[u8] = b"undertone-release 1 ";
+
+/// What a file holds.
+pub(super) struct Content {
+    /// The bytes as they travel.
+    pub(super) bytes: Vec<u8>,
+    /// SHA-256 of them, hex.
+    pub(super) digest: String,
+    /// Numbers or questions, by the first line; nothing when there is none or it does not fit the bytes.
+    pub(super) length: Option<u64>,
+}
+
+/// Writes a release; durable when this returns. Gives the SHA-256 of its bytes, hex.
+pub(super) fn write(path: &Path, bytes: &[u8], length: u64) -> Result<String, FolderError> {
+    let digest = hex::encode(Sha256::digest(bytes));
+    let mut content = MARK.to_vec();
+    content.extend(format!("{digest} {length}\n").bytes());
+    content.extend(bytes);
+    write_durably(path, &content)?;
+    Ok(digest)
+}
+
+/// Reads a release; nothing when there is no file.
+pub(super) fn read(path: &Path) -> Result<Option<Content>, FolderError> {
+    let content = match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(FolderError::io("read", path))?,
+    };
+    let (bytes, announced) = parse(&content).map_or((&*content, None), |(bytes, line)| (bytes, Some(line)));
+    let digest = hex::encode(Sha256::digest(bytes));
+    let length = announced.filter(|line| line.0 == digest).map(|line| line.1);
+    Ok(Some(Content { bytes: bytes.to_vec(), digest, length }))
+}
+
+/// The bytes, and what the first line says of them.
+fn parse(content: &[u8]) -> Option<(&[u8], (String, u64))> {
+    let rest = content.strip_prefix(MARK)?;
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let line = std::str::from_utf8(&rest[..end]).ok()?;
+    let (digest, length) = line.split_once(' ')?;
+    Some((&rest[end + 1..], (digest.to_owned(), length.parse().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MARK, read, write};
+
+    #[test]
+    fn read_returns_the_bytes_and_length_written() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("private-1.vector");
+        assert!(read(&path).expect("the folder is there").is_none());
+        for bytes in [&b""[..], b"\n\n", MARK] {
+            let digest = write(&path, bytes, 7).expect("the disk has room");
+            let content = read(&path).expect("it is there").expect("it is there");
+            assert_eq!((content.bytes.as_slice(), content.digest, content.length), (bytes, digest, Some(7)));
+        }
+    }
+
+    #[test]
+    fn file_of_an_older_worker_or_a_damaged_one_has_no_length() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("private-1.vector");
+        std::fs::write(&path, [1, 2, 3]).expect("the folder is writable");
+        let content = read(&path).expect("it is there").expect("it is there");
+        assert_eq!((content.bytes, content.length), (vec![1, 2, 3], None));
+        write(&path, &[1, 2, 3], 3).expect("the disk has room");
+        let mut damaged = std::fs::read(&path).expect("it is there");
+        *damaged.last_mut().expect("it has bytes") ^= 1;
+        std::fs::write(&path, damaged).expect("the folder is writable");
+        assert_eq!(read(&path).expect("it is there").expect("it is there").length, None);
+    }
+}

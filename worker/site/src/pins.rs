@@ -1,0 +1,79 @@
+//! The certificates by which the site's server is recognized: that of the enrolment, until the server has said others in its own
+//! hand. The file holds what the server has signed and is checked again whenever it is read, so that editing it gains nothing.
+
+use std::fs;
+
+use ed25519_dalek::VerifyingKey;
+use undertone_api::signed::{Pins, Signed};
+
+use super::folder::{Folder, FolderError, write_durably};
+
+/// Why the certificates cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PinsError {
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The server has not signed it.
+    #[error("{0} is not what this site's server has signed: remove it, and the worker asks the server again")]
+    Forged(std::path::PathBuf),
+}
+
+/// What the server has said last; `None` when it has said nothing since the enrolment.
+///
+/// # Errors
+/// [`PinsError`] when the file cannot be read or was not signed by `server_key`.
+pub fn load(folder: &Folder, server_key: &VerifyingKey) -> Result<Option<Pins>, PinsError> {
+    let path = folder.pins();
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).map_err(FolderError::io("read", &path))?;
+    let signed: Option<Signed> = serde_json::from_str(&text).ok();
+    let pins = signed.and_then(|signed| signed.open::<Pins>(server_key).ok());
+    pins.map(Some).ok_or(PinsError::Forged(path))
+}
+
+/// Keeps what the server has said; the caller has checked it.
+///
+/// # Errors
+/// [`FolderError`] when the disk fails.
+pub fn keep(folder: &Folder, signed: &Signed) -> Result<(), FolderError> {
+    // Two texts always have a JSON form.
+    write_durably(&folder.pins(), &serde_json::to_vec_pretty(signed).unwrap_or_default())
+}
+
+/// The fingerprints in `pins`, those that can be read.
+pub fn fingerprints(pins: &Pins) -> Vec<[u8; 32]> {
+    let bytes = |text: &str| hex::decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+    pins.certificates.iter().filter_map(|pinned| bytes(&pinned.sha256)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use undertone_api::signed::{Pinned, Pins, Signed};
+
+    use super::{PinsError, fingerprints, keep, load};
+    use crate::folder::Folder;
+    use crate::testing::server_key;
+
+    #[test]
+    fn only_what_the_server_has_signed_is_read_back() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        let key = server_key();
+        assert!(load(&folder, &key.verifying_key()).expect("there is nothing to read").is_none());
+        let pins = Pins {
+            challenge: "00".to_owned(),
+            certificates: vec![Pinned { sha256: "ab".repeat(32), until: None }],
+            at: OffsetDateTime::UNIX_EPOCH,
+        };
+        keep(&folder, &Signed::new(&pins, &key).expect("JSON")).expect("the folder is writable");
+        let read = load(&folder, &key.verifying_key()).expect("it is signed").expect("it is there");
+        assert_eq!((fingerprints(&read), read), (vec![[0xab; 32]], pins));
+        let text = std::fs::read_to_string(folder.pins()).expect("it is there");
+        std::fs::write(folder.pins(), text.replace("abab", "acac")).expect("the folder is writable");
+        assert!(matches!(load(&folder, &key.verifying_key()), Err(PinsError::Forged(_))));
+    }
+}

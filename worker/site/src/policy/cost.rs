@@ -1,0 +1,155 @@
+//! What a job may cost in money at most: `jobs.most_cost_per_job`, in each currency by itself.
+//!
+//! Compared is the most that the job may come to by the prices of this site's own configuration, from numbers that everybody in
+//! the consortium has: what the recordings are really like decides nothing, so a refusal tells nothing of them. Prices are the
+//! site's business, and no refusal repeats them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use undertone_api::dataset::{Dataset, SizeClass};
+use undertone_api::job::Spec;
+use undertone_api::job::transcription::{self, Money, Tariff, worst};
+
+use super::{PolicyRefusal, Rules};
+
+/// The most in each currency that is named; in no other may a job cost anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct MostCost(BTreeMap<String, Money>);
+
+/// A limit that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "jobs.most_cost_per_job: `{currency} = \"{amount}\"` is no sum: three capital letters (ISO 4217), and a decimal number below \
+     1000000 with at most 9 places, as in {{ USD = \"50.00\" }}"
+)]
+pub struct NoSum {
+    currency: String,
+    amount: String,
+}
+
+/// A recognizer outside, as the limit needs to know it.
+pub trait PricedProvider {
+    /// Its name, as a job names it.
+    fn name(&self) -> &str;
+
+    /// What it asks; `None` where the site has no price for it.
+    fn known_tariff(&self) -> Option<Tariff>;
+}
+
+/// Why a job may cost too much.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CostRefusal {
+    /// More than the limit.
+    #[error(
+        "by this site's own prices the job may cost more than {most}, the most that one may here (`jobs.most_cost_per_job`): a \
+         larger epsilon, a smaller distance, fewer words or fewer recognizers make fewer dummies"
+    )]
+    Over {
+        /// The limit.
+        most: Money,
+    },
+    /// Nobody knows.
+    #[error(
+        "what the recognizer `{0}` asks is not known at this site, or is in a currency that its `jobs.most_cost_per_job` does not \
+         name"
+    )]
+    Unpriced(String),
+}
+
+impl TryFrom<BTreeMap<String, String>> for MostCost {
+    type Error = NoSum;
+
+    fn try_from(said: BTreeMap<String, String>) -> Result<Self, NoSum> {
+        let sum = |(currency, amount): (String, String)| match Money::parse(&currency, &amount) {
+            Some(money) => Ok((currency, money)),
+            None => Err(NoSum { currency, amount }),
+        };
+        said.into_iter().map(sum).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl From<MostCost> for BTreeMap<String, String> {
+    fn from(most: MostCost) -> Self {
+        let decimal = |nanos: u64| format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+        most.0.into_iter().map(|(currency, money)| (currency, decimal(money.nanos))).collect()
+    }
+}
+
+/// As `USD 50.0000, EUR 45.0000`.
+impl std::fmt::Display for MostCost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all: Vec<String> = self.0.values().map(Money::to_string).collect();
+        f.write_str(&if all.is_empty() { "nothing".to_owned() } else { all.join(", ") })
+    }
+}
+
+impl Rules {
+    /// Whether a job on `dataset` may cost as much money as it could by the prices of the site's `providers`.
+    ///
+    /// # Errors
+    /// [`PolicyRefusal::Cost`], in words for the proposer.
+    pub fn judge_cost<P: PricedProvider>(
+        &self,
+        spec: &Spec,
+        dataset: &Dataset,
+        providers: &[P],
+    ) -> Result<(), PolicyRefusal> {
+        match (&self.most_cost_per_job, spec) {
+            (Some(most), Spec::Transcription(spec)) => most.judge(spec, dataset, providers),
+            (None, _) | (_, Spec::DpSgd(_) | Spec::ActiveLearning(_)) => Ok(()),
+        }
+    }
+}
+
+impl MostCost {
+    /// Whether a job may cost anything in this currency (ISO 4217).
+    pub fn names(&self, currency: &str) -> bool {
+        self.0.contains_key(currency)
+    }
+
+    fn judge<P: PricedProvider>(
+        &self,
+        spec: &transcription::Spec,
+        dataset: &Dataset,
+        providers: &[P],
+    ) -> Result<(), PolicyRefusal> {
+        let tariffs = tariffs(spec, providers)?;
+        for (tariff, provider) in tariffs.iter().zip(&spec.providers) {
+            if !self.names(&tariff.cost([]).currency) {
+                return Err(CostRefusal::Unpriced(provider.name.clone()).into());
+            }
+        }
+        let most = most_of(spec, &tariffs, dataset)?;
+        let over = most.iter().find_map(|may| self.0.get(&may.currency).filter(|most| may.nanos > most.nanos));
+        over.map_or(Ok(()), |most| Err(CostRefusal::Over { most: most.clone() }.into()))
+    }
+}
+
+/// The most that a job on `dataset` may cost by the prices of the site's `providers`, by currency.
+///
+/// # Errors
+/// [`PolicyRefusal::Cost`] when a provider has no price, [`PolicyRefusal::Exact`] for a spec without noise.
+pub fn most_cost<P: PricedProvider>(
+    spec: &transcription::Spec,
+    dataset: &Dataset,
+    providers: &[P],
+) -> Result<Vec<Money>, PolicyRefusal> {
+    most_of(spec, &tariffs(spec, providers)?, dataset)
+}
+
+fn most_of(spec: &transcription::Spec, tariffs: &[Tariff], dataset: &Dataset) -> Result<Vec<Money>, PolicyRefusal> {
+    let seconds = dataset.seconds.map_or(u64::MAX, SizeClass::most);
+    worst(spec, tariffs, dataset.records.most(), seconds).map_err(|_| PolicyRefusal::Exact)
+}
+
+/// The site's own prices of the spec's providers, in their order.
+fn tariffs<P: PricedProvider>(spec: &transcription::Spec, providers: &[P]) -> Result<Vec<Tariff>, CostRefusal> {
+    let tariff = |asked: &transcription::Provider| {
+        let known = providers.iter().find(|known| known.name() == asked.name);
+        let tariff = known.and_then(PricedProvider::known_tariff);
+        tariff.ok_or_else(|| CostRefusal::Unpriced(asked.name.clone()))
+    };
+    spec.providers.iter().map(tariff).collect()
+}

@@ -1,0 +1,337 @@
+//! Backups of a site and their way back: ledger, key, policy, configuration and the descriptions of its datasets, not the data.
+//!
+//! A ledger that comes back knows less than was spent. So it is marked, in itself, before it is put in place: nothing leaves
+//! until the running worker has compared it with the receipts that the server has, and has taken in as spent what it lacks
+//! ([`crate::ledger::Ledger::import`]). To add a file to backups: its line in `FILES`.
+
+mod archive;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use age::secrecy::SecretString;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use undertone_api::id::{DatasetId, JobId};
+
+use super::books::BooksError;
+use super::folder::{Folder, FolderError, create_private, sync_folder};
+use super::keys::{KeyError, SiteKey};
+use super::ledger::{import, verify};
+use super::store::{Store, StoreError, sql};
+use crate::config::ConfigError;
+use archive::About;
+
+/// What a backup has, besides the ledger and the descriptions of datasets: names in the site's folder.
+const FILES: [&str; 8] = [
+    "config.toml",
+    "policy.toml",
+    "key",
+    "key.next",
+    "key-change.json",
+    "pins.json",
+    "server-keys.json",
+    "spoken.jsonl",
+];
+/// The ledger's name in the site's folder.
+const LEDGER: &str = "ledger.db";
+/// How an `age` file begins.
+const SEALED: &[u8] = b"age-encryption.org/v1";
+
+/// Why a site is not backed up or restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// A file.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The ledger in the backup does not hold.
+    #[error("the ledger in the backup does not hold, so it is not put in place: take another backup")]
+    Ledger(#[from] BooksError),
+    /// The file would take another's place.
+    #[error("{0} is there already: name a file that is not")]
+    Exists(PathBuf),
+    /// A site is here.
+    #[error(
+        "{0} holds a site already: restore into another folder with --site, or give --replace, which moves what is here aside"
+    )]
+    Occupied(PathBuf),
+    /// It cannot be opened without its passphrase.
+    #[error("the backup is sealed: give its passphrase with --passphrase-file")]
+    Sealed,
+    /// The passphrase is another one.
+    #[error("the backup cannot be opened with this passphrase")]
+    Passphrase,
+    /// Not a backup of a site.
+    #[error("{path} is no whole backup of a site: {problem}")]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// What a backup holds, in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Rows of receipts in its ledger.
+    pub receipts: u64,
+    /// Digest of the last of them; empty without one.
+    pub last: String,
+    /// Datasets that are described.
+    pub datasets: u64,
+    /// When it was made (RFC 3339).
+    pub at: String,
+    /// Where what stood in its way lies now.
+    pub replaced: Option<PathBuf>,
+}
+
+/// Writes a backup of the site to `file`, sealed when there is a passphrase; the worker may run meanwhile.
+///
+/// # Errors
+/// [`RestoreError`]; there is no file then.
+pub fn backup(
+    folder: &Folder,
+    file: &Path,
+    passphrase: Option<SecretString>,
+    now: OffsetDateTime,
+) -> Result<Kept, RestoreError> {
+    if file.exists() {
+        return Err(RestoreError::Exists(file.to_owned()));
+    }
+    let staged = folder.root().join(".backup.db");
+    if staged.exists() {
+        fs::remove_file(&staged).map_err(FolderError::io("remove", &staged))?;
+    }
+    let part = file.with_file_name(format!(".{}.part", file.file_name().unwrap_or_default().to_string_lossy()));
+    let made = Store::open(&folder.ledger())?.copy_to(&staged).map_err(RestoreError::from).and_then(|()| {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(true).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let out = options.open(&part).map_err(FolderError::io("create", &part))?;
+        let about = archive::write(folder, &staged, &out, passphrase, now)?;
+        out.sync_all().map_err(FolderError::io("sync", &part))?;
+        fs::rename(&part, file).map_err(FolderError::io("rename", &part))?;
+        sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+        Ok(about.kept())
+    });
+    for left in [&staged, &part] {
+        if left.exists() {
+            fs::remove_file(left).map_err(FolderError::io("remove", left))?;
+        }
+    }
+    made
+}
+
+/// Puts a backup in place: into an empty folder, or, with `replace`, where a site is, which is moved aside. The ledger is verified
+/// first and marked: nothing leaves until the worker has compared it with what the server has. `check_config` checks the configuration
+/// in the folder that it is given.
+///
+/// # Errors
+/// [`RestoreError`]; what was here is here still.
+pub fn restore(
+    folder: &Folder,
+    file: &Path,
+    passphrase: Option<SecretString>,
+    replace: bool,
+    now: OffsetDateTime,
+    check_config: impl FnOnce(&Folder) -> Result<(), ConfigError>,
+) -> Result<Kept, RestoreError> {
+    let _lock = folder.lock()?;
+    let occupied = [folder.config(), folder.key(), folder.ledger()].iter().any(|path| path.exists());
+    if occupied && !replace {
+        return Err(RestoreError::Occupied(folder.root().to_owned()));
+    }
+    let staged = Folder::new(folder.root().join(".restoring"));
+    clear(staged.root())?;
+    create_private(staged.root())?;
+    let about = archive::read(opened(file, passphrase)?, staged.root()).map_err(|problem| match problem {
+        archive::ReadError::Folder(error) => RestoreError::Folder(error),
+        archive::ReadError::Broken(problem) => RestoreError::Broken { path: file.to_owned(), problem },
+    })?;
+    check_config(&staged)?;
+    let key = SiteKey::load(&staged.key())?.public();
+    {
+        let store = Store::open(&staged.ledger())?;
+        store.read(|db| verify(db, &key))?;
+        restored(&store, &about.at, import::length(&store)?, now)?;
+    }
+    let replaced = if occupied { Some(aside(folder, now)?) } else { None };
+    // The ledger last: without it there is no site that could run.
+    let placed = FILES.into_iter().chain([archive::DESCRIPTIONS, LEDGER]);
+    for name in placed {
+        let from = staged.root().join(name);
+        if from.exists() {
+            let to = folder.root().join(name);
+            clear(&to)?;
+            fs::rename(&from, &to).map_err(FolderError::io("rename", &from))?;
+        }
+    }
+    sync_folder(folder.root())?;
+    clear(staged.root())?;
+    Ok(Kept { replaced, ..about.kept() })
+}
+
+/// The backup's content, unsealed.
+fn opened(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>, RestoreError> {
+    let read = |path: &Path| File::open(path).map_err(FolderError::io("read", path));
+    let mut begin = Vec::new();
+    let head = read(file)?.take(SEALED.len() as u64).read_to_end(&mut begin);
+    head.map_err(FolderError::io("read", file))?;
+    let whole = BufReader::new(read(file)?);
+    match (begin == SEALED, passphrase) {
+        (false, _) => Ok(Box::new(whole)),
+        (true, None) => Err(RestoreError::Sealed),
+        (true, Some(passphrase)) => {
+            let broken = |problem: String| RestoreError::Broken { path: file.to_owned(), problem };
+            let sealed = age::Decryptor::new_buffered(whole).map_err(|error| broken(error.to_string()))?;
+            let identity = age::scrypt::Identity::new(passphrase);
+            let open = sealed.decrypt(std::iter::once(&identity as &dyn age::Identity));
+            Ok(Box::new(open.map_err(|_| RestoreError::Passphrase)?))
+        }
+    }
+}
+
+/// Moves the site that is here into a folder of its own beside it.
+fn aside(folder: &Folder, now: OffsetDateTime) -> Result<PathBuf, FolderError> {
+    let to = folder.root().join(format!("replaced-{}", now.unix_timestamp()));
+    create_private(&to)?;
+    let log = ["ledger.db-wal", "ledger.db-shm"];
+    for name in FILES.into_iter().chain([LEDGER]).chain(log).chain([archive::DESCRIPTIONS]) {
+        let from = folder.root().join(name);
+        if from.exists() {
+            fs::rename(&from, to.join(name)).map_err(FolderError::io("rename", &from))?;
+        }
+    }
+    sync_folder(&to)?;
+    sync_folder(folder.root())?;
+    Ok(to)
+}
+
+fn clear(path: &Path) -> Result<(), FolderError> {
+    let removed = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else if path.exists() {
+        fs::remove_file(path)
+    } else {
+        Ok(())
+    };
+    removed.map_err(FolderError::io("remove", path))
+}
+
+impl About {
+    fn kept(&self) -> Kept {
+        let Self { receipts, last, datasets, at, .. } = self.clone();
+        Kept { receipts, last, datasets, at, replaced: None }
+    }
+}
+
+fn written(at: OffsetDateTime) -> String {
+    // A time of this era always has this form.
+    at.format(&Rfc3339).unwrap_or_default()
+}
+
+/// Marks the ledger as come out of a backup: nothing leaves until it was compared.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO restored (backup_at, receipts, at) VALUES (?1, ?2, ?3)",
+            params![backup_at, sql(receipts), written(at)],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("note that it was restored"))?;
+        withhold(tx, at)
+    })
+}
+
+/// Notes that what the open reservations of this ledger hold is never given back: the ledger is an older copy, and releases may have been
+/// paid from them that it does not know.
+pub(super) fn withhold(tx: &Transaction<'_>, at: OffsetDateTime) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO withheld (job, dataset, at)
+         SELECT DISTINCT job, json_extract(payload, '$.dataset'), ?1 FROM entry AS reserved
+         WHERE kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM entry
+             WHERE kind = 'settle' AND job = reserved.job
+                 AND json_extract(payload, '$.dataset') = json_extract(reserved.payload, '$.dataset'))
+         ON CONFLICT DO NOTHING",
+        [written(at)],
+    )
+    .map(|_| ())
+    .map_err(StoreError::sqlite("note what is not given back"))
+}
+
+/// Whether what a job reserved is never given back.
+pub(super) fn is_withheld(db: &Connection, job: JobId, dataset: DatasetId) -> Result<bool, StoreError> {
+    db.query_row(
+        "SELECT EXISTS (SELECT 1 FROM withheld WHERE job = ?1 AND dataset = ?2)",
+        params![job.to_string(), dataset.to_string()],
+        |row| row.get(0),
+    )
+    .map_err(StoreError::sqlite("see what is not given back"))
+}
+
+/// When the backup was made that this ledger came out of, while it was not compared.
+pub(super) fn unchecked(db: &Connection) -> Result<Option<String>, StoreError> {
+    db.query_row(
+        "SELECT backup_at FROM restored WHERE id > (SELECT COALESCE(MAX(restored), 0) FROM reconciled)
+         ORDER BY id DESC LIMIT 1",
+        [],
+        |row| row.get(0),
+    )
+    .optional()
+    .map_err(StoreError::sqlite("see whether it was restored"))
+}
+
+/// Notes that the ledger was compared with what the server has. Nothing is noted where there is nothing to say.
+pub(super) fn reconciled(
+    tx: &Transaction<'_>,
+    before: u64,
+    imported: u64,
+    at: OffsetDateTime,
+) -> Result<(), StoreError> {
+    if imported == 0 && unchecked(tx)?.is_none() {
+        return Ok(());
+    }
+    tx.execute(
+        "INSERT INTO reconciled (restored, receipts, imported, at)
+         VALUES ((SELECT COALESCE(MAX(id), 0) FROM restored), ?1, ?2, ?3)",
+        params![sql(before), sql(imported), written(at)],
+    )
+    .map(|_| ())
+    .map_err(StoreError::sqlite("note that it was compared"))
+}
+
+/// Times at which receipts came back from the server (RFC 3339), and how many: the ledger had been an older copy.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn recovered(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
+    db.prepare("SELECT at, imported FROM reconciled WHERE imported > 0 ORDER BY id")
+        .and_then(|mut statement| {
+            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
+        })
+        .map_err(StoreError::sqlite("read what came back"))
+}
+
+/// When the backup was made that this ledger came out of, while it was not compared with what the server has.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn waits(store: &Store) -> Result<Option<String>, StoreError> {
+    store.read(unchecked)
+}

@@ -1,0 +1,296 @@
+//! The site's database, one SQLite file: what was spent, which jobs were seen and decided, what waits to be sent.
+//!
+//! Durability. `journal_mode=WAL` with `synchronous=FULL` makes SQLite sync the write-ahead log at every commit, before
+//! the commit returns, and sync the folder when the log is created; this room also syncs the folder after it has made the
+//! file. So a transaction that has returned survives a killed process and a loss of power, as far as the disk keeps its
+//! word; `fullfsync` makes macOS keep it. Tables of record refuse `UPDATE` and `DELETE` by trigger. To add a table: a file
+//! with its statement in `store/`, with the triggers if it is one of record, and its line in `STEPS`.
+
+mod copy;
+mod disk;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::folder::{Folder, FolderError, create_private, sync_folder};
+use crate::fault;
+
+pub use disk::is_disk_failure;
+
+/// How long one process waits for another's transaction (the daemon and `approve` at the terminal share the file).
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder refuses.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// SQLite refuses.
+    #[error("the site's database failed to {action}: check the disk; nothing is released while it fails")]
+    Sqlite {
+        /// What was tried, a verb.
+        action: &'static str,
+        /// Why not.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// A row is not what this worker writes.
+    #[error("a row of the site's database cannot be read ({0}): restore the file from a backup; never edit it")]
+    Row(String),
+    /// There is none.
+    #[error(
+        "there is no ledger at {0}: restore the site from a backup (`undertone-worker restore`); what a ledger says was spent stays \
+         spent, so none is ever made for a site that had one"
+    )]
+    Missing(PathBuf),
+    /// The file has no tables.
+    #[error(
+        "{0} is empty: restore the site from a backup (`undertone-worker restore`); an empty file is no ledger, whatever became of \
+         its content"
+    )]
+    Empty(PathBuf),
+    /// Written by a newer worker.
+    #[error(
+        "{path} was written by a newer worker (schema {found}, this one reads {supported}): install that version; the ledger is left as it is"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        supported: i64,
+    },
+    /// A copy would take another file's place.
+    #[error("{0} is there already: name a file that is not")]
+    Exists(PathBuf),
+    /// There are too many copies.
+    #[error(
+        "beside {0} lie more than 100 copies from before an upgrade: move them away, the worker is not started over them"
+    )]
+    Copies(PathBuf),
+}
+
+impl StoreError {
+    pub(super) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
+        move |source| Self::Sqlite { action, source }
+    }
+
+    pub(super) fn row(error: impl std::fmt::Display) -> Self {
+        Self::Row(error.to_string())
+    }
+}
+
+/// A number as SQLite keeps it. Beyond 2⁶³ nothing is ever counted.
+pub(super) fn sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The tables, step by step: a database of an older worker takes the steps it lacks. Steps are only ever added at the end.
+const STEPS: &[&str] = &[
+    include_str!("store/schema.sql"),
+    include_str!("store/witness.sql"),
+    include_str!("store/audit.sql"),
+    include_str!("store/keeping.sql"),
+    include_str!("store/hold.sql"),
+    include_str!("store/release.sql"),
+    include_str!("store/approval.sql"),
+    include_str!("store/notice.sql"),
+    include_str!("store/lineage.sql"),
+    include_str!("store/peer.sql"),
+    include_str!("store/restoration.sql"),
+];
+/// Version of the tables.
+const SCHEMA: i64 = STEPS.len() as i64;
+
+/// The open database. Shared by threads; one of them at a time is inside.
+#[derive(Debug)]
+pub struct Store(Mutex<Connection>);
+
+impl Store {
+    /// Opens the database at `path`, which must be there: a ledger that is lost is never replaced by an empty one.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] and [`StoreError::Empty`] with the remedy, or [`StoreError`] when the file cannot be opened or is not
+    /// ours.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        check_tables(path)?;
+        Self::create(path)
+    }
+
+    /// Opens the database of a site, and makes it where the site is not enrolled yet and its first data are prepared.
+    ///
+    /// # Errors
+    /// As [`Store::open`] for a site that is enrolled.
+    pub fn open_or_begin(site: &Folder) -> Result<Self, StoreError> {
+        if site.config().exists() { Self::open(&site.ledger()) } else { Self::create(&site.ledger()) }
+    }
+
+    /// Opens the database at `path`, and makes it when there is none: when a site is enrolled, and nowhere else.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the file cannot be opened or is not ours.
+    pub fn create(path: &Path) -> Result<Self, StoreError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        create_private(folder)?;
+        let fresh = !path.exists();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
+        db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
+        for (pragma, value) in [
+            ("journal_mode", "WAL"),
+            ("synchronous", "FULL"),
+            ("fullfsync", "ON"),
+            ("foreign_keys", "ON"),
+            ("recursive_triggers", "ON"),
+        ] {
+            db.pragma_update(None, pragma, value).map_err(StoreError::sqlite("set its durability"))?;
+        }
+        let found: i64 = db
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(StoreError::sqlite("read its version"))?;
+        if found > SCHEMA {
+            return Err(StoreError::Newer { path: path.to_owned(), found, supported: SCHEMA });
+        }
+        if found < SCHEMA {
+            if found > 0 {
+                let kept = copy::keep_before(&db, path, found)?;
+                tracing::info!(kept = %kept.display(), from = found, to = SCHEMA, "the site's database was kept as it is before its tables change");
+            }
+            let tx = db
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(StoreError::sqlite("begin a transaction"))?;
+            // Read again under the lock: another process may have been here first.
+            let found: i64 = tx
+                .pragma_query_value(None, "user_version", |row| row.get(0))
+                .map_err(StoreError::sqlite("read its version"))?;
+            for step in STEPS.iter().skip(usize::try_from(found).unwrap_or_default()) {
+                tx.execute_batch(step).map_err(StoreError::sqlite("make its tables"))?;
+            }
+            tx.pragma_update(None, "user_version", SCHEMA).map_err(StoreError::sqlite("note its version"))?;
+            tx.commit().map_err(StoreError::sqlite("make its tables"))?;
+        }
+        if fresh {
+            restrict(path)?;
+            sync_folder(folder)?;
+        }
+        Ok(Self(Mutex::new(db)))
+    }
+
+    fn db(&self) -> MutexGuard<'_, Connection> {
+        // A thread that panicked inside left no transaction open: dropping one rolls it back.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the file grow to no more than `pages` pages from now on: a disk that is full, for the simulation.
+    ///
+    /// # Errors
+    /// [`StoreError`] when SQLite refuses.
+    pub fn bound(&self, pages: u32) -> Result<(), StoreError> {
+        // The pragma answers with the number in force, so it is asked and not set.
+        let set = self.db().query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()));
+        set.map_err(StoreError::sqlite("bound its size"))
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn read<T, E: From<StoreError>>(&self, read: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        read(&self.db())
+    }
+
+    /// As whoever has the file could write to it, for tests of other crates.
+    ///
+    /// # Errors
+    /// What `write` says, or [`StoreError`] when the database fails.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn write_in_test<T, E: From<StoreError>>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.write(write)
+    }
+
+    /// Writes, all or nothing; durable when this returns.
+    pub(crate) fn write<T, E: From<StoreError>>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut db = self.db();
+        let tx = db
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(StoreError::sqlite("begin a transaction"))?;
+        let done = write(&tx)?;
+        failing(fault::BEFORE_WRITE)?;
+        tx.commit().map_err(StoreError::sqlite("commit"))?;
+        failing(fault::AFTER_WRITE)?;
+        Ok(done)
+    }
+}
+
+/// Checks that there is a database with tables. Makes nothing.
+fn check_tables(path: &Path) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Err(StoreError::Missing(path.to_owned()));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
+    db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
+    let version: i64 = db
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(StoreError::sqlite("read its version"))?;
+    if version == 0 { Err(StoreError::Empty(path.to_owned())) } else { Ok(()) }
+}
+
+/// A point at which the simulation may have the disk fail, as SQLite would say it.
+fn failing(point: &'static str) -> Result<(), StoreError> {
+    fault::disk(point).map_err(|_| {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+        StoreError::sqlite("commit")(rusqlite::Error::SqliteFailure(code, None))
+    })
+}
+
+#[cfg(unix)]
+fn restrict(path: &Path) -> Result<(), FolderError> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(FolderError::io("protect", path))
+}
+
+#[cfg(not(unix))]
+fn restrict(_path: &Path) -> Result<(), FolderError> {
+    Ok(())
+}
+
+/// Makes a database at `path` as workers before lineages left it, with these datasets registered; gives name, lineage and id of each.
+///
+/// # Panics
+/// Where the file cannot be made.
+#[cfg(any(test, feature = "testing"))]
+pub fn before_lineages(path: &Path, names: &[&str]) -> Vec<(String, uuid::Uuid, uuid::Uuid)> {
+    let steps: Vec<_> = STEPS.iter().take_while(|step| !step.contains("CREATE TABLE lineage_join")).collect();
+    create_private(path.parent().expect("a folder")).expect("the folder is writable");
+    let old = Connection::open(path).expect("the folder is writable");
+    for step in &steps {
+        old.execute_batch(step).expect("it was good when it landed");
+    }
+    old.pragma_update(None, "user_version", steps.len() as i64).expect("it is ours");
+    let rows: Vec<_> = (1..)
+        .zip(names)
+        .map(|(n, name)| ((*name).to_owned(), uuid::Uuid::from_u128(n), uuid::Uuid::from_u128(100 + n)))
+        .collect();
+    for (name, lineage, dataset) in &rows {
+        let pair = [name.clone(), lineage.to_string()];
+        old.execute("INSERT INTO lineage (name, lineage) VALUES (?1, ?2)", pair).expect("a row");
+        let pair = [lineage.to_string(), dataset.to_string()];
+        old.execute("INSERT INTO registered (lineage, dataset) VALUES (?1, ?2)", pair).expect("a row");
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Copies of the database, whole and consistent while others write it: before its tables change, and for a backup.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{PATIENCE, SCHEMA, Store, StoreError};
+use crate::folder::{FolderError, sync_folder};
+
+/// Most copies of one version that are kept beside the database.
+const MOST: u32 = 100;
+
+impl Store {
+    /// Writes a copy of the database to `path`, whole and durable when this returns; others may write the database meanwhile.
+    /// Its owner alone may read it.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is something at `path`, or the disk fails.
+    pub fn copy_to(&self, path: &Path) -> Result<(), StoreError> {
+        self.read(|db| copy(db, path))
+    }
+}
+
+impl Store {
+    /// Whether the database at `path` is of an older worker and would be brought up to date when it is opened. Changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it is none, or of a newer worker.
+    pub fn is_older(path: &Path) -> Result<bool, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
+        db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
+        let found: i64 = db
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(StoreError::sqlite("read its version"))?;
+        if found > SCHEMA {
+            return Err(StoreError::Newer { path: path.to_owned(), found, supported: SCHEMA });
+        }
+        if found == 0 {
+            return Err(StoreError::Empty(path.to_owned()));
+        }
+        Ok(found < SCHEMA)
+    }
+
+    /// Gives the database another version, for tests.
+    ///
+    /// # Errors
+    /// [`StoreError`] when SQLite refuses.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn set_version(&self, version: i64) -> Result<(), StoreError> {
+        self.read(|db| db.pragma_update(None, "user_version", version).map_err(StoreError::sqlite("set its version")))
+    }
+}
+
+/// Keeps a copy of the database at `path` as it is before its tables change from version `found`, beside it.
+pub(super) fn keep_before(db: &Connection, path: &Path, found: i64) -> Result<PathBuf, StoreError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let candidate = |number: u32| {
+        let number = if number == 1 { String::new() } else { format!(".{number}") };
+        path.with_file_name(format!("{name}.before-v{}{number}", found + 1))
+    };
+    let free = (1..=MOST).map(candidate).find(|candidate| !candidate.exists());
+    let kept = free.ok_or_else(|| StoreError::Copies(path.to_owned()))?;
+    copy(db, &kept)?;
+    Ok(kept)
+}
+
+fn copy(db: &Connection, path: &Path) -> Result<(), StoreError> {
+    let part = path.with_file_name(format!(".{}.part", path.file_name().unwrap_or_default().to_string_lossy()));
+    if path.exists() {
+        return Err(StoreError::Exists(path.to_owned()));
+    }
+    // What a copy that was broken off has left.
+    if part.exists() {
+        fs::remove_file(&part).map_err(FolderError::io("remove", &part))?;
+    }
+    let copied = copy_into(db, &part, path);
+    if copied.is_err() {
+        // A disk that is full may have taken a part of it; why the copy failed is told, and not why this does.
+        let _ = fs::remove_file(&part);
+    }
+    copied?;
+    Ok(sync_folder(path.parent().unwrap_or(Path::new(".")))?)
+}
+
+/// Writes the copy beside its place, for its owner alone from its first byte, and puts it there.
+fn copy_into(db: &Connection, part: &Path, path: &Path) -> Result<(), StoreError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // SQLite writes into a file that is there and empty.
+    let file = options.open(part).map_err(FolderError::io("create", part))?;
+    db.execute("VACUUM INTO ?1", [part.to_string_lossy()]).map_err(StoreError::sqlite("copy itself"))?;
+    file.sync_all().map_err(FolderError::io("sync", part))?;
+    Ok(fs::rename(part, path).map_err(FolderError::io("rename", part))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::super::{SCHEMA, STEPS, Store, StoreError};
+
+    fn version(path: &std::path::Path) -> i64 {
+        let db = Connection::open(path).expect("it is a database");
+        db.pragma_query_value(None, "user_version", |row| row.get(0)).expect("it has a version")
+    }
+
+    /// SQLite refuses a statement inside a transaction, as it does one on a disk that is full: after the file was made.
+    #[test]
+    fn failed_copy_leaves_nothing() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let db = Connection::open(dir.path().join("ledger.db")).expect("the folder is writable");
+        db.execute_batch("CREATE TABLE one (n INTEGER); BEGIN").expect("it is ours");
+        super::copy(&db, &dir.path().join("copy.db")).expect_err("a transaction is open");
+        let left: Vec<_> =
+            std::fs::read_dir(dir.path()).expect("it is there").map(|item| item.expect("read").file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("copy")), "{left:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn copy_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        store.copy_to(&dir.path().join("copy.db")).expect("copied");
+        let mode = std::fs::metadata(dir.path().join("copy.db")).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn before_its_tables_change_a_database_is_kept_as_it_was() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("ledger.db");
+        let kept = dir.path().join("ledger.db.before-v2");
+        for round in 1..=2 {
+            let old = Connection::open(&path).expect("the folder is writable");
+            old.execute_batch(STEPS[0]).expect("the first tables");
+            old.execute("INSERT INTO lineage (name, lineage) VALUES ('a', ?1)", [round.to_string()]).expect("a row");
+            old.pragma_update(None, "user_version", 1).expect("its version");
+            drop(old);
+            Store::create(&path).expect("it is brought up to date");
+            assert_eq!(version(&path), SCHEMA);
+            let kept = if round == 1 { kept.clone() } else { dir.path().join("ledger.db.before-v2.2") };
+            assert_eq!(version(&kept), 1);
+            let db = Connection::open(&kept).expect("it is a database");
+            let line: String = db.query_row("SELECT lineage FROM lineage", [], |row| row.get(0)).expect("kept");
+            assert_eq!(line, round.to_string());
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt as _;
+                let mode = std::fs::metadata(&kept).expect("it is there").permissions().mode();
+                assert_eq!(mode & 0o777, 0o600);
+            }
+            for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+                drop(std::fs::remove_file(dir.path().join(file)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_database_leaves_no_copy_behind() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let names: Vec<_> = std::fs::read_dir(dir.path()).expect("it is there").collect();
+        let copies = names.iter().flatten().filter(|item| item.file_name().to_string_lossy().contains("before"));
+        assert_eq!(copies.count(), 0);
+    }
+
+    #[test]
+    fn a_copy_never_takes_the_place_of_another_file() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let copy = dir.path().join("copy.db");
+        store.copy_to(&copy).expect("nothing is there");
+        assert!(matches!(store.copy_to(&copy), Err(StoreError::Exists(_))));
+        assert_eq!(version(&copy), SCHEMA);
+    }
+}

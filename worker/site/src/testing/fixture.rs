@@ -1,0 +1,62 @@
+//! Where tests find vectors and data.
+//!
+//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `tests/vectors` and `tests/data` (relative to the root of
+//! the workspace). A missing vector file fails the test. A test skips data that the default folder lacks, with a line on stderr;
+//! data that `UNDERTONE_DATA` lacks fail it. `UNDERTONE_ALIGNER` names a Python with PocketSphinx in the same way.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// A file of test vectors, as it is.
+pub fn vectors(name: &str) -> Value {
+    let path = folder("UNDERTONE_VECTORS", "vectors").join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; set UNDERTONE_VECTORS to the folder of vectors", path.display()));
+    let file: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(file["cases"].as_array().is_some_and(|cases| !cases.is_empty()), "{}: no cases", path.display());
+    file
+}
+
+/// Every case of a file of test vectors, in order; there is at least one.
+pub fn cases(name: &str) -> Vec<Value> {
+    vectors(name)["cases"].as_array().cloned().unwrap_or_default()
+}
+
+/// A folder of data.
+pub fn data(name: &str) -> Option<PathBuf> {
+    find("UNDERTONE_DATA", "data", name)
+}
+
+/// A Python that has PocketSphinx: what `UNDERTONE_ALIGNER` names, or the one that `.ci/aligner.sh` made.
+pub fn aligner() -> Option<PathBuf> {
+    if let Some(asked) = std::env::var_os("UNDERTONE_ALIGNER").filter(|asked| !asked.is_empty()) {
+        return Some(asked.into());
+    }
+    let below = |variable: &str, rest: &str| std::env::var_os(variable).map(|folder| Path::new(&folder).join(rest));
+    let cache = below("UNDERTONE_CACHE", "")
+        .or_else(|| below("XDG_CACHE_HOME", "undertone"))
+        .or_else(|| below("HOME", ".cache/undertone"));
+    let made = cache?.join("tools/pocketsphinx-5.1.1/bin/python");
+    if made.exists() {
+        return Some(made);
+    }
+    eprintln!("passed over: no PocketSphinx; run .ci/aligner.sh to make one");
+    None
+}
+
+fn find(variable: &str, folder: &str, name: &str) -> Option<PathBuf> {
+    let path = self::folder(variable, folder).join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    assert!(std::env::var_os(variable).is_none(), "{variable} is set, but {} is not there", path.display());
+    eprintln!("passed over: no {name}; set {variable} to run this test");
+    None
+}
+
+/// The folder that a variable names, or the usual one; relative to the root of the workspace.
+fn folder(variable: &str, usual: &str) -> PathBuf {
+    let named = std::env::var_os(variable).map_or_else(|| Path::new("tests").join(usual), PathBuf::from);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(named)
+}

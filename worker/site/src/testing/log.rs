@@ -1,0 +1,195 @@
+//! The log of the server for tests: honest by itself. A test that plays a liar keeps an older copy of it, or writes another
+//! leaf into it.
+
+use std::collections::BTreeMap;
+
+use time::OffsetDateTime;
+use undertone_api::log::leaf::{Entry, RestorationRecord};
+use undertone_api::log::proof::{Subtree, assemble, consistency_path, inclusion_path};
+use undertone_api::log::witness::{Answer, KeyProof, Proof, RestorationProof};
+use undertone_api::log::{Frontier, Hash, Leaf, leaf_hash};
+use undertone_api::signed::{Countersignature, Head, Receipt, Restoration, Signed, key_id};
+use uuid::Uuid;
+
+use super::server_key;
+
+/// A log with the countersignatures that it gave.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    frontier: Frontier,
+    kept: BTreeMap<Subtree, Hash>,
+    leaves: Vec<String>,
+    /// By the receipt's number.
+    pub countersigned: BTreeMap<u64, (Signed, u64)>,
+    statements: Vec<(u64, Signed)>,
+}
+
+impl Log {
+    /// A log of the same leaves, with another in the place of one.
+    #[must_use]
+    pub fn with(&self, position: u64, leaf: String) -> Self {
+        let mut leaves = self.leaves.clone();
+        leaves[position as usize] = leaf;
+        let mut log = Self { countersigned: self.countersigned.clone(), ..Self::default() };
+        for leaf in leaves {
+            log.push(leaf);
+        }
+        log
+    }
+
+    /// Leaves that it has.
+    pub fn size(&self) -> u64 {
+        self.frontier.size()
+    }
+
+    /// What the leaf at a position says.
+    pub fn leaf(&self, position: u64) -> String {
+        self.leaves[position as usize].clone()
+    }
+
+    /// Appends something of another party.
+    pub fn push(&mut self, leaf: String) {
+        let position = self.frontier.size();
+        for (level, hash) in (0_u32..).zip(self.frontier.push(leaf_hash(leaf.as_bytes()))) {
+            self.kept.insert(Subtree { level, index: position >> level }, hash);
+        }
+        self.leaves.push(leaf);
+    }
+
+    /// Charges a receipt, and countersigns it; once.
+    pub fn charge(&mut self, signed: &Signed) -> Signed {
+        let receipt: Receipt = serde_json::from_str(&signed.payload).expect("it was opened");
+        if let Some((known, _)) = self.countersigned.get(&receipt.sequence) {
+            return known.clone();
+        }
+        let position = self.size();
+        self.push(entry(&receipt, &signed.digest()).content());
+        let countersignature = countersign(&receipt, &signed.digest(), position);
+        self.countersigned.insert(receipt.sequence, (countersignature.clone(), position));
+        countersignature
+    }
+
+    /// The signed head; `None` while it is empty.
+    pub fn head(&self) -> Option<Signed> {
+        (self.size() > 0).then(|| {
+            let head = Head {
+                size: self.size(),
+                root: hex::encode(self.frontier.root()),
+                at: OffsetDateTime::UNIX_EPOCH,
+                server: key_id(&server_key().verifying_key()),
+            };
+            Signed::new(&head, &server_key()).expect("it has a JSON form")
+        })
+    }
+
+    /// Appends the statement that the log was put back to what it is, as a server that was restored does.
+    pub fn restore(&mut self, reason: &str, at: OffsetDateTime) -> Signed {
+        let statement = Restoration {
+            size: self.size(),
+            root: hex::encode(self.frontier.root()),
+            reason: reason.to_owned(),
+            at,
+            server: key_id(&server_key().verifying_key()),
+        };
+        let signed = Signed::new(&statement, &server_key()).expect("it has a JSON form");
+        self.statements.push((self.size(), signed.clone()));
+        self.push(Leaf::Restoration(RestorationRecord::new(signed.digest())).content());
+        signed
+    }
+
+    /// The restorations after the one with this digest, with their proofs.
+    pub fn restorations(&self, accepted: Option<&str>) -> Vec<RestorationProof> {
+        let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
+        let known = self.statements.iter().position(|(_, signed)| Some(&*signed.digest()) == accepted);
+        let news = self.statements.iter().skip(known.map_or(0, |known| known + 1));
+        let proofs = news.map(|(position, signed)| RestorationProof {
+            statement: signed.clone(),
+            consistency: hashes(&consistency_path(*position, self.size())),
+            inclusion: hashes(&inclusion_path(*position, self.size())),
+        });
+        proofs.collect()
+    }
+
+    /// The proof of the event of a worker's key at a position.
+    pub fn key_proof(&self, position: u64) -> KeyProof {
+        let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
+        KeyProof { position, leaf: self.leaf(position), inclusion: hashes(&inclusion_path(position, self.size())) }
+    }
+
+    /// The answer to a question.
+    pub fn answer(&self, known: Option<&Signed>, receipts: &[u64]) -> Answer {
+        let known: Option<Head> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
+        let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
+        let size = self.size();
+        let proofs = receipts.iter().filter_map(|number| {
+            let (countersignature, position) = self.countersigned.get(number)?;
+            Some(Proof {
+                sequence: *number,
+                countersignature: countersignature.clone(),
+                position: *position,
+                leaf: self.leaf(*position),
+                inclusion: hashes(&inclusion_path(*position, size)),
+            })
+        });
+        Answer {
+            head: self.head(),
+            consistency: known.map_or_else(Vec::new, |known| hashes(&consistency_path(known.size, size))),
+            receipts: proofs.collect(),
+            ..Answer::default()
+        }
+    }
+}
+
+/// The entry that charges a receipt.
+pub fn entry(receipt: &Receipt, digest: &str) -> Entry {
+    Entry {
+        previous: String::new(),
+        account: Uuid::from_u128(20),
+        sequence: receipt.sequence as i64,
+        kind: "commit".to_owned(),
+        job: receipt.job.0,
+        dataset: receipt.dataset.0,
+        series: Some(receipt.series.clone()),
+        round: i32::try_from(receipt.round).ok(),
+        attempt: i32::try_from(receipt.attempt).ok(),
+        event: serde_json::to_string(&receipt.event).expect("it has a JSON form"),
+        count: 1,
+        evaluator: receipt.evaluator.clone(),
+        receipt: Some(digest.to_owned()),
+        at_unix_milliseconds: 0,
+    }
+}
+
+/// The leaf of somebody else's entry.
+pub fn stranger(number: i64) -> String {
+    let entry = Entry {
+        previous: String::new(),
+        account: Uuid::from_u128(21),
+        sequence: number,
+        kind: "reserve".to_owned(),
+        job: Uuid::from_u128(22),
+        dataset: Uuid::from_u128(23),
+        series: None,
+        round: None,
+        attempt: None,
+        event: "{}".to_owned(),
+        count: 1,
+        evaluator: String::new(),
+        receipt: None,
+        at_unix_milliseconds: 0,
+    };
+    Leaf::Entry(entry).content()
+}
+
+/// A countersignature of the server for tests.
+pub fn countersign(receipt: &Receipt, digest: &str, position: u64) -> Signed {
+    let document = Countersignature {
+        worker: receipt.worker,
+        sequence: receipt.sequence,
+        receipt: digest.to_owned(),
+        position,
+        at: OffsetDateTime::UNIX_EPOCH,
+        server: key_id(&server_key().verifying_key()),
+    };
+    Signed::new(&document, &server_key()).expect("it has a JSON form")
+}

@@ -1,0 +1,108 @@
+//! Alarms: the server has contradicted itself, or this site's ledger. The evidence is kept, and nothing leaves the site until
+//! somebody at its terminal has read it and said why it may go on.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::store::{Store, StoreError};
+
+/// An alarm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarm {
+    /// Its number at this site.
+    pub id: i64,
+    /// What the server contradicts, in words.
+    pub problem: String,
+    /// The documents that show it, as JSON.
+    pub evidence: String,
+    /// When it was raised (RFC 3339).
+    pub at: String,
+    /// Who cleared it with which words, and when; `None` while it is open.
+    pub cleared: Option<Clearing>,
+}
+
+/// The end of an alarm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clearing {
+    /// Why, in a steward's words.
+    pub reason: String,
+    /// When (RFC 3339).
+    pub at: String,
+}
+
+const ALARMS: &str = "SELECT alarm.id, alarm.problem, alarm.evidence, alarm.at, cleared.reason, cleared.at
+     FROM alarm LEFT JOIN cleared ON cleared.alarm = alarm.id";
+
+fn alarm(row: &Row<'_>) -> rusqlite::Result<Alarm> {
+    let cleared = match (row.get(4)?, row.get(5)?) {
+        (Some(reason), Some(at)) => Some(Clearing { reason, at }),
+        _ => None,
+    };
+    Ok(Alarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared })
+}
+
+/// Every alarm, oldest first.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn all(db: &Connection) -> Result<Vec<Alarm>, StoreError> {
+    let read = StoreError::sqlite("read alarms");
+    let rows = db
+        .prepare(&format!("{ALARMS} ORDER BY alarm.id"))
+        .and_then(|mut statement| statement.query_map([], alarm)?.collect::<rusqlite::Result<Vec<_>>>());
+    rows.map_err(read)
+}
+
+/// The oldest alarm that is open; `None` when nothing is wrong.
+///
+/// # Errors
+/// [`StoreError`] when the database fails; nothing may leave then either.
+pub fn open(db: &Connection) -> Result<Option<Alarm>, StoreError> {
+    db.query_row(&format!("{ALARMS} WHERE cleared.alarm IS NULL ORDER BY alarm.id LIMIT 1"), [], alarm)
+        .optional()
+        .map_err(StoreError::sqlite("look for alarms"))
+}
+
+/// Raises an alarm; it is on disk when this returns, and from then on nothing leaves.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn raise(store: &Store, problem: &str, evidence: &str, at: OffsetDateTime) -> Result<(), StoreError> {
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO alarm (problem, evidence, at) VALUES (?1, ?2, ?3)",
+            params![problem, evidence, written(at)],
+        )
+        .map(|_| ())
+        .map_err(StoreError::sqlite("raise an alarm"))
+    })
+}
+
+/// Clears every open alarm for `reason`, and begins a new epoch: the server's log as it is from now on is believed, and
+/// every receipt has to be proved to be in it again. Gives how many there were.
+///
+/// # Errors
+/// [`StoreError`] when the database fails; all stay open then.
+pub fn clear(store: &Store, reason: &str, at: OffsetDateTime) -> Result<usize, StoreError> {
+    store.write(|tx| {
+        tx.execute(
+            "INSERT INTO cleared (alarm, reason, receipts, at)
+             SELECT id, ?1, (SELECT COALESCE(MAX(sequence), 0) FROM receipt), ?2 FROM alarm
+             WHERE id NOT IN (SELECT alarm FROM cleared)",
+            params![reason, written(at)],
+        )
+        .map_err(StoreError::sqlite("clear an alarm"))
+    })
+}
+
+/// The epoch in force, and the number of the last receipt that the server may have lost: those before the last clearing or restoration.
+pub(super) fn epoch(db: &Connection) -> Result<(i64, u64), StoreError> {
+    db.query_row("SELECT epoch, lost FROM witness_epoch", [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
+        .map_err(StoreError::sqlite("read the epoch"))
+}
+
+pub(super) fn written(at: OffsetDateTime) -> String {
+    // A time of this era always has this form.
+    at.format(&Rfc3339).unwrap_or_default()
+}

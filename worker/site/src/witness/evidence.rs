@@ -1,0 +1,354 @@
+//! Everything that the server has answered for, for whoever wants to check it without either party: verified again from the
+//! stored documents alone, and exported with the site's own receipts and the chain of its keys. What was exported is verified by
+//! [`file`](mod@file), on any machine.
+
+pub mod file;
+
+use ed25519_dalek::VerifyingKey;
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+use undertone_api::log::proof::{verify_consistency, verify_inclusion};
+use undertone_api::log::witness::{Answer, charges, countersigned};
+use undertone_api::log::{Hash, Leaf, from_hex};
+use undertone_api::signed::{Head, Receipt, Rotation, Signed, key_id};
+
+use super::{Question, alarm};
+use crate::books::receipts;
+use crate::rotation::rotations;
+use crate::store::{Store, StoreError, sql};
+
+/// What of the stored documents does not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    /// The database cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A head.
+    #[error(
+        "the stored head of {size} entries of the server's log {problem}: restore the database from a backup, and find out who was here"
+    )]
+    Head {
+        /// Its size.
+        size: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A countersignature, or a proof.
+    #[error(
+        "the server's {what} of receipt {receipt} {problem}: restore the database from a backup, and find out who was here"
+    )]
+    Receipt {
+        /// Which document.
+        what: &'static str,
+        /// Of which receipt.
+        receipt: u64,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// What the stored documents attest.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attested {
+    /// Heads of the server's log.
+    pub heads: u64,
+    /// The newest of them in force.
+    pub head: Option<Head>,
+    /// Receipts that the server has countersigned, in the epoch in force.
+    pub countersigned: u64,
+    /// Receipts that are proved to be in the server's log, in the epoch in force.
+    pub proved: u64,
+    /// Receipts that lack a proof: on their way, or not sent yet.
+    pub open: Vec<u64>,
+}
+
+/// A head as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct KeptHead {
+    epoch: i64,
+    #[serde(flatten)]
+    signed: Signed,
+    /// The proof that it continues the head before it.
+    consistency: Vec<String>,
+}
+
+/// A countersignature as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct KeptCountersignature {
+    epoch: i64,
+    receipt: u64,
+    #[serde(flatten)]
+    signed: Signed,
+}
+
+/// A proof as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct KeptProof {
+    epoch: i64,
+    receipt: u64,
+    /// Size of the head in whose tree it is.
+    head: u64,
+    position: u64,
+    leaf: String,
+    inclusion: Vec<String>,
+}
+
+/// Verifies every stored head, countersignature and proof again, offline: signatures, each head against the one before it, each
+/// leaf against its head and its receipt.
+///
+/// # Errors
+/// [`EvidenceError`] that names the first document which does not hold.
+pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceError> {
+    let (epoch, _) = alarm::epoch(db)?;
+    examine(epoch, &receipts(db)?, &heads(db)?, &countersignatures(db)?, &proofs(db)?, key)
+}
+
+fn examine(
+    epoch: i64,
+    receipts: &[Signed],
+    heads: &[KeptHead],
+    countersignatures: &[KeptCountersignature],
+    proofs: &[KeptProof],
+    key: &VerifyingKey,
+) -> Result<Attested, EvidenceError> {
+    let all: Vec<(String, Receipt)> = receipts
+        .iter()
+        .map(|signed| Ok((signed.digest(), serde_json::from_str(&signed.payload).map_err(StoreError::row)?)))
+        .collect::<Result<_, StoreError>>()?;
+    let receipt = |number: u64| usize::try_from(number).ok().and_then(|number| all.get(number.checked_sub(1)?));
+    let heads = check_heads(heads, key)?;
+    let mut attested = Attested {
+        heads: heads.len() as u64,
+        head: heads.iter().rev().find(|(of, _)| *of == epoch).map(|(_, head)| head.clone()),
+        ..Attested::default()
+    };
+    for kept in countersignatures {
+        let wrong =
+            |problem: String| EvidenceError::Receipt { what: "countersignature", receipt: kept.receipt, problem };
+        let (digest, document) =
+            receipt(kept.receipt).ok_or_else(|| wrong("is for a receipt that is not here".to_owned()))?;
+        countersigned(&kept.signed, key, digest, document).map_err(|error| wrong(format!("does not hold: {error}")))?;
+        attested.countersigned += u64::from(kept.epoch == epoch);
+    }
+    let mut proved = std::collections::BTreeSet::new();
+    for kept in proofs {
+        let wrong = |problem: &str| EvidenceError::Receipt {
+            what: "proof",
+            receipt: kept.receipt,
+            problem: problem.to_owned(),
+        };
+        let (digest, document) = receipt(kept.receipt).ok_or_else(|| wrong("is for a receipt that is not here"))?;
+        let head = heads.iter().find(|(of, head)| (*of, head.size) == (kept.epoch, kept.head));
+        let root = head.and_then(|(_, head)| from_hex(&head.root)).ok_or_else(|| wrong("leads to no stored head"))?;
+        let path = hashes(&kept.inclusion).ok_or_else(|| wrong("cannot be read"))?;
+        verify_inclusion(kept.leaf.as_bytes(), kept.position, kept.head, &root, &path)
+            .map_err(|_| wrong("does not lead to the root of its head"))?;
+        let charged = Leaf::parse(&kept.leaf).is_ok_and(|leaf| charges(&leaf, digest, document));
+        if !charged {
+            return Err(wrong("charges something else than the receipt says"));
+        }
+        if kept.epoch == epoch {
+            attested.proved += 1;
+            proved.insert(kept.receipt);
+        }
+    }
+    attested.open = (1..=all.len() as u64).filter(|number| !proved.contains(number)).collect();
+    Ok(attested)
+}
+
+/// Checks heads in their order: signature, log, and that each continues the one before it in its epoch.
+fn check_heads(kept: &[KeptHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
+    let mut checked: Vec<(i64, Head)> = Vec::new();
+    for head in kept {
+        let document: Head = serde_json::from_str(&head.signed.payload).map_err(StoreError::row)?;
+        let wrong = |problem: &str| EvidenceError::Head { size: document.size, problem: problem.to_owned() };
+        head.signed.open::<Head>(key).map_err(|_| wrong("is not signed by the server"))?;
+        let root = from_hex(&document.root).ok_or_else(|| wrong("has no root"))?;
+        if document.server != key_id(key) {
+            return Err(wrong("is of another server's log"));
+        }
+        if let Some((_, before)) = checked.last().filter(|(epoch, _)| *epoch == head.epoch) {
+            let path = hashes(&head.consistency).ok_or_else(|| wrong("has a proof that cannot be read"))?;
+            let old = from_hex(&before.root).ok_or_else(|| wrong("follows one without a root"))?;
+            verify_consistency(before.size, &old, document.size, &root, &path)
+                .map_err(|_| wrong("does not continue the one before it"))?;
+        }
+        checked.push((head.epoch, document));
+    }
+    Ok(checked)
+}
+
+/// What this file is.
+const FORMAT: &str = "undertone/site-evidence/1";
+
+/// What can be shown to an auditor, or to a court.
+#[derive(Serialize, Deserialize)]
+struct Export {
+    /// [`FORMAT`].
+    format: String,
+    /// The site's public key, hex.
+    site_key: String,
+    /// How the site's key came to be that one: the changes of its key, oldest first, each signed by the old key and the new.
+    #[serde(default)]
+    rotations: Vec<Rotation>,
+    /// The server's public key, hex, as it was when the site enrolled.
+    server_key: String,
+    /// Since how many cleared alarms the server's word counts.
+    #[serde(default)]
+    epoch: i64,
+    /// Signed receipts, oldest first.
+    receipts: Vec<Signed>,
+    heads: Vec<KeptHead>,
+    countersignatures: Vec<KeptCountersignature>,
+    proofs: Vec<KeptProof>,
+    alarms: Vec<ExportedAlarm>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ExportedAlarm {
+    problem: String,
+    at: String,
+    evidence: serde_json::Value,
+    cleared: Option<String>,
+}
+
+/// The site's receipts, the chain of its keys, and all that the server has answered for, as one JSON document. Nothing in it is
+/// secret that the server does not know already.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn export(db: &Connection, site_key: &str, server_key: &VerifyingKey) -> Result<String, StoreError> {
+    let alarms = alarm::all(db)?.into_iter().map(|alarm| {
+        let evidence = serde_json::from_str(&alarm.evidence).map_err(StoreError::row)?;
+        let cleared = alarm.cleared.map(|cleared| cleared.reason);
+        Ok(ExportedAlarm { problem: alarm.problem, at: alarm.at, evidence, cleared })
+    });
+    let export = Export {
+        format: FORMAT.to_owned(),
+        site_key: site_key.to_owned(),
+        rotations: rotations(db)?,
+        epoch: alarm::epoch(db)?.0,
+        server_key: hex::encode(server_key.as_bytes()),
+        receipts: receipts(db)?,
+        heads: heads(db)?,
+        countersignatures: countersignatures(db)?,
+        proofs: proofs(db)?,
+        alarms: alarms.collect::<Result<_, StoreError>>()?,
+    };
+    serde_json::to_string_pretty(&export).map_err(StoreError::row)
+}
+
+fn heads(db: &Connection) -> Result<Vec<KeptHead>, StoreError> {
+    rows(db, "SELECT epoch, payload, signature, consistency FROM head ORDER BY epoch, size", |row| {
+        let signed = Signed { payload: row.get(1)?, signature: row.get(2)? };
+        Ok(KeptHead { epoch: row.get(0)?, signed, consistency: split(&row.get::<_, String>(3)?) })
+    })
+}
+
+fn countersignatures(db: &Connection) -> Result<Vec<KeptCountersignature>, StoreError> {
+    let sql = "SELECT epoch, receipt, payload, signature FROM countersignature ORDER BY epoch, receipt";
+    rows(db, sql, |row| {
+        let signed = Signed { payload: row.get(2)?, signature: row.get(3)? };
+        Ok(KeptCountersignature { epoch: row.get(0)?, receipt: row.get::<_, i64>(1)? as u64, signed })
+    })
+}
+
+fn proofs(db: &Connection) -> Result<Vec<KeptProof>, StoreError> {
+    let sql = "SELECT epoch, receipt, head, position, leaf, inclusion FROM proof ORDER BY epoch, receipt";
+    rows(db, sql, |row| {
+        Ok(KeptProof {
+            epoch: row.get(0)?,
+            receipt: row.get::<_, i64>(1)? as u64,
+            head: row.get::<_, i64>(2)? as u64,
+            position: row.get::<_, i64>(3)? as u64,
+            leaf: row.get(4)?,
+            inclusion: split(&row.get::<_, String>(5)?),
+        })
+    })
+}
+
+fn rows<T>(
+    db: &Connection,
+    sql: &str,
+    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    db.prepare(sql)
+        .and_then(|mut statement| statement.query_map([], read)?.collect())
+        .map_err(StoreError::sqlite("read what the server answered for"))
+}
+
+/// Hashes that stand one after another as hex.
+fn split(text: &str) -> Vec<String> {
+    text.as_bytes().chunks(64).map(|hash| String::from_utf8_lossy(hash).into_owned()).collect()
+}
+
+fn hashes(text: &[String]) -> Option<Vec<Hash>> {
+    text.iter().map(|hash| from_hex(hash)).collect()
+}
+
+#[derive(Serialize)]
+struct AnswerShown<'a> {
+    known: Option<&'a Signed>,
+    asked: Vec<u64>,
+    head: Option<&'a Signed>,
+    consistency: Vec<String>,
+    receipts: Vec<ProofShown<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    restorations: Vec<&'a Signed>,
+}
+
+#[derive(Serialize)]
+struct ProofShown<'a> {
+    sequence: u64,
+    countersignature: &'a Signed,
+    position: u64,
+    leaf: &'a str,
+    inclusion: Vec<String>,
+}
+
+/// A question and its answer, as evidence.
+pub(super) fn of_answer(question: &Question, answer: &Answer) -> String {
+    let text = |hashes: &[Hash]| hashes.iter().map(hex::encode).collect();
+    let proofs = answer.receipts.iter().map(|proof| ProofShown {
+        sequence: proof.sequence,
+        countersignature: &proof.countersignature,
+        position: proof.position,
+        leaf: &proof.leaf,
+        inclusion: text(&proof.inclusion),
+    });
+    let shown = AnswerShown {
+        known: question.known.as_ref(),
+        asked: question.numbers(),
+        head: answer.head.as_ref(),
+        consistency: text(&answer.consistency),
+        receipts: proofs.collect(),
+        restorations: answer.restorations.iter().map(|restoration| &restoration.statement).collect(),
+    };
+    // Texts and numbers always have a JSON form.
+    serde_json::to_string(&shown).unwrap_or_default()
+}
+
+/// A receipt, what the server said to it, and what it had said before, as evidence.
+pub(super) fn of_submission(store: &Store, receipt: &Signed, said: &Signed, number: u64) -> Result<String, StoreError> {
+    let before: Vec<Signed> = store.read(|db| {
+        db.prepare("SELECT payload, signature FROM countersignature WHERE receipt = ?1 ORDER BY epoch DESC LIMIT 1")
+            .and_then(|mut statement| {
+                let row = |row: &rusqlite::Row<'_>| Ok(Signed { payload: row.get(0)?, signature: row.get(1)? });
+                statement.query_map(params![sql(number)], row)?.collect()
+            })
+            .map_err(StoreError::sqlite("look for a countersignature"))
+    })?;
+    let shown = serde_json::json!({ "receipt": receipt, "countersignature": said, "before": before });
+    Ok(shown.to_string())
+}
+
+/// Positions that the server has countersigned, for tests of what is stored.
+#[cfg(test)]
+pub(super) fn positions(db: &Connection) -> Result<Vec<(u64, u64)>, StoreError> {
+    let all = countersignatures(db)?.into_iter().map(|kept| {
+        let read: undertone_api::signed::Countersignature =
+            serde_json::from_str(&kept.signed.payload).map_err(StoreError::row)?;
+        Ok((kept.receipt, read.position))
+    });
+    all.collect()
+}

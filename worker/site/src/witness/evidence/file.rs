@@ -1,0 +1,288 @@
+//! An exported file, on any machine: verified with nothing but itself, and the keys that its reader knows from elsewhere. No site, no
+//! database, no network.
+//!
+//! A receipt is judged by the key that the site had when it signed it: the file brings the changes of that key, each signed by the old
+//! key and the new, and each naming the last receipt of the old one.
+
+use std::path::Path;
+
+use ed25519_dalek::VerifyingKey;
+use undertone_api::signed::{Receipt, RotationError, SignedError, SiteKeys, public_key};
+
+use super::{Attested, EvidenceError, Export, FORMAT, examine};
+use crate::ledger::no_receipt;
+
+/// Most bytes that are read: some hundred thousand receipts with their proofs.
+const LARGEST: u64 = 1 << 30;
+
+/// What the reader knows from elsewhere; without a key the file is judged by the one that it names itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    /// A key that the site has, or had: as it enrolled, or as the server's bundle names it.
+    pub site_key: Option<VerifyingKey>,
+    /// The server's key, from a site's configuration.
+    pub server_key: Option<VerifyingKey>,
+}
+
+/// What a file shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Receipts.
+    pub receipts: u64,
+    /// Digest of the last of them; empty without one.
+    pub last: String,
+    /// Changes of the site's key.
+    pub changes: usize,
+    /// The site's key now, hex.
+    pub site_key: String,
+    /// The key by which the server was judged, hex.
+    pub server_key: String,
+    /// What the server answers for.
+    pub attested: Attested,
+    /// Alarms that were raised at the site, and how many of them nobody has cleared.
+    pub alarms: (usize, usize),
+}
+
+/// Why a file shows nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("the file cannot be read: {0}")]
+    Read(#[from] std::io::Error),
+    /// It is something else.
+    #[error("this is no file that `undertone-worker ledger export` wrote: {0}")]
+    Form(String),
+    /// It is somebody else's.
+    #[error("the {whose}'s key in it is not the one that was given: this is of another {whose}")]
+    Stranger {
+        /// Whose key.
+        whose: &'static str,
+    },
+    /// A key.
+    #[error("a key in it is none")]
+    Key(#[from] SignedError),
+    /// The changes of the site's key.
+    #[error("the chain of the site's keys does not hold")]
+    Keys(#[from] RotationError),
+    /// A receipt.
+    #[error("receipt {number} {problem}")]
+    Receipt {
+        /// Its number.
+        number: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// What the server has signed.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+}
+
+/// Reads a file and verifies it.
+///
+/// # Errors
+/// [`FileError`] that names the first thing which does not hold.
+pub fn read(path: &Path, known: Known) -> Result<Shown, FileError> {
+    let size = std::fs::metadata(path)?.len();
+    if size > LARGEST {
+        return Err(FileError::Form(format!("it has {size} bytes, and {LARGEST} are the most that are read")));
+    }
+    verify(&std::fs::read_to_string(path)?, known)
+}
+
+/// Verifies what was exported: the chain of the site's keys, every receipt by the key of its time, the chain of receipts, and all that
+/// the server has signed for them.
+///
+/// # Errors
+/// [`FileError`] that names the first thing which does not hold.
+pub fn verify(text: &str, known: Known) -> Result<Shown, FileError> {
+    let export: Export = serde_json::from_str(text).map_err(|error| FileError::Form(error.to_string()))?;
+    if export.format != FORMAT {
+        return Err(FileError::Form(format!("its format is `{}`, not `{FORMAT}`", export.format)));
+    }
+    let (site_key, server_key) = (public_key(&export.site_key)?, public_key(&export.server_key)?);
+    if known.server_key.is_some_and(|known| known != server_key) {
+        return Err(FileError::Stranger { whose: "server" });
+    }
+    let keys = SiteKeys::leading_to(site_key, &export.rotations)?;
+    let changes = export.rotations.iter().map(undertone_api::signed::Rotation::open).collect::<Result<Vec<_>, _>>()?;
+    if let Some(known) = known.site_key {
+        let known = hex::encode(known.as_bytes());
+        if export.site_key != known && changes.iter().all(|change| change.old != known) {
+            return Err(FileError::Stranger { whose: "site" });
+        }
+    }
+    let (mut previous, mut worker) = (no_receipt(), changes.first().map(|change| change.worker));
+    let mut changed = changes.iter().peekable();
+    for (signed, number) in export.receipts.iter().zip(1_u64..) {
+        let wrong = |problem: &str| FileError::Receipt { number, problem: problem.to_owned() };
+        while let Some(change) = changed.next_if(|change| change.receipts < number) {
+            if change.last != previous {
+                return Err(wrong("does not follow the one that the change of the site's key names"));
+            }
+        }
+        let receipt: Receipt =
+            signed.open(keys.at(number)).map_err(|error| wrong(&format!("does not hold: {error}")))?;
+        if receipt.sequence != number || receipt.previous != previous {
+            return Err(wrong("does not follow the one before it"));
+        }
+        if *worker.get_or_insert(receipt.worker) != receipt.worker {
+            return Err(wrong("is of another worker"));
+        }
+        previous = signed.digest();
+    }
+    let receipts = export.receipts.len() as u64;
+    if let Some(change) = changed.find(|change| change.receipts > receipts || change.last != previous) {
+        let problem = "is missing, or another: a change of the site's key names it".to_owned();
+        return Err(FileError::Receipt { number: change.receipts, problem });
+    }
+    let Export { epoch, heads, countersignatures, proofs, alarms, .. } = &export;
+    let attested = examine(*epoch, &export.receipts, heads, countersignatures, proofs, &server_key)?;
+    Ok(Shown {
+        receipts,
+        last: if receipts == 0 { String::new() } else { previous },
+        changes: changes.len(),
+        site_key: export.site_key.clone(),
+        server_key: export.server_key.clone(),
+        attested,
+        alarms: (alarms.len(), alarms.iter().filter(|alarm| alarm.cleared.is_none()).count()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use undertone_api::dataset::Visibility;
+    use undertone_api::signed::{Rotation, public_key};
+    use undertone_privacy::Event;
+
+    use super::{Export, FileError, Known, LARGEST, read, verify};
+    use crate::folder::Folder;
+    use crate::keys::SiteKey;
+    use crate::rotation::{finish, prepare};
+    use crate::store::Store;
+    use crate::testing::{WORKER, gaussian, ledger_at, server_key, stored, under};
+
+    struct Site {
+        _dir: tempfile::TempDir,
+        folder: Folder,
+        store: Store,
+    }
+
+    impl Site {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a temporary folder");
+            let folder = Folder::new(dir.path());
+            SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
+            let store = Store::create(&folder.ledger()).expect("the folder is writable");
+            Self { _dir: dir, folder, store }
+        }
+
+        fn release(&self, rounds: std::ops::Range<u32>) {
+            let (ledger, job) = (ledger_at(&self.folder), under(gaussian(4.0), 10));
+            for round in rounds {
+                ledger
+                    .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", round))
+                    .expect("the data are open");
+            }
+        }
+
+        fn rotate(&self) -> Rotation {
+            let rotation =
+                prepare(&self.folder, &self.store, WORKER, OffsetDateTime::UNIX_EPOCH).expect("nothing runs");
+            finish(&self.folder, &self.store, &rotation).expect("the server has taken it");
+            rotation
+        }
+
+        fn public(&self) -> String {
+            SiteKey::load(&self.folder.key()).expect("there is one").public_hex()
+        }
+
+        fn export(&self) -> String {
+            let (key, server) = (self.public(), server_key().verifying_key());
+            self.store.read(|db| super::super::export(db, &key, &server)).expect("it is open")
+        }
+    }
+
+    /// A site that signed two receipts with its first key, none with its second, and two with its third.
+    fn rotated() -> (Site, [String; 3]) {
+        let site = Site::new();
+        let first = site.public();
+        site.release(1..3);
+        site.rotate();
+        let second = site.public();
+        site.rotate();
+        site.release(3..5);
+        let third = site.public();
+        (site, [first, second, third])
+    }
+
+    fn changed(text: &str, change: impl FnOnce(&mut Export)) -> String {
+        let mut export: Export = serde_json::from_str(text).expect("it was exported");
+        change(&mut export);
+        serde_json::to_string(&export).expect("it has a JSON form")
+    }
+
+    #[test]
+    fn receipts_of_every_key_verify_from_the_file_alone() {
+        let (site, keys) = rotated();
+        let text = site.export();
+        let shown = verify(&text, Known::default()).expect("every receipt has the key of its time");
+        assert_eq!((shown.receipts, shown.changes, &shown.site_key), (4, 2, &keys[2]));
+        // Whoever knows any of its keys knows the site.
+        for key in &keys {
+            let site_key = Some(public_key(key).expect("a key"));
+            verify(&text, Known { site_key, server_key: Some(server_key().verifying_key()) }).expect("it is known");
+        }
+        let stranger = Some(server_key().verifying_key());
+        let refused = verify(&text, Known { site_key: stranger, server_key: None });
+        assert!(matches!(refused, Err(FileError::Stranger { whose: "site" })), "{refused:?}");
+        let refused = verify(&text, Known { site_key: None, server_key: Some(public_key(&keys[0]).expect("a key")) });
+        assert!(matches!(refused, Err(FileError::Stranger { whose: "server" })), "{refused:?}");
+    }
+
+    #[test]
+    fn without_the_chain_of_keys_older_receipts_are_not_believed() {
+        let (site, keys) = rotated();
+        let text = site.export();
+        let without = changed(&text, |export| export.rotations.clear());
+        let refused = verify(&without, Known::default());
+        assert!(matches!(refused, Err(FileError::Receipt { number: 1, .. })), "{refused:?}");
+        let part = changed(&text, |export| drop(export.rotations.remove(0)));
+        assert!(matches!(verify(&part, Known::default()), Err(FileError::Keys(_))));
+        let older = changed(&text, |export| export.site_key.clone_from(&keys[0]));
+        assert!(matches!(verify(&older, Known::default()), Err(FileError::Keys(_))), "they lead elsewhere");
+        let other = Site::new();
+        let foreign = other.rotate();
+        let mixed = changed(&text, |export| export.rotations[1] = foreign);
+        assert!(matches!(verify(&mixed, Known::default()), Err(FileError::Keys(_))));
+    }
+
+    #[test]
+    fn receipts_that_were_cut_moved_or_bent_are_named() {
+        let (site, _) = rotated();
+        let text = site.export();
+        let number = |change: &dyn Fn(&mut Export)| match verify(&changed(&text, change), Known::default()) {
+            Err(FileError::Receipt { number, .. }) => number,
+            other => panic!("{other:?}"),
+        };
+        // A change names the last receipt before it: what is missing there is noticed, even at the end.
+        assert_eq!(number(&|export| export.receipts.truncate(1)), 2);
+        assert_eq!(number(&|export| drop(export.receipts.remove(0))), 1);
+        assert_eq!(number(&|export| export.receipts.swap(2, 3)), 3);
+        assert_eq!(number(&|export| export.receipts[1].payload.push(' ')), 2);
+        assert!(matches!(verify("{}", Known::default()), Err(FileError::Form(_))));
+        let later = changed(&text, |export| export.format = "undertone/site-evidence/2".to_owned());
+        assert!(matches!(verify(&later, Known::default()), Err(FileError::Form(_))));
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("large.json");
+        let file = std::fs::File::create(&path).expect("the folder is writable");
+        // It has no content, only a length.
+        file.set_len(LARGEST + 1).expect("the folder is writable");
+        let refused = read(&path, Known::default());
+        assert!(matches!(&refused, Err(FileError::Form(why)) if why.contains("the most")), "{refused:?}");
+    }
+}

@@ -1,0 +1,36 @@
+//! This site's key as the server's log has it: a key that this site does not hold raises an alarm.
+
+use time::OffsetDateTime;
+use undertone_api::id::WorkerId;
+use undertone_api::log::witness::Answer;
+use undertone_api::signed::Head;
+
+use super::{Contradiction, alarm};
+use crate::store::{Store, StoreError};
+
+/// Judges the key in an answer that holds otherwise: `public_key` (hex) has to be the last one that the log has of this worker.
+/// Returns the contradiction, with an alarm raised. An answer of a server that logs no keys has none.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn judge_own_key(
+    store: &Store,
+    answer: &Answer,
+    worker: WorkerId,
+    public_key: &str,
+    at: OffsetDateTime,
+) -> Result<Option<Contradiction>, StoreError> {
+    let (Some(proof), Some(signed)) = (&answer.key, &answer.head) else { return Ok(None) };
+    let head: Head = serde_json::from_str(&signed.payload).map_err(StoreError::row)?;
+    let Err(error) = proof.check(&head, worker, public_key) else { return Ok(None) };
+    let contradiction = Contradiction::from(error);
+    let evidence = serde_json::json!({
+        "head": signed,
+        "position": proof.position,
+        "leaf": proof.leaf,
+        "inclusion": proof.inclusion.iter().map(hex::encode).collect::<Vec<_>>(),
+        "own_key": public_key,
+    });
+    alarm::raise(store, &contradiction.to_string(), &evidence.to_string(), at)?;
+    Ok(Some(contradiction))
+}

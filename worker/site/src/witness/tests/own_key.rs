@@ -1,0 +1,68 @@
+//! The site's key in the server's log.
+
+use undertone_api::log::Leaf;
+use undertone_api::log::leaf::{KeyEvent, WorkerKeyRecord};
+use undertone_api::log::witness::{Answer, WitnessError};
+
+use super::super::own_key::judge_own_key;
+use super::super::{Contradiction, alarm};
+use super::{AT, Site, WORKER};
+
+const OWN: &str = "ab";
+const OTHER: &str = "cd";
+
+impl Site {
+    /// Has the server log an event of the site's key, and judges the answer that proves it.
+    fn log_key(
+        &mut self,
+        event: KeyEvent,
+        public_key: &str,
+        change: impl FnOnce(&mut Answer),
+    ) -> Option<Contradiction> {
+        let own = [WORKER.0, uuid::Uuid::nil()];
+        let record = WorkerKeyRecord::new(own, 1, event, public_key.to_owned(), 0);
+        self.log.push(Leaf::WorkerKey(record).content());
+        let mut answer = self.log.answer(None, &[]);
+        answer.key = Some(self.log.key_proof(self.log.size() - 1));
+        change(&mut answer);
+        judge_own_key(&self.store, &answer, WORKER, OWN, AT).expect("it is open")
+    }
+}
+
+#[test]
+fn own_key_in_the_log_is_accepted() {
+    let mut site = Site::new();
+    for event in [KeyEvent::Enrolled, KeyEvent::Rotated, KeyEvent::Restored] {
+        assert_eq!(site.log_key(event, OWN, |_| ()), None);
+    }
+    assert!(site.is_quiet());
+    assert_eq!(site.log_key(KeyEvent::Rotated, OTHER, |answer| answer.key = None), None, "a server that logs no keys");
+}
+
+#[test]
+fn another_key_in_the_log_raises_an_alarm() {
+    let mut site = Site::new();
+    let contradiction = site.log_key(KeyEvent::Rotated, OTHER, |_| ()).expect("it is another key");
+    assert_eq!(contradiction, Contradiction::Answer(WitnessError::Key(OTHER.to_owned())));
+    let open = site.store.read(alarm::open).expect("it is open").expect("an alarm");
+    assert!(open.problem.contains(OTHER) && !site.is_quiet(), "{}", open.problem);
+}
+
+#[test]
+fn retired_key_in_the_log_raises_an_alarm() {
+    let mut site = Site::new();
+    let contradiction = site.log_key(KeyEvent::Retired, OWN, |_| ());
+    assert_eq!(contradiction, Some(Contradiction::Answer(WitnessError::Key(OWN.to_owned()))));
+}
+
+#[test]
+fn key_without_its_place_in_the_log_raises_an_alarm() {
+    let mut site = Site::new();
+    let moved = |answer: &mut Answer| {
+        if let Some(proof) = &mut answer.key {
+            proof.position = 0;
+        }
+    };
+    let contradiction = site.log_key(KeyEvent::Enrolled, OWN, moved);
+    assert!(matches!(contradiction, Some(Contradiction::Answer(WitnessError::Malformed(_)))), "{contradiction:?}");
+}

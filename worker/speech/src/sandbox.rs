@@ -1,0 +1,229 @@
+//! Starts every program other than this worker: speech engines, recognizers, aligners and voice converters.
+//!
+//! Such a program receives the audio of recordings and must not receive more. It runs with four environment variables,
+//! in a process group that ends as a whole and with the worker, behind Landlock and a filter of system calls. It reads
+//! the system's programs and libraries, its own files and those that its arguments name. It writes to a folder of its
+//! own, opens no connection, and cannot access the site's key, ledger or data. [`missing_walls`] lists each layer that
+//! the kernel lacks.
+//!
+//! Start every additional program with [`Start`]; no other file of the worker uses `std::process::Command`.
+
+mod files;
+mod walls;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{LazyLock, OnceLock};
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use self::files::ScratchFolder;
+pub use self::walls::missing_walls;
+
+/// Additional permissions of programs in the site's configuration (`[programs]`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Programs {
+    /// Variables of the worker's environment that are passed to programs.
+    pub variables: Vec<String>,
+    /// Folders that programs may read besides their own.
+    pub folders: Vec<PathBuf>,
+    /// Folders that programs may write and read, such as the cache of an engine's models.
+    pub writable: Vec<PathBuf>,
+    /// True if programs may open connections.
+    pub network: bool,
+}
+
+impl Programs {
+    /// Returns true if no permission is configured.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The confinement of every program of this process.
+#[derive(Debug, Clone, Default)]
+struct ProgramConfinement {
+    site: Option<PathBuf>,
+    programs: Programs,
+}
+
+static CONFINEMENT: OnceLock<ProgramConfinement> = OnceLock::new();
+
+/// Sets the site that programs cannot access and the configured permissions, once per process.
+pub fn confine(site: &Path, programs: Programs) {
+    // Tests share one process, and each has its own site.
+    if cfg!(any(test, feature = "testing")) {
+        return;
+    }
+    let site = site.canonicalize().unwrap_or_else(|_| site.to_owned());
+    // A second call comes from the same command line.
+    let _ = CONFINEMENT.set(ProgramConfinement { site: Some(site), programs });
+}
+
+/// A program with its arguments and permissions.
+#[derive(Debug)]
+pub struct Start<'a> {
+    program: &'a OsStr,
+    arguments: Vec<OsString>,
+    readable: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+}
+
+impl<'a> Start<'a> {
+    /// Returns a start of `program`, which is found as in a shell.
+    pub fn new(program: &'a (impl AsRef<OsStr> + ?Sized)) -> Self {
+        Self { program: program.as_ref(), arguments: Vec::new(), readable: Vec::new(), writable: Vec::new() }
+    }
+
+    /// Adds arguments; the program may read files and folders that they name.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Permits reading of files or folders that no argument names.
+    #[must_use]
+    pub fn read(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.readable.extend(paths);
+        self
+    }
+
+    /// Permits writing to a file, or to any file of a folder.
+    #[must_use]
+    pub fn write(mut self, path: &Path) -> Self {
+        self.writable.push(path.to_owned());
+        self
+    }
+
+    /// Starts the program with these streams as its input, output and error output.
+    ///
+    /// # Errors
+    /// If the program does not exist or cannot be confined.
+    pub fn spawn(self, input: Stdio, output: Stdio, complaints: Stdio) -> io::Result<RunningProgram> {
+        let mut confinement = CONFINEMENT.get().cloned().unwrap_or_default();
+        if cfg!(any(test, feature = "testing")) {
+            // Programs of tests write their records there.
+            confinement.programs.writable.push(std::env::temp_dir());
+        }
+        self.spawn_in(&confinement, input, output, complaints)
+    }
+
+    fn spawn_in(
+        self,
+        confinement: &ProgramConfinement,
+        input: Stdio,
+        output: Stdio,
+        complaints: Stdio,
+    ) -> io::Result<RunningProgram> {
+        let program = files::find(self.program)?;
+        let scratch = ScratchFolder::make()?;
+        let access = files::access(&program, &self, confinement, scratch.path());
+        let mut command = Command::new(&program);
+        command.args(&self.arguments).stdin(input).stdout(output).stderr(complaints);
+        command.env_clear().envs(environment(scratch.path(), &confinement.programs.variables));
+        command.process_group(0);
+        walls::raise(&mut command, access, confinement.programs.network)?;
+        Ok(RunningProgram { child: Some(launch(command)?), _scratch: scratch })
+    }
+
+    /// Runs the program to its end without input.
+    ///
+    /// # Errors
+    /// The errors of [`Start::spawn`], or an error of reading its output.
+    pub fn output(self) -> io::Result<Output> {
+        self.spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?.output()
+    }
+}
+
+/// Returns PATH and LANG of the worker, a temporary folder for all files that the program writes, and the configured
+/// variables.
+fn environment(scratch: &Path, named: &[String]) -> Vec<(OsString, OsString)> {
+    let variable = |name: &str| std::env::var_os(name);
+    let language = variable("LANG").unwrap_or_else(|| "C.UTF-8".into());
+    let mut all = vec![
+        ("PATH".into(), files::search_path()),
+        ("LANG".into(), language),
+        ("TMPDIR".into(), scratch.into()),
+        ("HOME".into(), scratch.into()),
+    ];
+    all.extend(named.iter().filter_map(|name| Some((name.into(), variable(name)?))));
+    all
+}
+
+type Launch = (Command, Sender<io::Result<Child>>);
+
+/// The thread that starts all programs. A program ends with the thread that started it (`PR_SET_PDEATHSIG`). This
+/// thread lives as long as the process; threads of a pool do not.
+static LAUNCHER: LazyLock<Sender<Launch>> = LazyLock::new(|| {
+    let (sender, launches) = channel::<Launch>();
+    thread::spawn(move || {
+        for (mut command, reply) in launches {
+            drop(reply.send(command.spawn()));
+        }
+    });
+    sender
+});
+
+fn launch(command: Command) -> io::Result<Child> {
+    let (reply, started) = channel();
+    let ended = || io::Error::other("the thread that starts programs has ended");
+    LAUNCHER.send((command, reply)).map_err(|_| ended())?;
+    started.recv().map_err(|_| ended())?
+}
+
+/// A running program. It ends, with all processes that it started, on drop.
+#[derive(Debug)]
+pub struct RunningProgram {
+    /// Present until the program was waited for.
+    child: Option<Child>,
+    _scratch: ScratchFolder,
+}
+
+impl RunningProgram {
+    /// Takes its input stream.
+    pub fn take_input(&mut self) -> Option<ChildStdin> {
+        self.child.as_mut()?.stdin.take()
+    }
+
+    /// Takes its output stream.
+    pub fn take_output(&mut self) -> Option<ChildStdout> {
+        self.child.as_mut()?.stdout.take()
+    }
+
+    /// Takes its error stream.
+    pub fn take_complaints(&mut self) -> Option<ChildStderr> {
+        self.child.as_mut()?.stderr.take()
+    }
+
+    /// Ends the program if it still runs.
+    pub fn end(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            walls::kill_group(&child);
+            drop(child.wait());
+        }
+    }
+
+    fn output(mut self) -> io::Result<Output> {
+        let Some(child) = self.child.take() else { return Err(io::Error::other("the program was waited for")) };
+        let group = walls::group_of(&child);
+        let output = child.wait_with_output();
+        walls::kill(group);
+        output
+    }
+}
+
+impl Drop for RunningProgram {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;

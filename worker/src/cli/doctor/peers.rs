@@ -1,0 +1,71 @@
+//! Checks that the peers' heads of the server's log agree with this site's.
+
+use time::OffsetDateTime;
+
+use super::super::chain;
+use super::Findings;
+use crate::site::store::Store;
+use crate::site::witness::peers::known_peers;
+
+/// Reports peers with another key, peers whose newest head is old, and how many agree.
+pub(super) fn look(store: &Store, now: OffsetDateTime, found: &mut Findings) {
+    let peers = match store.read(known_peers) {
+        Ok(peers) => peers,
+        Err(error) => return found.fail("peers", chain(&error), "look at the disk"),
+    };
+    for peer in &peers {
+        let name = format!("`{}` of {}", peer.worker_name, peer.organization_name);
+        if peer.has_conflict {
+            found.warn(
+                "peers",
+                format!("the server relays another key for {name} than the one known here"),
+                "ask the peer's operator for the fingerprint by telephone, then `undertone-worker ledger peers confirm`",
+            );
+        } else if peer.is_old(now) {
+            found.warn(
+                "peers",
+                format!("the newest head of {name} is of {}", peer.observed_at.date()),
+                "ask the peer's operator whether the worker runs; if it does, the server withholds its heads",
+            );
+        }
+    }
+    let agreeing = peers.iter().filter(|peer| !peer.has_conflict && !peer.is_old(now)).count();
+    let confirmed = peers.iter().filter(|peer| peer.is_confirmed).count();
+    found.ok(
+        "peers",
+        format!("{agreeing} of {} peers agree about the server's log; {confirmed} confirmed", peers.len()),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use time::{Duration, OffsetDateTime};
+
+    use super::look;
+    use crate::cli::doctor::Findings;
+    use crate::site::store::Store;
+    use crate::site::witness::peers::insert_in_test;
+
+    fn findings(conflict: Option<&str>, age: Duration) -> String {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(100);
+        insert_in_test(&store, "ward", now - age, conflict).expect("a row");
+        let mut found = Findings::default();
+        look(&store, now, &mut found);
+        format!("{found:?}")
+    }
+
+    #[test]
+    fn old_and_conflicting_peers_are_reported() {
+        let fine = findings(None, Duration::days(1));
+        assert!(fine.contains("1 of 1 peers agree") && !fine.contains("Warn"), "{fine}");
+        let old = findings(None, Duration::days(8));
+        assert!(
+            old.contains("0 of 1 peers agree") && old.contains("the newest head of `ward` of South is of"),
+            "{old}"
+        );
+        let conflict = findings(Some("ab"), Duration::days(1));
+        assert!(conflict.contains("relays another key for `ward` of South"), "{conflict}");
+    }
+}

@@ -1,0 +1,46 @@
+//! Exchanges heads of the server's log with the peers every [`EVERY`]. The judgement is in `site::witness::peers`.
+
+use std::time::Duration;
+
+use super::Site;
+use crate::site::store::StoreError;
+use crate::site::witness::{alarm, peers};
+
+/// Time between two exchanges while the server can be reached.
+pub(super) const EVERY: Duration = Duration::from_mins(10);
+
+/// Exchanges heads once and logs the result.
+pub(super) async fn exchange_heads(site: &Site) {
+    if let Err(error) = try_exchange(site).await {
+        tracing::error!(error = %error, "the heads of peers could not be compared");
+    }
+}
+
+async fn try_exchange(site: &Site) -> Result<(), StoreError> {
+    if site.store.read(alarm::open)?.is_some() {
+        return Ok(());
+    }
+    let now = (site.clock)();
+    let Some((own, observation)) = peers::observation(&site.store, site.identity.worker, &site.key, now)? else {
+        return Ok(());
+    };
+    let relayed = match site.gateway.exchange_heads(&observation).await {
+        Ok(relayed) => relayed,
+        Err(error) => {
+            tracing::debug!(error = %error, "the server does not exchange heads; it is asked again");
+            return Ok(());
+        }
+    };
+    let comparison = peers::compare(&site.store, &site.identity.server_key, &own, &relayed, now)?;
+    for reason in &comparison.rejected {
+        tracing::warn!(reason = %reason.escape_debug(), "a peer's head is not accepted");
+    }
+    if let Some(fork) = &comparison.fork {
+        tracing::error!(
+            problem = %fork,
+            "ALARM: the server has shown another site a log that does not agree with the one shown here. Nothing leaves this site from now on. Both heads are kept: `undertone-worker ledger alarm show` prints them. Compare with the other site's operator; then `undertone-worker ledger alarm clear --reason ...`"
+        );
+    }
+    tracing::debug!(peers = comparison.agreed, "heads of peers agree with this site's");
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! The kinds of datasets that this worker knows, for the site: see [`undertone_worker_site::datasets`].
+
+use std::path::Path;
+
+use serde::Deserialize;
+use undertone_api::dataset::{Content, Visibility};
+use undertone_privacy::PrivacyUnit;
+
+use crate::queries::dataset as queries;
+use crate::site::folder::Folder;
+use crate::site::lineage::FingerprintCollector;
+use crate::site::policy::Policy;
+use crate::site::store::Store;
+use crate::speech::dataset::{self as speech, DatasetError, META_FILE};
+use crate::speech::recordings;
+
+mod declared;
+mod fingerprints;
+
+pub use declared::LegacyNotice;
+pub use undertone_worker_site::datasets::{
+    DatasetDescription, DatasetsError, Facts, Local, Unusable, UnusableError, lines, note_registered,
+};
+
+use declared::told_units;
+
+/// Every dataset of the site, by name, and what else lies there.
+///
+/// # Errors
+/// [`DatasetsError`] when folder or database cannot be read.
+pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Local>, Vec<Unusable>), DatasetsError> {
+    undertone_worker_site::datasets::scan::<Described>(folder, store, policy)
+}
+
+/// Returns what a steward should know of what lies in the folder of `local`, where an earlier version prepared it.
+pub fn legacy_notice(local: &Local) -> Option<LegacyNotice> {
+    Described::read(&local.folder).ok()?.legacy_notice(local.visibility)
+}
+
+/// The description of a dataset, of any kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Described {
+    /// Of speech.
+    Speech(Box<speech::Meta>),
+    /// Of queries.
+    Queries(Box<queries::Meta>),
+    /// Of recordings.
+    Recordings(Box<recordings::Meta>),
+}
+
+impl Described {
+    /// Reads the description of the dataset in `folder`, without opening or checking the content.
+    ///
+    /// # Errors
+    /// [`DatasetError`] if there is none, or if it is of another version.
+    pub fn read(folder: &Path) -> Result<Self, DatasetError> {
+        /// The one field that tells; speech has none.
+        #[derive(Deserialize)]
+        struct Kind {
+            #[serde(default)]
+            content: Content,
+        }
+        let path = folder.join(META_FILE);
+        let text = std::fs::read(&path).map_err(DatasetError::io("read", &path))?;
+        match serde_json::from_slice(&text) {
+            Ok(Kind { content: Content::Queries }) => queries::read_meta(folder).map(Box::new).map(Self::Queries),
+            Ok(Kind { content: Content::Recordings }) => {
+                recordings::read_meta(folder).map(Box::new).map(Self::Recordings)
+            }
+            // Also what cannot be read: it is said of it what is wrong.
+            _ => speech::read_meta(folder).map(Box::new).map(Self::Speech),
+        }
+    }
+
+    /// As [`Described::read`], and reads the content once to see that it is whole.
+    ///
+    /// # Errors
+    /// [`DatasetError`] that names the file and what is wrong with it.
+    pub fn check(folder: &Path) -> Result<Self, DatasetError> {
+        let described = Self::read(folder)?;
+        match described {
+            Self::Speech(_) => drop(speech::Dataset::open(folder)?),
+            Self::Queries(_) => drop(queries::Reader::open(folder)?),
+            Self::Recordings(_) => drop(recordings::Recordings::check(folder)?),
+        }
+        Ok(described)
+    }
+}
+
+impl Described {
+    /// Returns the digest of its content, hexadecimal.
+    pub fn digest(&self) -> &str {
+        match self {
+            Self::Speech(meta) => &meta.digest,
+            Self::Queries(meta) => &meta.digest,
+            Self::Recordings(meta) => &meta.digest,
+        }
+    }
+}
+
+impl DatasetDescription for Described {
+    fn read(folder: &Path) -> Result<Self, DatasetError> {
+        Self::read(folder)
+    }
+
+    fn check_visibility(&self, name: &str, visibility: Visibility) -> Result<(), DatasetError> {
+        self.check_visibility(name, visibility)
+    }
+
+    fn digest(&self) -> &str {
+        self.digest()
+    }
+
+    fn into_facts(self, visibility: Visibility) -> Facts {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        match self {
+            Self::Speech(meta) => Facts {
+                content: Content::Speech,
+                inputs: count(meta.inputs),
+                classes: count(meta.classes),
+                records: meta.train.utterances as u64,
+                speakers: meta.train.speakers as u64,
+                test_records: meta.test.utterances as u64,
+                users: meta.unit_column.is_some().then_some(meta.train.users as u64),
+                seconds: None,
+                units: told_units(meta.units, Content::Speech, meta.unit_column.is_some(), visibility),
+            },
+            Self::Queries(meta) => Facts {
+                content: Content::Queries,
+                inputs: 0,
+                // How many labels a private log has would be a number of its content.
+                classes: if visibility == Visibility::Public { count(meta.labels.len()) } else { 0 },
+                records: meta.train.occurrences,
+                speakers: 0,
+                test_records: meta.test.occurrences,
+                users: meta.has_users().then_some(meta.train.users),
+                seconds: None,
+                units: told_units(meta.units, Content::Queries, meta.columns.user.is_some(), visibility),
+            },
+            Self::Recordings(meta) => Facts {
+                content: Content::Recordings,
+                inputs: 0,
+                classes: 0,
+                records: meta.recordings.len() as u64,
+                speakers: 0,
+                test_records: 0,
+                users: None,
+                seconds: Some(meta.seconds()),
+                units: vec![PrivacyUnit::Words],
+            },
+        }
+    }
+
+    fn is_its_source(&self) -> bool {
+        matches!(self, Self::Recordings(_))
+    }
+
+    fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector) {
+        fingerprints::derive(folder, self, collector);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::dataset::{Content, SizeClass, Visibility};
+    use undertone_privacy::PrivacyUnit;
+
+    use super::scan;
+    use crate::fixture::local;
+    use crate::queries::dataset::fixture::prepared;
+    use crate::site::folder::Folder;
+    use crate::site::policy::{Policy, declare};
+    use crate::site::store::Store;
+
+    /// 480 rows of 48 users that can be used, three labels, and rows that cannot.
+    fn log() -> String {
+        let good = |n: usize| format!("Private query {},patient-{},1,label-{}\n", n % 9, n % 48, n % 3);
+        let bad = ["no patient,,1,label-0\n", "half a row\n", "odd count,patient-1,seven,label-0\n"];
+        let rows = (0..480).map(good).chain(bad.map(str::to_owned));
+        std::iter::once("text,user,count,intent\n".to_owned()).chain(rows).collect()
+    }
+
+    #[test]
+    fn of_a_query_log_only_rough_sizes_are_told_and_of_its_rows_nothing() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
+        let unlabelled = |row: &str| row.rsplit_once(',').map_or(row, |(rest, _)| rest).to_owned() + "\n";
+        prepared(&folder.datasets(), "ward", &log().lines().map(unlabelled).collect::<String>());
+        prepared(&folder.datasets(), "commons", &log());
+        declare(&folder.policy(), "commons", Visibility::Public).expect("the policy is new");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let policy = Policy::load(&folder.policy()).expect("it was just written");
+        let (found, unusable) = scan(&folder, &store, &policy).expect("the folder can be read");
+        assert!(unusable.is_empty() && found.len() == 2, "{unusable:?}");
+        let [commons, ward] = [found[0].registration(), found[1].registration()];
+        assert_eq!((ward.content, ward.records, ward.users), (Content::Queries, SizeClass(500), Some(SizeClass(50))));
+        assert_eq!((ward.speakers, ward.inputs, ward.test_records), (SizeClass(1), 0, 0));
+        assert_eq!(ward.units, [PrivacyUnit::Record, PrivacyUnit::User]);
+        assert_eq!((ward.classes, commons.classes), (0, 3), "labels of public data only");
+        // The whole of what is told: the dataset's name, its line, and the above.
+        let json = serde_json::to_string(&ward).expect("it has a JSON form");
+        let told = format!(
+            r#"{{"name":"ward","lineage":"{}","visibility":"private","content":"queries","inputs":0,"classes":0,"records":500,"speakers":1,"test_records":0,"users":50,"units":["record","user"]}}"#,
+            ward.lineage
+        );
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(value(&json), value(&told));
+        let report = std::fs::read_to_string(folder.datasets().join("ward/report.json")).expect("it stays there");
+        for secret in ["no patient", "half a row", "seven"] {
+            assert!(report.contains(secret) && !json.contains(secret));
+        }
+    }
+
+    /// Its description says nothing of how it was prepared; what is told now is refused, see [`super::declared`].
+    #[test]
+    fn a_labelled_log_of_an_earlier_version_tells_no_label() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::new(dir.path());
+        std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
+        let reader = prepared(&folder.datasets(), "ward", &log());
+        assert_eq!(reader.meta().labels.len(), 3);
+        let mut earlier = serde_json::to_value(reader.meta()).expect("it has a JSON form");
+        earlier.as_object_mut().expect("an object").remove("preparation");
+        let path = folder.datasets().join("ward/meta.json");
+        std::fs::write(path, earlier.to_string()).expect("the folder is writable");
+        declare(&folder.policy(), "ward", Visibility::Open).expect("the policy is new");
+        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
+        let policy = Policy::load(&folder.policy()).expect("it was just written");
+        let (found, _) = scan(&folder, &store, &policy).expect("the folder can be read");
+        assert_eq!((found[0].classes, found[0].registration().classes), (0, 0));
+    }
+
+    #[test]
+    fn only_rough_sizes_are_told() {
+        let told = local(Visibility::Private).registration();
+        assert_eq!((told.records, told.speakers, told.test_records), (SizeClass(500), SizeClass(50), 0));
+        let json = serde_json::to_string(&told).expect("it has a JSON form");
+        assert!(!json.contains("480") && !json.contains("48,"), "{json}");
+    }
+
+    #[test]
+    fn a_dataset_of_queries_is_none_of_speech() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        prepared(dir.path(), "ward", &log());
+        let said = crate::speech::dataset::read_meta(&dir.path().join("ward")).expect_err("it is none").to_string();
+        assert!(said.contains("it holds queries, not speech"), "{said}");
+    }
+}

@@ -1,0 +1,46 @@
+//! What prepared datasets are recognized by, where nothing says what they were made of.
+
+use std::fs;
+use std::path::Path;
+
+use crate::queries::dataset::{self as queries, Subset};
+use crate::queries::normalize::Normalizer;
+use crate::site::lineage::{COMPARED, FingerprintCollector};
+use crate::speech::dataset::Dataset;
+
+use super::Described;
+
+/// Recordings that lay in a dataset before they were replaced: written by workers that had no lineages.
+const REPLACED_FILE: &str = "replaced";
+/// Most rows of a query log that are read again to recognize it: more would keep the worker from its work.
+const MOST_ROWS: u64 = 1 << 20;
+
+/// Takes the fingerprints of sources and people that a prepared dataset tells by itself.
+pub(super) fn derive(folder: &Path, described: &Described, collector: &mut FingerprintCollector) {
+    match described {
+        // What cannot be opened is refused when a job opens it.
+        Described::Speech(_) => {
+            let Ok(dataset) = Dataset::open(folder) else { return };
+            (0..).map_while(|speaker| dataset.speaker_name(speaker)).for_each(|id| collector.add_person(id));
+            (0..).map_while(|user| dataset.user_name(user)).for_each(|id| collector.add_person(id));
+        }
+        Described::Queries(meta) if meta.train.rows + meta.test.rows <= MOST_ROWS => {
+            let Ok(reader) = queries::Reader::open(folder) else { return };
+            let mut normalizer = Normalizer::new(COMPARED);
+            for subset in [Subset::Train, Subset::Test] {
+                let mut rows = reader.rows(subset);
+                while let Ok(Some(row)) = rows.next_ref() {
+                    collector.add_row(normalizer.apply(row.text));
+                }
+            }
+        }
+        Described::Queries(_) => {}
+        Described::Recordings(meta) => {
+            let replaced = fs::read_to_string(folder.join(REPLACED_FILE)).unwrap_or_default();
+            let now = meta.recordings.iter().map(|recording| recording.digest.as_str());
+            now.chain(replaced.lines())
+                .filter_map(|digest| hex::decode(digest).ok())
+                .for_each(|digest| collector.add_file(&digest));
+        }
+    }
+}

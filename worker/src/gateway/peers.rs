@@ -1,0 +1,25 @@
+//! The exchange of cosigned heads with the peers, by way of the server.
+
+use undertone_api::log::peers::{MOST_PEERS, MOST_ROTATIONS, PeerHead};
+use undertone_api::signed::Signed;
+use undertone_proto::v1;
+
+use super::{CALL, Gateway, GatewayError};
+
+impl Gateway {
+    /// Hands in this site's signed observation and returns those of its peers. Verify each before it is believed.
+    ///
+    /// # Errors
+    /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has not the form of one, or is too large.
+    pub async fn exchange_heads(&self, observation: &Signed) -> Result<Vec<PeerHead>, GatewayError> {
+        let make = || v1::ExchangeHeadsRequest { observation: Some(observation.clone().into()) };
+        let reply =
+            self.call(CALL, make, |mut client, request| async move { client.exchange_heads(request).await }).await?;
+        if reply.peers.len() > MOST_PEERS || reply.peers.iter().any(|peer| peer.rotations.len() > MOST_ROTATIONS) {
+            let detail = format!("more than {MOST_PEERS} peers, or {MOST_ROTATIONS} changes of key of one");
+            return Err(GatewayError::Protocol(detail));
+        }
+        let peers = reply.peers.into_iter().map(PeerHead::try_from).collect::<Result<_, _>>();
+        peers.map_err(|field| GatewayError::Protocol(format!("`{field}` of a peer cannot be read")))
+    }
+}

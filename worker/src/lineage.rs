@@ -1,0 +1,47 @@
+//! Lineages of the kinds of datasets that this worker knows: see [`undertone_worker_site::lineage`].
+
+use std::path::Path;
+
+use age::secrecy::SecretString;
+use time::OffsetDateTime;
+use undertone_worker_site::lineage;
+pub use undertone_worker_site::lineage::{
+    COMPARED, ExchangeError, FingerprintCollector, ImportedLineages, KnownDataset, LineageError, LineageIntake,
+    LineageMarker, LineageOwner, LineageSummary, Overlap, SharedLineages, find_recordings, has_sources, lines,
+    note_registered, summarize, warnings,
+};
+
+use crate::config::{Config, ConfigError};
+use crate::datasets::Described;
+use crate::site::folder::Folder;
+
+fn owner(folder: &Folder) -> Result<LineageOwner, ConfigError> {
+    let config = Config::load(folder)?;
+    Ok(LineageOwner { worker: config.worker_name, organization: config.organization })
+}
+
+/// Writes the organization's keys and the lineages that are not public to `file`, sealed. Returns how many lineages.
+///
+/// # Errors
+/// [`ExchangeError`]; there is no new file then.
+pub fn export(
+    folder: &Folder,
+    file: &Path,
+    passphrase: SecretString,
+    now: OffsetDateTime,
+) -> Result<usize, ExchangeError> {
+    lineage::export::<Described>(&owner(folder)?, folder, file, passphrase, now)
+}
+
+/// Takes in the lineages of another worker of the organization.
+///
+/// # Errors
+/// [`ExchangeError`]; nothing was taken in then.
+pub fn import(
+    folder: &Folder,
+    file: &Path,
+    passphrase: SecretString,
+    now: OffsetDateTime,
+) -> Result<ImportedLineages, ExchangeError> {
+    lineage::import::<Described>(&owner(folder)?, folder, file, passphrase, now)
+}

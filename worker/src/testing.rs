@@ -1,0 +1,26 @@
+//! What the tests of this crate share, beside what those of the site do.
+
+pub(crate) use undertone_worker_site::testing::*;
+
+use crate::config::queries::Queries;
+use crate::config::{Config, Server};
+use crate::dp::device::Compute;
+
+/// The configuration of a site whose server is on this machine.
+pub(crate) fn config() -> Config {
+    Config {
+        server: Server::new("http://127.0.0.1:8421", None).expect("it is on loopback"),
+        server_key: server_key().verifying_key(),
+        worker: WORKER,
+        worker_name: "north".to_owned(),
+        organization: ORGANIZATION,
+        organization_name: "North Hospital".to_owned(),
+        concurrent_runs: 4,
+        rotate_key_days: 365,
+        anchor: None,
+        compute: Compute::default(),
+        queries: Queries::default(),
+        transcription: crate::config::transcription::Transcription::default(),
+        programs: crate::speech::sandbox::Programs::default(),
+    }
+}

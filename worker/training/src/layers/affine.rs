@@ -1,0 +1,63 @@
+//! A linear map of each frame, with a bias.
+
+use burn::tensor::Tensor;
+
+use super::outer::OuterGradient;
+use super::product::Matrix;
+use super::rows::with_one;
+use super::{Backward, Layer, Layout, Parameters, Wanted};
+
+/// Dimensions. Parameters are `[inputs + 1, outputs]` row-major; the last row is the bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Linear {
+    /// Number of inputs per frame.
+    pub inputs: usize,
+    /// Number of outputs per frame.
+    pub outputs: usize,
+}
+
+impl Layer for Linear {
+    /// The input and a 1, `[rows, inputs + 1]`.
+    type Tape = Tensor<2>;
+
+    fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn parameters(&self) -> usize {
+        (self.inputs + 1) * self.outputs
+    }
+
+    /// Sets weights uniformly within ±1/√inputs, biases to 0.
+    fn initialize(&self, parameters: &mut [f32], uniform: &mut dyn FnMut() -> f32) {
+        let reach = 1.0 / (self.inputs as f32).sqrt();
+        parameters.fill_with(|| uniform() * reach);
+        parameters[self.inputs * self.outputs..].fill(0.0);
+    }
+
+    fn forward(&self, parameters: &Parameters<'_>, input: Tensor<2>, _layout: &Layout) -> (Tensor<2>, Tensor<2>) {
+        let input = with_one(input);
+        (Matrix::new(parameters, self.inputs + 1, self.outputs).times(input.clone()), input)
+    }
+
+    fn backward(
+        &self,
+        parameters: &Parameters<'_>,
+        input: Tensor<2>,
+        by_output: Tensor<2>,
+        _layout: &Layout,
+        wanted: Wanted,
+    ) -> Backward {
+        let by_input = wanted.by_input.then(|| {
+            let weights = parameters.part(0..self.inputs * self.outputs);
+            Matrix::transposed(&weights, self.inputs, self.outputs).times(by_output.clone())
+        });
+        let pieces =
+            if wanted.gradient { vec![Box::new(OuterGradient::new(input, by_output)) as _] } else { Vec::new() };
+        Backward { by_input, pieces }
+    }
+}

@@ -1,0 +1,129 @@
+//! A model as a stack of layers: normalized features in, logits out.
+
+use undertone_api::job::dp_sgd::{Cell, Part, Parts};
+
+use super::shape::ModelShape;
+use crate::layers::Layer;
+use crate::layers::affine::Linear;
+use crate::layers::combine::{ConcatenatedLayers, ReversedLayer};
+use crate::layers::conv1d::Conv1d;
+use crate::layers::layer_norm::LayerNorm;
+use crate::layers::recurrent::gru::Gru;
+use crate::layers::recurrent::lstm::Lstm;
+use crate::layers::stack::{Stack, StackError};
+
+impl ModelShape {
+    /// Returns the layers, with the part names, order and parameters of [`ModelShape::parts`]. The parts in `trained` are
+    /// trained. If `trained` contains none of them, no part is frozen, and the caller requests no gradient.
+    ///
+    /// # Panics
+    /// Never for a shape of one to four layers.
+    pub fn stack(&self, trained: Parts) -> Stack {
+        let output = Linear { inputs: self.width(), outputs: self.classes };
+        let mut stack = self.below().and_then(|below| below.then(Part::Output.name(), output)).expect(FITS);
+        self.freeze(&mut stack, trained);
+        stack
+    }
+
+    /// Returns the same stack without the output layer; its output is the input of the output layer.
+    ///
+    /// # Panics
+    /// Never for a shape of one to four layers.
+    pub fn body(&self, trained: Parts) -> Stack {
+        let mut stack = self.below().expect(FITS);
+        self.freeze(&mut stack, trained.with(Part::Output, false));
+        stack
+    }
+
+    fn freeze(&self, stack: &mut Stack, trained: Parts) {
+        let parts = self.parts().into_iter().map(|(part, _)| part).filter(|part| trained.contains(*part));
+        let names: Vec<&str> = parts.map(Part::name).collect();
+        if !names.is_empty() {
+            stack.train_only(&names).expect(FITS);
+        }
+    }
+
+    fn below(&self) -> Result<Stack, StackError> {
+        let mut stack = None;
+        if let Some(frames) = self.context {
+            put(&mut stack, Part::Context, Conv1d::new(self.inputs, self.hidden, frames))?;
+        }
+        for (layer, part) in Part::LAYERS.into_iter().enumerate().take(self.layers) {
+            let (inputs, hidden) = (self.fed(layer), self.hidden);
+            match self.cell {
+                Cell::Lstm => recurrent(&mut stack, part, Lstm { inputs, hidden }, self.bidirectional)?,
+                Cell::Gru => recurrent(&mut stack, part, Gru { inputs, hidden }, self.bidirectional)?,
+            }
+        }
+        if self.normalize {
+            put(&mut stack, Part::Normalize, LayerNorm { features: self.width() })?;
+        }
+        stack.ok_or(StackError::Frozen)
+    }
+}
+
+/// The shape determines widths and names.
+const FITS: &str = "a shape's own parts are a stack";
+
+fn recurrent<L: Layer + Copy>(
+    stack: &mut Option<Stack>,
+    part: Part,
+    layer: L,
+    bidirectional: bool,
+) -> Result<(), StackError> {
+    if bidirectional {
+        put(stack, part, ConcatenatedLayers(layer, ReversedLayer(layer)))
+    } else {
+        put(stack, part, layer)
+    }
+}
+
+fn put(stack: &mut Option<Stack>, part: Part, layer: impl Layer) -> Result<(), StackError> {
+    *stack = Some(match stack.take() {
+        None => Stack::with_layer(part.name(), layer),
+        Some(below) => below.then(part.name(), layer)?,
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::job::dp_sgd::{Cell, Model, Part};
+
+    use crate::layers::Layer;
+    use crate::model::ModelShape;
+
+    /// Returns one shape of each kind.
+    fn shapes() -> Vec<(Model, ModelShape)> {
+        let plain = Model::lstm(6, Some(11));
+        let deep = Model { layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
+        let gru = Model { cell: Cell::Gru, context: Some(5), layers: 2, ..plain.clone() };
+        [plain, deep, gru].into_iter().map(|model| (model.clone(), ModelShape::from_spec(&model, 3, 11))).collect()
+    }
+
+    #[test]
+    fn layers_lie_where_the_shape_says() {
+        for (model, shape) in shapes() {
+            let stack = shape.stack(model.parts());
+            let layers: Vec<_> = stack.parts().map(|(name, range, _)| (name.to_owned(), range)).collect();
+            let parts: Vec<_> =
+                shape.parts().into_iter().map(|(part, range)| (part.name().to_owned(), range)).collect();
+            assert_eq!(layers, parts);
+            assert_eq!((stack.inputs(), stack.outputs(), stack.parameters()), (3, 11, shape.parameters()));
+            let body = shape.body(model.parts());
+            assert_eq!((body.inputs(), body.outputs(), body.parameters()), (3, shape.width(), shape.recurrent().end));
+        }
+    }
+
+    #[test]
+    fn frozen_part_has_no_gradient() {
+        for (model, shape) in shapes() {
+            let some = model.parts().with(Part::Layer1, false);
+            let stack = shape.stack(some);
+            let trained: Vec<_> =
+                stack.parts().filter(|(.., trained)| *trained).map(|(name, ..)| name.to_owned()).collect();
+            assert_eq!(trained, some.iter().map(Part::name).collect::<Vec<_>>());
+            assert_eq!(stack.trained().into_iter().flatten().count(), shape.subset(some).len());
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The dimensions of a model, and the ranges of its parts in the flat vector of parameters.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use undertone_api::job::dp_sgd::{Cell, Model as Proposed, Part, Parts};
+
+use super::subset::CoordinateSubset;
+use crate::layers::output::OutputLayer;
+
+/// Dimensions of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelShape {
+    /// Number of coefficients per frame.
+    pub inputs: usize,
+    /// Hidden units of each recurrent layer and direction.
+    pub hidden: usize,
+    /// Number of classes.
+    pub classes: usize,
+    /// The cell of the recurrent layers.
+    pub cell: Cell,
+    /// Number of recurrent layers, 1 to 4.
+    pub layers: usize,
+    /// True if the recurrent layers also read backwards.
+    pub bidirectional: bool,
+    /// Number of frames that the convolution before the recurrent layers reads, an odd number; `None` without a
+    /// convolution.
+    pub context: Option<usize>,
+    /// True if a layer norm precedes the output layer.
+    pub normalize: bool,
+}
+
+impl ModelShape {
+    /// Returns the dimensions of the model of the paper: one LSTM layer and an output layer.
+    pub const fn plain(inputs: usize, hidden: usize, classes: usize) -> Self {
+        let (cell, context) = (Cell::Lstm, None);
+        Self { inputs, hidden, classes, cell, layers: 1, bidirectional: false, context, normalize: false }
+    }
+
+    /// Returns the dimensions that a spec requests, for data with this number of coefficients and classes.
+    pub fn from_spec(model: &Proposed, inputs: usize, classes: usize) -> Self {
+        Self {
+            inputs,
+            hidden: model.hidden as usize,
+            classes,
+            cell: model.cell,
+            layers: model.layers as usize,
+            bidirectional: model.bidirectional,
+            context: model.context.map(|frames| frames as usize),
+            normalize: model.normalize,
+        }
+    }
+
+    /// Returns the number of directions of each recurrent layer.
+    pub const fn directions(&self) -> usize {
+        if self.bidirectional { 2 } else { 1 }
+    }
+
+    /// Returns the number of columns of a recurrent matrix per hidden unit.
+    const fn gates(&self) -> usize {
+        match self.cell {
+            Cell::Lstm => 4,
+            Cell::Gru => 3,
+        }
+    }
+
+    /// Returns the number of inputs per frame of the output layer.
+    pub const fn width(&self) -> usize {
+        self.directions() * self.hidden
+    }
+
+    /// Returns the number of inputs per frame of recurrent layer `layer`, counted from 0.
+    pub const fn fed(&self, layer: usize) -> usize {
+        match (layer, self.context) {
+            (0, None) => self.inputs,
+            (0, Some(_)) => self.hidden,
+            _ => self.width(),
+        }
+    }
+
+    /// Returns the matrices of every part, row-major, in the order of the flat vector, with their names in a file: the
+    /// part, the direction where there are two, and `weight`.
+    pub fn matrices(&self) -> Vec<(Part, String, [usize; 2])> {
+        let file_name = |part: Part, direction: &str| format!("{}{direction}.weight", part.name());
+        let one = |part: Part, shape| (part, file_name(part, ""), shape);
+        let mut matrices = Vec::new();
+        matrices.extend(self.context.map(|frames| one(Part::Context, [frames * self.inputs + 1, self.hidden])));
+        for (layer, part) in Part::LAYERS.into_iter().enumerate().take(self.layers) {
+            let shape = [self.fed(layer) + 1 + self.hidden, self.gates() * self.hidden];
+            let directions: &[&str] = if self.bidirectional { &[".forward", ".backward"] } else { &[""] };
+            matrices.extend(directions.iter().map(|direction| (part, file_name(part, direction), shape)));
+        }
+        matrices.extend(self.normalize.then(|| one(Part::Normalize, [2, self.width()])));
+        matrices.push(one(Part::Output, [self.width() + 1, self.classes]));
+        matrices
+    }
+
+    /// Returns every part and its range of the flat vector, from the input to the output.
+    pub fn parts(&self) -> Vec<(Part, Range<usize>)> {
+        let mut parts: Vec<(Part, Range<usize>)> = Vec::new();
+        let mut end = 0;
+        for (part, _, [rows, columns]) in self.matrices() {
+            let start = end;
+            end += rows * columns;
+            match parts.last_mut() {
+                Some((last, range)) if *last == part => range.end = end,
+                _ => parts.push((part, start..end)),
+            }
+        }
+        parts
+    }
+
+    /// Returns all parts of the model.
+    pub fn all(&self) -> Parts {
+        self.parts().into_iter().map(|(part, _)| part).collect()
+    }
+
+    /// Returns the number of parameters of each part in `parts`, in the model's order. Parts that the model lacks are
+    /// omitted.
+    pub fn lengths(&self, parts: Parts) -> Vec<usize> {
+        self.parts().into_iter().filter(|(part, _)| parts.contains(*part)).map(|(_, range)| range.len()).collect()
+    }
+
+    /// Returns the coordinates of `parts`. Parts that the model lacks have none.
+    pub fn subset(&self, parts: Parts) -> CoordinateSubset {
+        CoordinateSubset::new(
+            self.parts().into_iter().filter(|(part, _)| parts.contains(*part)).map(|(_, range)| range),
+        )
+    }
+
+    /// Returns the number of parameters.
+    pub fn parameters(&self) -> usize {
+        self.parts().last().map_or(0, |(_, range)| range.end)
+    }
+
+    /// Returns the output layer.
+    pub const fn output(&self) -> OutputLayer {
+        OutputLayer { inputs: self.width(), classes: self.classes }
+    }
+
+    /// Returns the range of all layers but the output layer in the flat vector; the output layer is the rest.
+    pub fn recurrent(&self) -> Range<usize> {
+        0..self.parameters() - self.output().parameters()
+    }
+
+    /// Returns the range of the output layer.
+    pub fn output_range(&self) -> Range<usize> {
+        self.recurrent().end..self.parameters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::job::dp_sgd::{Cell, Model, Part, Parts};
+
+    use super::ModelShape;
+
+    #[test]
+    fn parts_are_adjacent_and_have_the_lengths_of_the_contract() {
+        let plain = Model::lstm(7, Some(11));
+        let rich = Model { context: Some(5), layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
+        let gru = Model { cell: Cell::Gru, ..rich.clone() };
+        for model in [plain, rich, gru] {
+            let shape = ModelShape::from_spec(&model, 3, 11);
+            let mut end = 0;
+            for (part, range) in shape.parts() {
+                assert_eq!(range.start, end);
+                assert_eq!(range.len() as u64, model.part_parameters(part, 3, 11), "{}", part.name());
+                end = range.end;
+            }
+            assert_eq!(shape.parts().into_iter().map(|(part, _)| part).collect::<Parts>(), model.parts());
+            assert_eq!((shape.parameters(), shape.subset(model.parts()).len()), (end, end));
+            let output = [Part::Output].into_iter().collect();
+            assert_eq!(shape.subset(output).ranges(), std::slice::from_ref(&shape.output_range()));
+        }
+    }
+}

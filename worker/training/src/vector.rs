@@ -1,0 +1,22 @@
+//! Loops compiled for the processor at hand: AVX2 or AVX-512 if available, selected at run time.
+
+/// Runs an expression with the processor's vector instructions; the functions it calls must be `#[inline(always)]`.
+///
+/// The closure moves a value out, so it can be called only once. A closure that can be called repeatedly is called
+/// through a separate function without the processor features, and every fused multiply-add in it becomes a library
+/// call a hundred times slower.
+macro_rules! vectorized {
+    ($body:expr) => {{
+        struct CalledOnce;
+        let once = CalledOnce;
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                let _once = once;
+                $body
+            },
+        )
+    }};
+}
+
+pub(crate) use vectorized;
